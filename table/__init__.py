@@ -1,5 +1,5 @@
 """The Hudi table format: properties, timeline, commit metadata, file slices, log format, schema, storage.
 
-Belongs here: what the bytes of a table mean. Not here: which of them a query needs (enumerator), merged rows (reader).
-Imports `penstock.proto` values and errors only.
+Belongs here: the meaning of a table's bytes. Not here: the files that a query needs (enumerator), merged rows (reader).
+Imports values and errors of `penstock.proto` only.
 """

@@ -1,8 +1,8 @@
-"""Failures of Arrow, and of memory, as named errors: the one place for what no decoder names itself.
+"""Translates Arrow and memory errors into Penstock errors, at the entry points of reader and planner.
 
-A decoder that can say which file is damaged does so. What is left is named here, where a read or a question about a
-table begins: no failure of a table's bytes leaves reader or planner as pyarrow's own class. Not here: errors of a
-storage's calls (`storage`), bugs, which stay what they are.
+A decoder that can name the damaged file raises its own error. The rest is translated here, so that reader and planner
+never raise a class of pyarrow for the bytes of a table. `table.storage` translates errors of storage calls. Programming
+errors are not translated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _P = ParamSpec("_P")
 
 @contextmanager
 def translated_errors(where: str) -> Iterator[None]:
-    """Within it, what Arrow and the allocator raise is raised as `translated_error` says."""
+    """Raises errors of Arrow and of the memory allocator as `translated_error`."""
     try:
         yield
     except (MemoryError, pa.ArrowException, OSError) as error:
@@ -33,22 +33,24 @@ def translated_errors(where: str) -> Iterator[None]:
 
 
 def translated_error(error: BaseException, where: str) -> PenstockError:
-    """OutOfMemory, also for more than Arrow can hold in one column; StorageError for a store that fails; else
-    FormatError. `where` begins the text: table, split, or what was asked."""
+    """OutOfMemory, also for a column beyond Arrow's limits; StorageError for a storage failure; else FormatError.
+
+    `where` begins the text: the table, the split, or the request.
+    """
     text = f"{where}: {type(error).__name__}: {storage_detail(error)}"
     if isinstance(error, MemoryError):
         return OutOfMemory(
-            f"{text}: the process has not the memory for it; read fewer columns or smaller batches, or give it more"
+            f"{text}: the process has not enough memory; read fewer columns or smaller batches, or give it more memory"
         )
     if isinstance(error, pa.ArrowCapacityError):
         return OutOfMemory(f"{text}: a column of one batch is larger than Arrow can hold; leave the column out")
     if isinstance(error, Exception) and is_storage_failure(error):
-        return StorageError(f"{text}; asking again may help")
-    return FormatError(f"{text}: bytes of the table are not what its format says; restore the file, or report it")
+        return StorageError(f"{text}; a retry may succeed")
+    return FormatError(f"{text}: bytes of the table do not follow its format; restore the file, or report the error")
 
 
 def with_translated_errors(batches: Generator[_T, None, None], where: str) -> Generator[_T, None, None]:
-    """The same batches; failures of making them as `translated_errors`. Closing it closes them."""
+    """The same batches, with errors as by `translated_errors`. Closing the result closes `batches`."""
     with translated_errors(where):
         yield from batches
 
@@ -56,11 +58,11 @@ def with_translated_errors(batches: Generator[_T, None, None], where: str) -> Ge
 def translates_errors(
     method: Callable[Concatenate[_Self, str, _P], _T],
 ) -> Callable[Concatenate[_Self, str, _P], _T]:
-    """A method whose first argument is the path of a table, with `translated_errors`."""
+    """Decorates a method whose first argument is the path of a table with `translated_errors`."""
 
     @wraps(method)
-    def named(self: _Self, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def translated(self: _Self, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         with translated_errors(f"table {redacted_uri(path)}"):
             return method(self, path, *args, **kwargs)
 
-    return named
+    return translated

@@ -1,7 +1,4 @@
-"""Column names as a caller writes them, resolved to the names a table has.
-
-Belongs here: the rule by which a name finds its column. Not here: types, or which columns a read needs.
-"""
+"""Resolves column names as a caller writes them to the names of a table, by Spark's rule."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ _SHOWN_CHARS: Final = 80
 
 
 def resolve_column(name: str, available: Sequence[str]) -> str:
-    """The available name that `name` stands for, by Spark's rule: the exact name, else the same but for case.
+    """The available name that `name` stands for: the exact name, else the one that differs only in case.
 
-    ConfigurationError, offering the nearest names, if there is none; or naming them all, if several differ from it
-    only in case.
+    ConfigurationError if there is none, with the most similar names; or if several differ only in case, with all of
+    them.
     """
     if name in available:
         return name
@@ -27,27 +24,27 @@ def resolve_column(name: str, available: Sequence[str]) -> str:
     matches = [candidate for candidate in available if candidate.lower() == folded]
     if len(matches) == 1:
         return matches[0]
-    shown = repr(name[:_SHOWN_CHARS])
+    quoted = repr(name[:_SHOWN_CHARS])
     if matches:
         raise ConfigurationError(
-            f"column {shown} is ambiguous: the table has {', '.join(matches)}; write one exactly so"
+            f"column {quoted} is ambiguous: the table has {', '.join(matches)}; write one of them exactly"
         )
-    raise ConfigurationError(f"no column {shown}: {_nearest(folded, available)}")
+    raise ConfigurationError(f"no column {quoted}: {_nearest(folded, available)}")
 
 
-def resolve_columns(wanted: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
-    """The table's names for `wanted`, in the order wanted; nothing wanted means every column, in the table's order.
+def resolve_columns(names: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
+    """The table's names for `names`, in their order; no names mean every column, in the table's order.
 
-    ConfigurationError for a name that is unknown, ambiguous, or stands for a column that was already named.
+    ConfigurationError for a name that is unknown, ambiguous, or repeats a column.
     """
-    if not wanted:
+    if not names:
         return tuple(available)
     resolved: dict[str, str] = {}
-    for name in wanted:
+    for name in names:
         column = resolve_column(name, available)
         if column in resolved:
             raise ConfigurationError(
-                f"column {column!r} is asked for twice (as {resolved[column]!r} and {name!r}): name it once"
+                f"column {column!r} is requested twice (as {resolved[column]!r} and {name!r}): name it once"
             )
         resolved[column] = name
     return tuple(resolved)

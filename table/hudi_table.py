@@ -1,7 +1,7 @@
-"""A Hudi table as a reader meets it: the one shell around storage, timeline, metadata and folders.
+"""Reads a Hudi table: properties, timeline, commit metadata, partitions and data files.
 
-Belongs here: I/O in terms of the table, and caching of what cannot change. Not here: decisions about instants, slices
-or queries. Safe to use from several threads.
+Does the I/O, and caches immutable results. Decisions about instants, slices and queries are pure functions elsewhere.
+Safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.merge_rules import refuse_unsupported
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.listing import creating_instants, find_partitions, list_data_files
+from penstock.table.files.listing import creating_instants, list_data_files, list_partitions
 from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
@@ -39,12 +39,13 @@ from penstock.table.timeline.settled_reads import read_when_complete
 T = TypeVar("T")
 
 MAX_DERIVED: Final = 4096
+"""Number of values that `derived_once` caches."""
 _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
 _SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
 
 class HudiTable:
-    """One table: its properties as they were when it was opened, everything else as it is now."""
+    """An open table. Properties are those of the time of opening; everything else is read when it is requested."""
 
     def __init__(self, storage: Storage, properties: TableProperties, commits: CommitCache | None = None) -> None:
         self.storage = storage
@@ -59,11 +60,11 @@ class HudiTable:
 
     @property
     def base_path(self) -> str:
-        """Where the table is: what `open_table` takes."""
+        """The table's path or URI, as for `open_table`."""
         return self.storage.base_path
 
     def refreshed(self) -> HudiTable:
-        """The table with its properties read again (an upgrade changes them); itself if they are the same."""
+        """The table with its properties read again, since an upgrade changes them; itself if they are unchanged."""
         properties = load_properties(self.storage)
         if properties == self.properties:
             return self
@@ -73,27 +74,29 @@ class HudiTable:
         return table
 
     def refuse_unsupported(self) -> None:
-        """UnsupportedFeature, naming the setting, if no query can read the table."""
+        """UnsupportedFeature, with the name of the setting, if no query can read the table."""
         refuse_unsupported(self.properties)
 
     def schema_commits(self) -> tuple[tuple[InstantTime, str], ...]:
-        """(requested time, file name) of the completed schema-on-read histories, oldest first: each holds the whole."""
+        """(requested time, file name) of the schema-on-read histories, oldest first. Each file is complete."""
         names = (info.name for info in self.storage.list_dir(_SCHEMA_FOLDER))
-        found = ((_SCHEMA_COMMIT.fullmatch(name), name) for name in names)
-        return tuple(sorted((InstantTime(match[1]), name) for match, name in found if match))
+        matches = ((_SCHEMA_COMMIT.fullmatch(name), name) for name in names)
+        return tuple(sorted((InstantTime(match[1]), name) for match, name in matches if match))
 
     def schema_history(self, file_name: str) -> str:
-        """The text of one of them. CorruptFile if it is too large or no text, StorageError if it is gone."""
+        """The text of a schema history. CorruptFile if it is too large or not UTF-8, StorageError if it was deleted."""
         path = f"{_SCHEMA_FOLDER}/{file_name}"
         try:
             return self.storage.read_bytes(path, MAX_JSON_BYTES).decode()
         except FileNotFoundError as error:
-            raise StorageError(f"schema history {path} of table {self._name} is gone; asking again may help") from error
+            raise StorageError(
+                f"schema history {path} of table {self._name} was deleted; a retry may succeed"
+            ) from error
         except UnicodeDecodeError as error:
-            raise CorruptFile(f"schema history {path} of table {self._name} is no text: {error}") from None
+            raise CorruptFile(f"schema history {path} of table {self._name} is not UTF-8: {error}") from None
 
     def timeline(self) -> Timeline:
-        """The active timeline now. FormatError for a file that cannot be placed."""
+        """Lists the active timeline. FormatError for a file that is no valid instant."""
         listing = list_timeline(self.storage, self.properties)
         timeline = timeline_of(listing, self.properties)
         self._listing = {info.name: info for info in listing}
@@ -102,24 +105,24 @@ class HudiTable:
     def commit(self, instant: Instant) -> CommitMetadata:
         """The metadata of a completed write instant.
 
-        Cached by the file's name, size and time as of the last `timeline()`. CorruptFile for a damaged one, unless its
-        writer finishes it within a moment (`settling`). StorageError if the file is gone: the instant was archived or
-        rolled back meanwhile.
+        Cached by the file's name, size and time as of the last `timeline()`. CorruptFile for a damaged file; one that
+        its writer completes shortly is read again (`settled_reads`). StorageError if the file was deleted: the instant
+        was archived or rolled back.
         """
         path = self._path(instant.file_name)
         info = self._listing.get(instant.file_name) or self.storage.file_info(path)
         if info is None:
             raise self._gone(instant.file_name)
         identity = FileIdentity(path, info.size_bytes, info.modified_ns)
-        found = self._commits.get(identity)
-        if found is not None:
-            return found
-        commit = self._settled(instant, lambda data: parse_commit(data, instant, self._name))
+        cached = self._commits.get(identity)
+        if cached is not None:
+            return cached
+        commit = self._parsed(instant, lambda data: parse_commit(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
 
     def derived_once(self, key: Hashable, derive: Callable[[], T]) -> T:
-        """The value of `derive`, which is called only if no value of this key is kept; the newest `MAX_DERIVED` are."""
+        """The cached value of this key, else the result of `derive`. Caches the newest `MAX_DERIVED` values."""
         with self._lock:
             if key in self._derived:
                 return cast(T, self._derived[key])
@@ -131,33 +134,33 @@ class HudiTable:
         return value
 
     def compaction_plan(self, instant: Instant) -> tuple[CompactionGroup, ...]:
-        """The groups a pending compaction or log compaction will rewrite. Errors as `commit`."""
+        """The file groups that a pending compaction or log compaction will rewrite. Errors as `commit`."""
         requested = self._requested(instant)
-        return self._settled(requested, lambda data: parse_compaction_plan(data, requested, self._name))
+        return self._parsed(requested, lambda data: parse_compaction_plan(data, requested, self._name))
 
     def requested_replace(self, instant: Instant) -> RequestedReplace:
-        """What a replacecommit or clustering in any state was asked to do. Errors as `commit`."""
+        """The request of a replacecommit or clustering in any state. Errors as `commit`."""
         requested = self._requested(instant)
-        return self._settled(requested, lambda data: parse_requested_replace(data, requested, self._name))
+        return self._parsed(requested, lambda data: parse_requested_replace(data, requested, self._name))
 
     def clean(self, instant: Instant) -> CleanMetadata:
-        """What a completed clean deleted. Errors as `commit`."""
-        return self._settled(instant, lambda data: parse_clean(data, instant, self._name))
+        """The metadata of a completed clean. Errors as `commit`."""
+        return self._parsed(instant, lambda data: parse_clean(data, instant, self._name))
 
     def rolled_back(self, timeline: Timeline) -> frozenset[str]:
-        """Requested times that the active timeline's completed rollbacks and restores took back. Errors as `commit`."""
-        found: set[str] = set()
-        for instant in timeline.completed_rollbacks:
-            found.update(self._undone_by(instant))
-        return frozenset(found)
+        """Requested times of the instants that completed rollbacks and restores of the timeline removed.
 
-    def _undone_by(self, instant: Instant) -> Collection[str]:
-        return self._settled(instant, lambda data: parse_rollback(data, instant, self._name)).instants
+        Errors as `commit`.
+        """
+        return frozenset(time for instant in timeline.completed_rollbacks for time in self._rolled_back_by(instant))
+
+    def _rolled_back_by(self, instant: Instant) -> Collection[str]:
+        return self._parsed(instant, lambda data: parse_rollback(data, instant, self._name)).instants
 
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         """Requested -> completion time of archived write instants (layout 2; empty on layout 1).
 
-        Read when first asked for, and again when the history has a newer version.
+        Cached until the history has a newer version.
         """
         if self.properties.layout == 1:
             return {}
@@ -170,46 +173,50 @@ class HudiTable:
             return self._history[1]
 
     def has_archived(self) -> bool:
-        """Whether any instant left the active timeline."""
+        """Whether any instant was archived."""
         if has_archived(self.storage, self.properties):
             return True
         return self.properties.layout == 2 and not self.has_history() and has_old_archive(self.storage)
 
     def has_history(self) -> bool:
-        """Whether a table of layout 2 has a history; an upgraded one may have the archive of layout 1 alone."""
+        """Whether a table of layout 2 has a history; an upgraded table may have only the archive of layout 1."""
         return history_version(self.storage, self.properties) is not None
 
     def archive(self) -> Archive:
-        """Every write and clean that left the active timeline; what was read of a file before is not read again.
+        """The archived writes and cleans. Each file is read once.
 
-        Read it after `timeline()`: an instant that is archived in between is then in both. Errors as `read_archive`.
+        Call it after `timeline()`: an instant that is archived in between is then in both. Errors as `read_archive`.
         """
         return read_archive(self.storage, self.properties, self._archive)
 
     def list_partitions(self, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-        """Every partition path, sorted; ('',) for a table without partitions. Folders that `skipped` names are not
-        looked into."""
-        found = find_partitions(self.storage, skipped)
-        return found if found or self.properties.partition_fields else ("",)
+        """Every partition path, sorted; ('',) for a table without partitions.
+
+        Folders for which `skipped` is true are not listed.
+        """
+        partitions = list_partitions(self.storage, skipped)
+        return partitions if partitions or self.properties.partition_fields else ("",)
 
     def creating_instants(self, partitions: Collection[str]) -> Mapping[str, str]:
-        """The requested time of the instant that created each partition, where its marker file tells."""
+        """Partition -> requested time of the instant that created it, where the partition's marker file records it."""
         return creating_instants(self.storage, partitions)
 
     def list_partition(self, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
-        """The data files in a partition's folder, by name; () if there is no such folder. `strict`: TableError for a
-        Parquet file that Hudi did not name."""
+        """The data files in a partition's folder, by name; () if the folder does not exist.
+
+        `strict`: TableError for a Parquet file of another writer.
+        """
         return list_data_files(self.storage, partition, strict=strict)
 
     def list_partition_files(
         self, partitions: Collection[str], *, strict: bool = False
     ) -> dict[str, tuple[FileInfo, ...]]:
-        """`list_partition` of several, one by one (on a local disk threads cost more than they save)."""
+        """`list_partition` of several partitions, one by one: on a local disk, threads cost more than they save."""
         return {partition: self.list_partition(partition, strict=strict) for partition in partitions}
 
     @property
     def metadata_fallbacks(self) -> int:
-        """How often folders were listed because the metadata table could not be used (`penstock.table.metadata`)."""
+        """Number of times that folders were listed because the metadata table could not be used."""
         return self._metadata_fallbacks
 
     def count_metadata_fallback(self) -> None:
@@ -225,10 +232,10 @@ class HudiTable:
         return f"{self.properties.timeline_folder}/{file_name}"
 
     def _requested(self, instant: Instant) -> Instant:
-        """The instant by its requested file: plans are there, whatever state it is in.
+        """The instant with its requested file, which has the plan, whatever its state.
 
-        A completed clustering, compaction or log compaction bears the name of what it completed as; the action is
-        then not known, and only its own pending instant leads to the plan.
+        The file of a completed clustering, compaction or log compaction has the action as which it completed. The
+        requested file of a compaction is then unknown: only its pending instant leads to the plan.
         """
         if instant.state is State.REQUESTED:
             return instant
@@ -246,8 +253,8 @@ class HudiTable:
             file_name=name,
         )
 
-    def _settled(self, instant: Instant, parse: Callable[[bytes], T]) -> T:
-        """What is made of a timeline file's bytes, once its writer has finished it."""
+    def _parsed(self, instant: Instant, parse: Callable[[bytes], T]) -> T:
+        """Parses a timeline file, after its writer completed it."""
 
         def modified_ns() -> int | None:
             info = self.storage.file_info(self._path(instant.file_name))
@@ -263,12 +270,12 @@ class HudiTable:
 
     def _gone(self, file_name: str) -> StorageError:
         return StorageError(
-            f"timeline file {self._path(file_name)} of table {self._name} is gone: its instant was archived or rolled "
-            "back while the table was read; asking again may help"
+            f"timeline file {self._path(file_name)} of table {self._name} was deleted: its instant was archived or "
+            "rolled back while the table was read; a retry may succeed"
         )
 
 
 def open_table(base_path: str) -> HudiTable:
-    """The table at a local path or URI. TableNotFound, CorruptFile and UnsupportedFeature as `load_properties`."""
+    """Opens the table at a local path or URI. Errors as `load_properties`."""
     storage = open_storage(base_path)
     return HudiTable(storage, load_properties(storage))

@@ -1,1 +1,4 @@
-"""`hoodie.properties` and what follows from them: merge rules, payload classes, record keys."""
+"""`hoodie.properties`: typed fields, merge rules, payload classes, record keys.
+
+Belongs here: the meaning of a table's settings. Not here: partition values, schemas, options of a query.
+"""

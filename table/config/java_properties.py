@@ -1,4 +1,4 @@
-"""The syntax of Java `.properties` files, as `java.util.Properties.load` reads them. Pure; knows no key of Hudi."""
+"""The syntax of Java `.properties` files, as `java.util.Properties.load` reads them. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ _HEX4 = re.compile(r"[0-9A-Fa-f]{4}")
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Keys and values of a properties file; the last of repeated keys counts.
+    r"""Keys and values of a properties file; of a repeated key the last value counts.
 
-    Java's rules: ISO-8859-1; `#` and `!` start a comment line; key and value are separated by `=`, `:` or blanks;
-    `\` escapes the next character, `\uXXXX` is a UTF-16 unit, and an odd number of `\` at a line's end continues it.
-    ValueError for a malformed `\u`, with the line's number (1 is the first).
+    Java's rules: the encoding is ISO-8859-1. `#` and `!` start a comment line. `=`, `:` or blanks separate key and
+    value. `\` escapes the next character, `\uXXXX` is a UTF-16 unit, and an odd number of `\` at the end of a line
+    continues it. ValueError for a malformed `\u`, with the line number (from 1).
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for number, line in _logical_lines(data.decode("iso-8859-1")):
         key_end, value_start = _split(line)
         try:
-            found[_unescape(line[:key_end])] = _unescape(line[value_start:])
+            properties[_unescape(line[:key_end])] = _unescape(line[value_start:])
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
-    return found
+    return properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with continuations joined and comments and blank lines dropped, each with its first natural line's number.
+    """Logical lines with the number of their first natural line: continuations joined, comments and blanks dropped.
 
-    As in Java's LineReader a comment sign in a continuation line is text, and so a blank continuation line ends.
+    As in Java's LineReader, a comment sign in a continuation line is text, and a blank continuation line ends the
+    logical line.
     """
     joined, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
@@ -55,7 +56,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Where the key ends and where the value starts in a logical line."""
+    """The end of the key and the start of the value in a logical line."""
     escaped = False
     end = len(line)
     for index, char in enumerate(line):

@@ -1,7 +1,7 @@
-"""What a table's settings mean for merging, and which settings no query can answer. Pure.
+"""The merge rules that follow from a table's settings, and the settings that no query supports. Pure.
 
-Sources: Hudi `HoodieTableConfig.inferMergingConfigsForPreV9Table`, RFC-97 (payload classes folded into merge modes).
-What a payload class means is `payload_classes`' part.
+Sources: Hudi `HoodieTableConfig.inferMergingConfigsForPreV9Table`, RFC-97 (payload classes replaced by merge modes).
+`payload_classes` has the rules of each payload class.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _UNAVAILABLE: Final = "hoodie.write.partial.update.unavailable.value"
 
 
 def merge_mode(properties: TableProperties) -> MergeMode:
-    """How records of one key are ordered in this table; see `merge_rules`."""
+    """The merge mode of the table; see `merge_rules`."""
     return merge_rules(properties).mode
 
 
 def merge_rules(properties: TableProperties, requested_marker: DeleteMarker | None = None) -> MergeRules:
-    """How records of one key merge in this table.
+    """The rules by which records of one key merge in this table.
 
-    EventTimeOrdering(()) is event time without an ordering field: every record has the same ordering value, so the
-    newer wins. `requested_marker` is the reader's own delete marker: the table's goes before it, as in Hudi. A
-    copy-on-write table never merges: any mode is returned, nothing is refused. UnsupportedFeature, naming the setting,
-    for custom mergers and payload classes that are not Hudi's; ConfigurationError for a partial update mode that 1.2.0
-    does not know.
+    EventTimeOrdering(()) is event time without an ordering field: all records have the same ordering value, so the
+    newer one wins. `requested_marker` is the delete marker of the query; the table's own marker takes precedence, as in
+    Hudi. A copy-on-write table never merges, so any mode is valid for it. UnsupportedFeature, with the name of the
+    setting, for custom mergers and for payload classes of other projects; ConfigurationError for a partial update mode
+    that Hudi 1.2.0 does not define.
     """
     if not properties.is_merge_on_read:
         fields = properties.ordering_fields
@@ -60,21 +60,21 @@ def merge_rules(properties: TableProperties, requested_marker: DeleteMarker | No
 def _own_marker(properties: TableProperties) -> DeleteMarker | None:
     field, marker = (_merge_property(properties, name) for name in (_DELETE_FIELD, _DELETE_MARKER))
     if bool(field) != bool(marker):
-        given, lacking = (_DELETE_FIELD, _DELETE_MARKER) if field else (_DELETE_MARKER, _DELETE_FIELD)
+        present, missing = (_DELETE_FIELD, _DELETE_MARKER) if field else (_DELETE_MARKER, _DELETE_FIELD)
         raise ConfigurationError(
-            f"table {redacted_uri(properties.base_path)} sets {given}={(field or marker)[:60]} and not {lacking}: Hudi "
-            "reads neither without the other; set both in the table's properties"
+            f"table {redacted_uri(properties.base_path)} sets {present}={(field or marker)[:60]} and not {missing}: "
+            "Hudi reads neither without the other; set both in the table's properties"
         )
     return DeleteMarker(field, marker) if field else None
 
 
 def _merge_property(properties: TableProperties, name: str) -> str:
-    """A setting of the merge, under its prefix since Hudi 1.1, else by its plain name."""
+    """A merge setting: with the prefix that Hudi uses since 1.1, else by its plain name."""
     return properties.raw.get(_MERGE_PROPERTY + name, "") or properties.raw.get(name, "")
 
 
 def _stored_rules(properties: TableProperties) -> MergeRules:
-    """The rules a version 9 table stores; the legacy payload class says nothing about them after an upgrade."""
+    """The rules that a version 9 table stores. After an upgrade the legacy payload class no longer determines them."""
     return MergeRules(mode=_stored_mode(properties), fill=_stored_fill(properties))
 
 
@@ -95,7 +95,7 @@ def _stored_fill(properties: TableProperties) -> FillMode:
 
 
 def _stored_mode(properties: TableProperties) -> MergeMode:
-    """The mode as versions 8 and 9 store it."""
+    """The merge mode as versions 8 and 9 store it."""
     _refuse_strategy(properties)
     if properties.merge_mode not in (_EVENT_TIME, _COMMIT_TIME):
         (_refuse if properties.merge_mode == _CUSTOM else _contradict)(
@@ -114,9 +114,9 @@ def _stored_mode(properties: TableProperties) -> MergeMode:
 
 
 def _inferred_rules(properties: TableProperties) -> MergeRules:
-    """The rules of a table below version 9: as stored by version 8, else what the payload class stands for.
+    """The rules of a table below version 9: as stored by version 8, else those of the payload class.
 
-    Without payload class Hudi orders by event time if there is an ordering field.
+    Without a payload class Hudi orders by event time if the table has an ordering field.
     """
     _stored_fill(properties)
     stored = properties.version >= 8 and bool(properties.merge_mode)
@@ -133,17 +133,17 @@ def _inferred_rules(properties: TableProperties) -> MergeRules:
 
 
 def _refuse_strategy(properties: TableProperties) -> None:
-    """Hudi's own strategies say no more than mode or payload do; any other id is a merger of the user's."""
+    """Refuses custom mergers. The strategy ids of Hudi itself add nothing to merge mode and payload class."""
     strategy = properties.merge_strategy.lower()
     if strategy not in ("", _EVENT_STRATEGY, _COMMIT_STRATEGY, _PAYLOAD_STRATEGY):
         _refuse(properties, f"record merge strategy {properties.merge_strategy} (a custom record merger)")
 
 
 def refuse_unsupported(properties: TableProperties) -> None:
-    """UnsupportedFeature, naming the setting, if no query can read the table; TableError for a setting that Hudi 1.2.0
-    does not read or know itself.
+    """UnsupportedFeature, with the name of the setting, if no query can read the table.
 
-    Files of other formats in a table that may hold several are refused one by one, when a query needs them.
+    TableError for a setting that Hudi 1.2.0 does not read or define. In a table with several file formats, unsupported
+    files are refused one by one, when a query needs them.
     """
     raw = properties.raw
     if properties.base_file_format != "PARQUET":
@@ -159,12 +159,12 @@ def refuse_unsupported(properties: TableProperties) -> None:
 
 
 def _refuse(properties: TableProperties, feature: str) -> NoReturn:
-    raise UnsupportedFeature(f"{feature}: {_who(properties)} uses it and this build does not read it")
+    raise UnsupportedFeature(f"{feature}: {_described(properties)} uses it and this build does not read it")
 
 
 def _contradict(properties: TableProperties, setting: str) -> NoReturn:
-    raise TableError(f"{setting}: {_who(properties)} says so, and Hudi 1.2 by itself writes and reads none")
+    raise TableError(f"{setting}: {_described(properties)} has this setting, and Hudi 1.2 neither writes nor reads it")
 
 
-def _who(properties: TableProperties) -> str:
+def _described(properties: TableProperties) -> str:
     return f"table {redacted_uri(properties.base_path)} (version {properties.version}, {properties.table_type})"

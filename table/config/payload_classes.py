@@ -1,8 +1,8 @@
-"""Hudi's own payload classes as rules: what a table below version 9 that names one does when records of a key meet.
+"""Merge rules of Hudi's payload classes, for tables below version 9 that name one. Pure.
 
-Pure. From version 9 on a table stores the rules themselves (RFC-97). The rules are those by which Hudi 1.2.0 runs the
-classes: a delete block's ordering value counts only where the class became a merge mode; else a delete wins whatever
-it meets (`CustomPayloadRecordMerger`). Not here: which settings a table has (`merge_rules`).
+From version 9 on, a table stores the rules themselves (RFC-97). The rules are those of Hudi 1.2.0: the ordering value
+of a delete block counts only for classes that became a merge mode; otherwise a delete always wins
+(`CustomPayloadRecordMerger`).
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ _DEBEZIUM_DELETE: Final = DeleteMarker("_change_operation_type", "d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRules:
-    """Everything of a table that decides how its records of one key become a row."""
+    """The rules by which records of one key merge into a row."""
 
     mode: MergeMode
+    """Which of two records wins."""
     fill: FillMode = field(default_factory=WholeRecords)
+    """Which columns of the winner are filled from the other record."""
     delete_marker: DeleteMarker | None = None
+    """A column value that marks a record as a delete; None if the table has none."""
 
 
 def full_name(payload_class: str) -> str:
-    """The class name under Hudi's present package (`com.uber.hoodie` was its first)."""
+    """The class name with Hudi's current package; the first one was `com.uber.hoodie`."""
     return payload_class.replace("com.uber.hoodie", "org.apache.hudi", 1)
 
 
 def is_plain(payload_class: str) -> bool:
-    """Whether the class says no more than event time or commit time does."""
+    """Whether the class means exactly event time or commit time ordering."""
     return full_name(payload_class).removeprefix(_MODEL) in (
         "DefaultHoodieRecordPayload",
         "EventTimeAvroPayload",
@@ -51,7 +54,7 @@ def is_plain(payload_class: str) -> bool:
 
 
 def payload_rules(payload_class: str, ordering_fields: tuple[str, ...]) -> MergeRules | None:
-    """The rules of a payload class; None if it is not Hudi's, or has no rules of its own."""
+    """The rules of a payload class; None for a class of another project, or one without rules of its own."""
     match full_name(payload_class).removeprefix(_MODEL):
         case "DefaultHoodieRecordPayload" | "EventTimeAvroPayload":
             return MergeRules(mode=EventTimeOrdering(ordering_fields))

@@ -1,7 +1,6 @@
-"""`hoodie.properties`: found, checked, and as typed fields.
+"""Reads and checks `hoodie.properties`, and gives its keys as typed fields with Hudi's defaults.
 
-Belongs here: keys, defaults, recovery (Hudi `HoodieTableConfig`). Not here: what a combination of settings means for
-merging (`merge_rules`), the file's syntax (`java_properties`).
+Source: Hudi `HoodieTableConfig`. `java_properties` has the syntax of the file, `merge_rules` the settings of the merge.
 """
 
 from __future__ import annotations
@@ -30,39 +29,56 @@ _ROUNDS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:
-    """What `hoodie.properties` says, with Hudi's defaults; empty text where a key is absent.
-
-    `base_path` is for error texts. Folders are relative to the base path. `partition_fields` come without the
-    `:SIMPLE` suffixes of custom key generators. `raw` holds every key, known or not.
-    """
+    """The settings in `hoodie.properties`, with Hudi's defaults; '' for a text whose key is absent."""
 
     base_path: str
+    """The table's base path, for error texts."""
     name: str
+    """`hoodie.table.name`."""
     database: str
+    """`hoodie.database.name`."""
     table_type: str
+    """COPY_ON_WRITE or MERGE_ON_READ."""
     version: int
+    """Table version, OLDEST_VERSION to NEWEST_VERSION."""
     layout: int
+    """Timeline layout, 1 or 2."""
     timeline_folder: str
+    """Folder of the active timeline, relative to the base path."""
     history_folder: str
+    """Folder of the archive (layout 1) or of the LSM history (layout 2), relative to the base path."""
     timezone: str
+    """Zone of the timeline's instants: UTC or LOCAL."""
     record_key_fields: tuple[str, ...]
+    """Columns of the record key."""
     partition_fields: tuple[str, ...]
+    """Partition columns, without the `:SIMPLE` suffixes of custom key generators."""
     ordering_fields: tuple[str, ...]
+    """Columns that order records of one key."""
     merge_mode: str
+    """`hoodie.record.merge.mode`, upper case."""
     merge_strategy: str
+    """Id of the merge strategy."""
     payload_class: str
-    legacy_payload_class: str
+    """Class name of the payload."""
     partial_update_mode: str
+    """`hoodie.table.partial.update.mode`, upper case."""
     keygen_class: str
+    """Class name of the key generator."""
     keygen_type: str
-    hive_style_partitioning: bool
+    """Type of the key generator, upper case."""
     populate_meta_fields: bool
+    """Whether rows have Hudi's meta columns."""
     drop_partition_columns: bool
+    """Whether data files leave the partition columns out."""
     base_file_format: str
+    """PARQUET, ORC, HFILE or LANCE."""
     log_file_format: str
-    cdc_enabled: bool
+    """HOODIE_LOG."""
     create_schema: str
+    """Avro JSON of the schema that the table was created with."""
     raw: Mapping[str, str] = field(repr=False)
+    """Every key with its text, known or not."""
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -76,11 +92,11 @@ class TableProperties:
 
 
 def load_properties(storage: Storage) -> TableProperties:
-    """The table's properties.
+    """Reads the table's properties.
 
-    A missing or damaged file is replaced by its backup, and both are read again once: a writer replaces the file
-    under its readers. TableNotFound if neither exists; CorruptFile if neither can be used; UnsupportedFeature for a
-    table version below 6 or above 9, an unknown layout or table type.
+    If the file is missing or damaged, its backup is read; both are tried twice, because a writer may replace the file
+    at the same time. TableNotFound if neither exists; CorruptFile if both are damaged; UnsupportedFeature for a table
+    version below 6; TableError for one above 9, an unknown layout or table type.
     """
     problems: list[str] = []
     for _ in range(_ROUNDS):
@@ -105,7 +121,7 @@ def _not_found(storage: Storage) -> str:
     if not base.is_dir:
         return f"no table at {where}: a file is there; expected a table's base folder"
     if storage.file_info(META_FOLDER) is None:
-        return f"no table at {where}: the folder exists but is no Hudi table, it has no {META_FOLDER} folder"
+        return f"no table at {where}: the folder exists but is not a Hudi table: it has no {META_FOLDER} folder"
     return (
         f"no table at {where}: the folder has {META_FOLDER} but neither {PROPERTIES_FILE} nor its backup; "
         "expected a Hudi table that was created completely"
@@ -113,7 +129,7 @@ def _not_found(storage: Storage) -> str:
 
 
 def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_FILE) -> TableProperties:
-    """The typed form of the file's bytes. CorruptFile and UnsupportedFeature as for `load_properties`."""
+    """The typed settings of the file's bytes. Errors as `load_properties`."""
     where = f"{path} of table {redacted_uri(base_path)}"
     try:
         raw = parse_properties(data)
@@ -121,22 +137,22 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         raise CorruptFile(f"{where} cannot be read: {error}") from error
     _check_identity(raw, where)
     version = _whole_number(raw, "hoodie.table.version", "0", where)
-    said = f"table {redacted_uri(base_path)} says so in {path}"
+    source = f"table {redacted_uri(base_path)}, {path}"
     if version < OLDEST_VERSION:
         raise UnsupportedFeature(
-            f"table version {version}: {said}; this build reads versions {OLDEST_VERSION} to {NEWEST_VERSION}"
+            f"table version {version}: {source}; this build reads versions {OLDEST_VERSION} to {NEWEST_VERSION}"
         )
     if version > NEWEST_VERSION:
         raise TableError(
-            f"table version {version}: {said}; Hudi 1.2 knows none above {NEWEST_VERSION}, and this build reads "
+            f"table version {version}: {source}; Hudi 1.2 has none above {NEWEST_VERSION}, and this build reads "
             f"versions {OLDEST_VERSION} to {NEWEST_VERSION}"
         )
     layout = _whole_number(raw, "hoodie.timeline.layout.version", "2" if version >= 8 else "1", where)
     if layout not in (1, 2):
-        raise TableError(f"timeline layout {layout}: {said}; a table of version {version} has layout 1 or 2")
+        raise TableError(f"timeline layout {layout}: {source}; a table of version {version} has layout 1 or 2")
     table_type = raw.get("hoodie.table.type", COPY_ON_WRITE).strip().upper()
     if table_type not in (COPY_ON_WRITE, MERGE_ON_READ):
-        raise TableError(f"table type {table_type!r}: {said}; expected {COPY_ON_WRITE} or {MERGE_ON_READ}")
+        raise TableError(f"table type {table_type!r}: {source}; expected {COPY_ON_WRITE} or {MERGE_ON_READ}")
     timeline, history = _folders(raw, layout)
     return TableProperties(
         base_path=base_path,
@@ -154,11 +170,9 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         merge_mode=raw.get("hoodie.record.merge.mode", "").strip().upper(),
         merge_strategy=_first(raw, "hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy"),
         payload_class=_first(raw, "hoodie.compaction.payload.class", "hoodie.datasource.write.payload.class"),
-        legacy_payload_class=_first(raw, "hoodie.table.legacy.payload.class"),
         partial_update_mode=_first(raw, "hoodie.table.partial.update.mode").upper(),
         keygen_class=_first(raw, "hoodie.table.keygenerator.class"),
         keygen_type=_first(raw, "hoodie.table.keygenerator.type").upper(),
-        hive_style_partitioning=_flag(raw, "hoodie.datasource.write.hive_style_partitioning", False),
         populate_meta_fields=_flag(raw, "hoodie.populate.meta.fields", True),
         drop_partition_columns=_flag(raw, "hoodie.datasource.write.drop.partition.columns", False),
         base_file_format=(
@@ -167,14 +181,13 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         log_file_format=(
             _first(raw, "hoodie.table.log.file.format", "hoodie.table.rt.file.format").upper() or "HOODIE_LOG"
         ),
-        cdc_enabled=_flag(raw, "hoodie.table.cdc.enabled", False),
         create_schema=raw.get("hoodie.table.create.schema", ""),
         raw=raw,
     )
 
 
 def _check_identity(raw: Mapping[str, str], where: str) -> None:
-    """The file has a name and, if it has a checksum, the one of that name (CRC32 of `<database>.<table>`)."""
+    """CorruptFile unless the file has a table name and any checksum matches it (CRC32 of `<database>.<table>`)."""
     name = raw.get("hoodie.table.name", "")
     if not name:
         raise CorruptFile(f"{where} has no hoodie.table.name: got {len(raw)} keys, expected a complete properties file")
@@ -201,7 +214,7 @@ def _folders(raw: Mapping[str, str], layout: int) -> tuple[str, str]:
 
 
 def _first(raw: Mapping[str, str], *keys: str) -> str:
-    """The first of the keys that has a value, trimmed."""
+    """The value of the first key that has one, trimmed."""
     return next((raw[key].strip() for key in keys if raw.get(key, "").strip()), "")
 
 

@@ -1,7 +1,7 @@
-"""Record keys of tables without meta columns: which columns a key is made of. Pure.
+"""The columns of the record key in tables without meta columns (virtual keys). Pure.
 
-Source: Hudi `KeyGenUtils`, `HoodieTableConfig.populateMetaFields`. With meta columns the stored `_hoodie_record_key`
-always counts and is never made anew. Not here: the key's text (reader).
+Source: Hudi `KeyGenUtils`, `HoodieTableConfig.populateMetaFields`. In tables with meta columns, the stored
+`_hoodie_record_key` is the key. The reader forms the text of a virtual key.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SEVERAL: Final = (
 
 
 def virtual_key_fields(properties: TableProperties) -> tuple[str, ...]:
-    """The columns that a record's key is made of in a table without meta columns; () if the table has them.
+    """The columns of the record key in a table without meta columns; () for a table with meta columns.
 
-    One column: its text. Several: `<name>:<text>` joined by commas. `a.b` is a nested one. TableError for no key
-    column and for key generators that Hudi does not allow here.
+    The key of one column is its text; of several, `<name>:<text>` joined by commas. `a.b` is a nested column.
+    TableError for a table without a key column, and for key generators that Hudi does not allow with virtual keys.
     """
     if properties.populate_meta_fields:
         return ()
@@ -38,13 +38,15 @@ def virtual_key_fields(properties: TableProperties) -> tuple[str, ...]:
     if not fields or keygen not in (*_SIMPLE, *_SEVERAL) or (len(fields) > 1 and keygen in _SIMPLE):
         raise TableError(
             f"{where} has key generator {keygen or '(none)'} for {len(fields)} columns; Hudi allows simple, complex "
-            "and non-partitioned ones here"
+            "and non-partitioned key generators for virtual keys"
         )
     return fields
 
 
 def keys_may_be_named(properties: TableProperties) -> bool:
-    """Whether a key of one column is `<name>:<text>` in deletes of some releases and `<text>` in those of others: it is
-    with complex key generators (`hoodie.write.complex.keygen.new.encoding`, which no table records)."""
+    """Whether a key of one column may be `<name>:<text>` in deletes of some Hudi releases and `<text>` in others.
+
+    This holds for complex key generators (`hoodie.write.complex.keygen.new.encoding`, which no table records).
+    """
     fields = virtual_key_fields(properties)
     return len(fields) == 1 and properties.keygen_name.startswith("COMPLEX")

@@ -1,8 +1,8 @@
-"""Names of data files that another writer made and registered in a Hudi table (XTable and others). Pure.
+"""Names of data files that another writer (such as XTable) registered in a Hudi table. Pure.
 
-Such a file keeps its own name and place; metadata (write stats, the metadata table) tells of it by a marked one:
-`<name>_<instant>_hudiext`, and with folders between partition and file
-`<folders>/<name>_<instant>_fg%3D<folders, escaped>_hudiext`. Source: Hudi 1.2.0 `ExternalFilePathUtil`.
+The file keeps its own name and folder. Metadata (write stats, the metadata table) refers to it by a marked name:
+`<name>_<instant>_hudiext`, or with folders between partition and file
+`<folders>/<name>_<instant>_fg%3D<escaped folders>_hudiext`. Source: Hudi 1.2.0 `ExternalFilePathUtil`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,28 @@ _OTHER_FORMATS: Final = ("orc", "hfile", "lance")
 
 
 class ExternalFiles(Enum):
-    """What is known of whether a table holds files of other writers."""
+    """Whether a table contains files of other writers."""
 
     NONE = "none"
+    """It contains none."""
     POSSIBLE = "possible"
-    """An instant that was archived may have registered some."""
+    """An archived instant may have registered some."""
     KNOWN = "known"
+    """It contains some."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalName:
-    """`folder` is between the partition's folder and the file, '' if none; `instant` is the one that registered it;
-    `extension` is 'parquet' unless the name says another format of Hudi's."""
+    """The parts of a marked name."""
 
     folder: str
+    """Folders between the partition and the file; '' if there are none."""
     name: str
+    """The file's own name."""
     instant: str
+    """Requested time of the instant that registered the file."""
     extension: str
+    """'parquet', unless the name has the extension of another format that Hudi supports."""
 
     @property
     def file_id(self) -> str:
@@ -49,12 +54,12 @@ class ExternalName:
 
 
 def is_external(path: str) -> bool:
-    """Whether a path or name is marked as another writer's file."""
+    """Whether a path or name is marked as a file of another writer."""
     return path.endswith(_MARK)
 
 
 def parse_external_name(name: str) -> ExternalName | None:
-    """A marked name (no folders before it) taken apart; None if it is none."""
+    """The parts of a marked name, which has no folders; None for any other name."""
     if not is_external(name) or "/" in name or len(name) > _MOST_CHARACTERS:
         return None
     stem, mark, escaped = name[: -len(_MARK)].partition(_FOLDER_MARK)
@@ -63,8 +68,8 @@ def parse_external_name(name: str) -> ExternalName | None:
     if not original or not _INSTANT.fullmatch(instant) or bool(mark) != bool(folder):
         return None
     try:
-        inside = f"{folder}/{original}" if folder else original
-        if checked_path(inside) != inside:
+        path = f"{folder}/{original}" if folder else original
+        if checked_path(path) != path:
             return None
     except CorruptFile:
         return None
@@ -73,14 +78,14 @@ def parse_external_name(name: str) -> ExternalName | None:
 
 
 def stored_path(path: str) -> str:
-    """Where the file of a path from metadata lies: without the mark, if it has one."""
+    """The path on storage of a path from metadata: without the mark, if it has one."""
     folder, slash, name = path.rpartition("/")
     external = parse_external_name(name)
     return f"{folder}{slash}{external.name}" if external else path
 
 
 def folder_of_partition(path: str) -> str:
-    """The folder of a path from metadata, without the folders that its mark says are inside the partition."""
+    """The partition of a path from metadata: its folder without the folders that its mark names."""
     folder, _, name = path.rpartition("/")
     external = parse_external_name(name)
     if external is None or not external.folder:

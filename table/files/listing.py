@@ -1,4 +1,4 @@
-"""Which partitions a table has by its folders, and the data files in one. Lists storage; decides nothing else."""
+"""Lists the partitions of a table and their data files from its folders."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _INSTANT = re.compile(r"[0-9]{1,24}")
 _META_FOLDER: Final = ".hoodie"
 
 
-def find_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
-    """Every partition path, sorted; ('',) for a table whose base folder is the partition, () if none is marked.
+def list_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
+    """Every partition path, sorted; ('',) for a table whose base folder is the partition, () without any marker file.
 
-    A folder that holds `.hoodie_partition_metadata` (with or without extension) is a partition, and its folders are
-    not looked at (Hudi `FileSystemBackedTableMetadata`). Folders called `.hoodie` are passed over, and those below the
-    base folder that `skipped` says; a partition's name may begin with a dot. CorruptFile beyond MAX_DEPTH levels or
-    MAX_FOLDERS folders (a loop of links, most likely).
+    A folder with the file `.hoodie_partition_metadata` (with or without extension) is a partition, and its sub-folders
+    are not listed (Hudi `FileSystemBackedTableMetadata`). Folders named `.hoodie` are skipped, and folders for which
+    `skipped` is true; the name of a partition may begin with a dot. CorruptFile beyond MAX_DEPTH levels or MAX_FOLDERS
+    folders, most likely a loop of links.
     """
-    found: list[str] = []
+    partitions: list[str] = []
     level, visited = [""], 0
     with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
         for _ in range(MAX_DEPTH + 1):
@@ -38,16 +38,16 @@ def find_partitions(storage: Storage, skipped: Callable[[str], bool] | None = No
             if visited > MAX_FOLDERS:
                 raise _too_many(storage, f"more than {MAX_FOLDERS} folders")
             listings = [storage.list_dir(level[0])] if len(level) == 1 else list(pool.map(storage.list_dir, level))
-            partitions, level = _sorted_out(level, listings)
-            found += partitions
+            marked, level = _partitions_and_folders(level, listings)
+            partitions += marked
             level = [folder for folder in level if skipped is None or not skipped(folder)]
             if not level:
-                return tuple(sorted(found))
+                return tuple(sorted(partitions))
     raise _too_many(storage, f"folders nested deeper than {MAX_DEPTH} levels")
 
 
-def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tuple[list[str], list[str]]:
-    """Of the folders of one level: which are partitions, and the folders in the others."""
+def _partitions_and_folders(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tuple[list[str], list[str]]:
+    """The partitions among the folders of one level, and the sub-folders of the others."""
     partitions: list[str] = []
     deeper: list[str] = []
     for folder, listing in zip(level, listings, strict=True):
@@ -61,11 +61,11 @@ def _sorted_out(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tup
 def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
     """The requested time of the instant that created each partition (Hudi `HoodiePartitionMetadata`, `commitTime`).
 
-    The instant may have been rolled back. A partition whose marker is not there, is in another format than
-    properties or does not tell is left out.
+    The instant may have been rolled back. A partition is left out if its marker file is missing, is not a properties
+    file, or has no instant.
     """
 
-    def of_one(partition: str) -> str:
+    def commit_time(partition: str) -> str:
         path = f"{partition}/{PARTITION_MARKER}".lstrip("/")
         try:
             return parse_properties(storage.read_bytes(path, _MARKER_BYTES)).get("commitTime", "").strip()
@@ -74,16 +74,15 @@ def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str
 
     ordered = sorted(partitions)
     with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
-        told = zip(ordered, pool.map(of_one, ordered), strict=True)
-        return {partition: time for partition, time in told if _INSTANT.fullmatch(time)}
+        times = zip(ordered, pool.map(commit_time, ordered), strict=True)
+        return {partition: time for partition, time in times if _INSTANT.fullmatch(time)}
 
 
 def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
-    """The base and log files in a partition's folder (`.cdc` logs too), by name; () if there is no such folder.
+    """The base and log files in a partition's folder (`.cdc` logs too), by name; () if the folder does not exist.
 
-    Files that are no data files are left out, and so are those of other writers: only metadata tells of which instant
-    they are (`table.files.external_names`). `strict`: TableError where such a Parquet file lies, or one in a folder
-    further down.
+    Other files are left out, and so are files of other writers: only metadata records their instants
+    (`table.files.external_names`). `strict`: TableError for a Parquet file of another writer, also in sub-folders.
     """
     infos = storage.list_dir(partition)
     files = [info for info in infos if not info.is_dir and parse_file_name(info.name) is not None]
@@ -104,7 +103,7 @@ def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:
                     "writer may have registered it, and only the metadata table records that; it "
                     "cannot be used, and Hudi does not read such a table without it either"
                 )
-        level = [found for info in level if info.is_dir for found in storage.list_dir(info.path)]
+        level = [child for info in level if info.is_dir for child in storage.list_dir(info.path)]
         if not level:
             return
 

@@ -1,4 +1,4 @@
-"""Names of data files: base files and log files, taken apart (Hudi `FSUtils`, `HoodieLogFile`). Pure."""
+"""Parses the names of base files and log files (Hudi `FSUtils`, `HoodieLogFile`). Pure."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from penstock.table.files.external_names import is_external, parse_external_name
 
 @dataclass(frozen=True, slots=True)
 class BaseName:
-    """`<file id>_<write token>_<instant>.<extension>`; `extension` without the dot.
-
-    Of a file that another writer made (`table.files.external_names`) `file_id` is its path in the partition's
-    folder, and `write_token` is ''.
-    """
+    """`<file id>_<write token>_<instant>.<extension>`."""
 
     file_id: str
+    """The file group; for a file of another writer (`table.files.external_names`) its path inside the partition."""
     write_token: str
+    """'' for a file of another writer."""
     instant: InstantTime
+    """Requested time of the instant that wrote or registered the file."""
     extension: str
+    """Without the dot."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """`.<file id>_<instant>.log.<version>_<write token>[.cdc]`.
-
-    `instant` is that of the base file the log belongs to in tables up to version 7, the writing delta commit's own
-    from version 8 on, and the writing one's for `.cdc` files. `write_token` is '' in old names.
-    """
+    """`.<file id>_<instant>.log.<version>_<write token>[.cdc]`."""
 
     file_id: str
+    """The file group."""
     instant: InstantTime
+    """Up to table version 7, the instant of the base file that the log belongs to; from version 8 on, and for `.cdc`
+    files, the delta commit that wrote it."""
     version: int
+    """Number of the log within its slice."""
     write_token: str
+    """'' in old names."""
     is_cdc: bool
+    """Whether it is a change-data-capture log."""
 
     @property
     def order(self) -> tuple[str, int, str, bool]:
-        """The place of the log in its slice: instant, version as a number, token (none first), `.cdc` last."""
+        """Sort key of the logs of a slice: instant, version, write token ('' first), `.cdc` last."""
         return (self.instant, self.version, self.write_token, self.is_cdc)
 
 
@@ -54,10 +56,10 @@ _LOG = re.compile(
 
 
 def parse_file_name(name: str) -> BaseName | LogName | None:
-    """What a file of a partition folder is by its name (no folders); None if it is no data file.
+    """The parts of a data file's name (without folders); None for any other file.
 
-    No data file: markers, checksums, `.hoodie_partition_metadata`, whatever else lies there. A file that another
-    writer made is one under the name that metadata gives it, with the instant that registered it.
+    Other files are markers, checksums, `.hoodie_partition_metadata` and the like. A file of another writer is a data
+    file by its marked name in metadata, with the instant that registered it.
     """
     if is_external(name):
         external = parse_external_name(name)

@@ -1,11 +1,10 @@
-"""File slices: which base and log files of a file group belong together, and what of them a point of view shows.
+"""File slices: groups base and log files into slices, and selects the files that are visible under a view. Pure.
 
-Pure decisions over file names and committed instants (Hudi `AbstractTableFileSystemView`, `HoodieFileGroup`). Belongs
-here: slicing, and visibility under a view. Not here: listing, which groups or instants a query asks for (enumerator),
-which blocks of a log count (reader).
+Decides by file names and committed instants (Hudi `AbstractTableFileSystemView`, `HoodieFileGroup`). The enumerator
+chooses the view of a query; the reader decides which blocks of a log count.
 
-One deviation from Hudi: files of uncommitted instants are dropped before slices are made. Hudi keys slices by every
-base file and so hides committed logs that fell into the slice of an uncommitted one.
+One deviation from Hudi: files of uncommitted instants are dropped before slices are formed. Hudi forms a slice for
+every base file, and so hides committed logs that fall into the slice of an uncommitted base file.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ from penstock.proto.model.splits import FileRef
 from penstock.table.files.names import BaseName, LogName
 
 GroupId = tuple[str, str]
-"""A file group: partition path and file id (one file id may occur in several partitions)."""
+"""A file group: partition path and file id. The same file id may occur in several partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A base or log file that is known of: from a listing, from metadata that names it, or from both.
-
-    `named_by` is the requested time of a completed instant whose metadata names the file, '' if only a listing does.
-    """
+    """A base or log file, from a listing, from commit metadata, or from both."""
 
     partition: str
+    """Partition path."""
     ref: FileRef
+    """Path and size."""
     name: BaseName | LogName
+    """The parsed file name."""
     listed: bool
+    """Whether a listing contains the file."""
     named_by: str = ""
+    """Requested time of a completed instant whose metadata names the file; '' if only a listing does."""
 
     @property
     def group(self) -> GroupId:
@@ -42,57 +43,68 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedInstants:
-    """The write instants whose data counts. `order_keys` maps requested times of completed ones to their order keys;
-    an instant before `archived_before` was archived and so is committed."""
+    """The committed write instants of a table."""
 
     layout: int
+    """Timeline layout, 1 or 2."""
     order_keys: Mapping[str, str]
+    """Requested time -> order key of completed instants."""
     archived_before: str
+    """An instant with an earlier requested time was archived, and so is committed."""
 
     def holds(self, requested_time: str) -> bool:
-        """Whether data of the instant counts (Hudi `containsOrBeforeTimelineStarts`)."""
+        """Whether the instant is committed (Hudi `containsOrBeforeTimelineStarts`)."""
         return requested_time in self.order_keys or requested_time < self.archived_before
 
     def order_key(self, requested_time: str) -> str:
-        """The instant's order key; the requested time itself where none is known."""
+        """The instant's order key; its requested time if no order key is known."""
         return self.order_keys.get(requested_time, requested_time)
 
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """The view of all that is committed."""
+    """The view of all committed files."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedUpTo:
-    """Hudi's view as of a requested time: slices whose key, and files whose instant, is not behind it."""
+    """Hudi's view as of a requested time: slices whose key, and files whose instant, is not after it."""
 
     instant: str
+    """Requested time, inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedUpTo:
-    """The view of instants with an order key up to `order_key`, and of `services` behind it that changed no row."""
+    """The view of instants with an order key up to `order_key`."""
 
     order_key: str
+    """Inclusive."""
     services: frozenset[str] = frozenset()
+    """Requested times of later table services, which changed no row and are visible too."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedBefore:
-    """The view of what stands before an instant in commit order: order keys below `order_key`, and of instants with
-    that very key those requested before `requested_time`."""
+    """The view of the instants before an instant in commit order.
+
+    These have a lower order key, or the same order key and an earlier requested time.
+    """
 
     order_key: str
+    """Order key of the instant, which is not in the view."""
     requested_time: str
+    """Requested time of the instant."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedThrough:
-    """The view of an instant and of what stands before it in commit order."""
+    """The view of an instant and of those before it in commit order."""
 
     order_key: str
+    """Order key of the instant, which is in the view."""
     requested_time: str
+    """Requested time of the instant."""
 
 
 View = Everything | RequestedUpTo | OrderedUpTo | OrderedBefore | OrderedThrough
@@ -100,20 +112,26 @@ View = Everything | RequestedUpTo | OrderedUpTo | OrderedBefore | OrderedThrough
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The files of a group between two keys. `base` is None for a slice of a pending compaction or of logs only."""
+    """A base file and the logs written on it."""
 
     key: str
+    """Instant of the base file or of the pending compaction; else of the first log."""
     base: DataFile | None
+    """None for a slice of a pending compaction, or of logs only."""
     logs: tuple[DataFile, ...]
+    """In scan order."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleFiles:
-    """What of a file group must be read, logs in scan order. `key` is the newest slice key that went into it."""
+    """The files of a file group to be read."""
 
     key: str
+    """Key of the newest slice among them."""
     base: DataFile | None
+    """The base file, if any."""
     logs: tuple[DataFile, ...]
+    """In scan order."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -122,7 +140,7 @@ class VisibleFiles:
 
 
 def group_files(files: Iterable[DataFile]) -> dict[GroupId, list[DataFile]]:
-    """Files by file group; change-data-capture logs are no part of any slice and left out."""
+    """Files by file group, without change-data-capture logs, which belong to no slice."""
     groups: dict[GroupId, list[DataFile]] = {}
     for file in files:
         if not (isinstance(file.name, LogName) and file.name.is_cdc):
@@ -133,11 +151,11 @@ def group_files(files: Iterable[DataFile]) -> dict[GroupId, list[DataFile]]:
 def slice_group(
     files: Iterable[DataFile], pending_compactions: Collection[str], committed: CommittedInstants
 ) -> tuple[FileSlice, ...]:
-    """The slices of one file group by ascending key, of committed files alone.
+    """The slices of one file group by ascending key, from committed files only.
 
-    Keys are the instants of base files and of pending compactions that name the group. On layout 1 a log belongs to
-    the key in its name (its blocks are filtered later, by their own instants); on layout 2 to the greatest key not
-    behind its completion time. A log without such a key starts a slice of its own.
+    Keys are the instants of base files and of the group's pending compactions. On layout 1 a log belongs to the key in
+    its name (its blocks are filtered later, by their own instants). On layout 2 it belongs to the greatest key that is
+    not after its completion time. A log without such a key starts a slice of its own.
     """
     bases: dict[str, DataFile] = {}
     logs: list[tuple[LogName, DataFile]] = []
@@ -163,44 +181,47 @@ def slice_group(
 
 
 def _key_at(keys: Sequence[str], completion_time: str) -> str | None:
-    """The greatest of the sorted keys that is not behind the completion time."""
-    place = bisect_right(keys, completion_time)
-    return keys[place - 1] if place else None
+    """The greatest of the sorted keys that is not after the completion time."""
+    count = bisect_right(keys, completion_time)
+    return keys[count - 1] if count else None
 
 
 def _preference(file: DataFile) -> tuple[bool, bool, str]:
-    """Of several base files of one instant (attempts of one task) the one that the commit names counts."""
+    """Sort key: among base files of one instant (attempts of one task), the one that the commit names is last."""
     return (bool(file.named_by), file.listed, file.ref.path)
 
 
 def visible_files(slices: Sequence[FileSlice], view: View, committed: CommittedInstants) -> VisibleFiles | None:
-    """What a snapshot under the view reads of a group: its newest visible base, and every visible log from that slice
-    on, slice by slice. None if the group has nothing to show.
+    """The files of a group that a snapshot query under the view reads; None if there are none.
 
-    A slice whose base is not there or not visible (a pending or later compaction) continues the slice before it.
+    These are the newest visible base file, and every visible log of its slice and later slices. A slice without a
+    visible base file (of a pending or later compaction) continues the slice before it.
     """
-    shown = _shown_slices(slices, view)
-    with_base = [place for place, item in enumerate(shown) if item.base and is_visible(item.base, view, committed)]
+    candidates = _candidate_slices(slices, view)
+    with_base = [place for place, item in enumerate(candidates) if item.base and is_visible(item.base, view, committed)]
     start = with_base[-1] if with_base else 0
-    logs = [(item.key, log) for item in shown[start:] for log in item.logs if is_visible(log, view, committed)]
-    base = shown[start].base if with_base else None
+    logs = [(item.key, log) for item in candidates[start:] for log in item.logs if is_visible(log, view, committed)]
+    base = candidates[start].base if with_base else None
     if base is None and not logs:
         return None
-    key = logs[-1][0] if logs else shown[start].key
+    key = logs[-1][0] if logs else candidates[start].key
     return VisibleFiles(key, base, tuple(log for _, log in logs))
 
 
 def newest_base(slices: Sequence[FileSlice], view: View, committed: CommittedInstants) -> VisibleFiles | None:
-    """What a read-optimized query reads of a group: its newest visible base file; None if it has none."""
-    for item in reversed(_shown_slices(slices, view)):
+    """The newest visible base file of a group, for a read-optimized query; None if there is none."""
+    for item in reversed(_candidate_slices(slices, view)):
         if item.base and is_visible(item.base, view, committed):
             return VisibleFiles(item.key, item.base, ())
     return None
 
 
-def _shown_slices(slices: Sequence[FileSlice], view: View) -> Sequence[FileSlice]:
-    """As of a requested time a slice with a later key is not there at all, with whatever logs it has; a view by order
-    key keeps every slice, since a log seen by it may lie behind a base that is not."""
+def _candidate_slices(slices: Sequence[FileSlice], view: View) -> Sequence[FileSlice]:
+    """The slices whose files may be visible.
+
+    As of a requested time, a slice with a later key is not visible with any of its logs. A view by order key keeps
+    every slice: a visible log may follow a base file that is not visible.
+    """
     match view:
         case RequestedUpTo(instant):
             return [item for item in slices if item.key <= instant]
@@ -209,12 +230,12 @@ def _shown_slices(slices: Sequence[FileSlice], view: View) -> Sequence[FileSlice
 
 
 def is_visible(file: DataFile, view: View, committed: CommittedInstants) -> bool:
-    """Whether the view shows a committed file, by the instant in its name."""
+    """Whether a committed file is visible under the view, by the instant in its name."""
     return instant_is_visible(file.name.instant, view, committed)
 
 
 def instant_is_visible(requested_time: str, view: View, committed: CommittedInstants) -> bool:
-    """Whether the view shows what a committed instant did."""
+    """Whether the files of a committed instant are visible under the view."""
     match view:
         case Everything():
             return True

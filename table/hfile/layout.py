@@ -1,7 +1,7 @@
-"""The parts of an HFile version 3 as values: trailer, block header, index entries, key-value cells. Pure.
+"""Parses the parts of an HFile version 3: trailer, block header, index entries, key-value cells. Pure.
 
-Source: HBase `HFileBlock`, `FixedFileTrailer`, `HFile.proto`; Hudi `org.apache.hudi.io.hfile`. Belongs here: bytes in,
-checked values out; LayoutError says what does not fit. Not here: reading the file (`hfile`).
+Source: HBase `HFileBlock`, `FixedFileTrailer`, `HFile.proto`; Hudi `org.apache.hudi.io.hfile`. LayoutError names a
+value that does not follow the format. `reader` reads the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 TRAILER_BYTES: Final = 4096
-"""The trailer takes so many bytes at the end of every version 3 file."""
+"""Size of the trailer at the end of every version 3 file."""
 
 BLOCK_HEADER_BYTES: Final = 33
 
@@ -27,7 +27,7 @@ FILE_INFO: Final = b"FILEINF2"
 _TRAILER_MAGIC: Final = b'TRABLK"$'
 _INFO_MAGIC: Final = b"PBUF"
 _MID_KEY_BYTES: Final = 16
-"""Behind the entries of a root index of several levels HBase writes where the middle key is."""
+"""Size of the position of the middle key, which HBase writes after the entries of a multi-level root index."""
 _MAX_LEVELS: Final = 8
 _MINORS: Final = (0, 1, 2, 3)
 
@@ -37,11 +37,11 @@ _TWO_LENGTHS = struct.Struct(">ii")
 
 
 class LayoutError(ValueError):
-    """Bytes that do not fit the format: what was got and what was expected."""
+    """Bytes that do not follow the format. The text has the actual and the expected value."""
 
 
 class Codec(IntEnum):
-    """How blocks are compressed: the ordinals of HBase `Compression.Algorithm` that are read."""
+    """Compression of blocks: the supported ordinals of HBase `Compression.Algorithm`."""
 
     GZ = 1
     NONE = 2
@@ -57,37 +57,50 @@ class ChecksumType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trailer:
-    """What the trailer says; offsets are checked against the file by whoever follows them."""
+    """The trailer of a file. Its offsets are not checked against the size of the file."""
 
-    minor: int
     file_info_offset: int
+    """Position of the file info block; 0 without one."""
     load_on_open_offset: int
+    """Position of the root index block."""
     data_index_count: int
+    """Number of entries of the root index."""
     entry_count: int
+    """Number of cells."""
     index_levels: int
+    """Number of index levels."""
     codec: Codec
+    """Compression of blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockHeader:
-    """A block's header. `stored_bytes` counts what follows the header, checksums included; `data_end` is where the
-    payload ends, counted from the begin of the header."""
+    """The header of a block."""
 
     magic: bytes
+    """Type of the block."""
     stored_bytes: int
+    """Number of bytes after the header, checksums included."""
     uncompressed_bytes: int
+    """Size of the payload after decompression."""
     checksum: ChecksumType
+    """Type of the checksums."""
     bytes_per_checksum: int
+    """Number of bytes that each checksum covers."""
     data_end: int
+    """End of the payload, from the start of the header."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A block by its place, and a row that none before it and no row of an earlier block reaches."""
+    """The position of a block."""
 
     offset: int
+    """First byte of the block in the file."""
     stored_bytes: int
+    """Size of the block in the file."""
     row: bytes
+    """A lower bound of the block's rows, greater than all rows of earlier blocks."""
 
 
 def parse_trailer(data: bytes) -> Trailer:
@@ -111,7 +124,6 @@ def parse_trailer(data: bytes) -> Trailer:
     if levels > _MAX_LEVELS:
         raise LayoutError(f"{levels} index levels, at most {_MAX_LEVELS} are read")
     return Trailer(
-        minor=minor,
         file_info_offset=numbers.get(1, 0),
         load_on_open_offset=numbers.get(2, 0),
         data_index_count=numbers.get(5, 0),
@@ -143,8 +155,8 @@ def parse_block_header(data: bytes) -> BlockHeader:
 def parse_root_index(data: bytes, count: int, levels: int) -> list[IndexEntry]:
     """The entries of a root index block.
 
-    Lengths of keys are Hadoop's variable-length integers; Hudi 1.1's writer wrote protobuf's, which are the same below
-    128 (HUDI pull request 18465). Whichever takes in the block to its last byte is the right one.
+    Key lengths are Hadoop's variable-length integers. Hudi 1.1 wrote those of protobuf, which are the same below 128
+    (HUDI pull request 18465). The encoding that consumes the block exactly is the right one.
     """
     problem = ""
     for length_at in (hadoop_vint, varint):
@@ -164,7 +176,7 @@ def _root_entries(
     at = 0
     for _ in range(count):
         if at + _INDEX_ENTRY.size > len(data):
-            raise LayoutError("an entry leaves the block")
+            raise LayoutError("an entry exceeds the block")
         offset, stored = _INDEX_ENTRY.unpack_from(data, at)
         length, at = length_at(data, at + _INDEX_ENTRY.size)
         if not 0 <= length <= len(data) - at:
@@ -172,7 +184,7 @@ def _root_entries(
         entries.append(IndexEntry(offset, stored, row_of(data[at : at + length])))
         at += length
     if len(data) - at not in ((0,) if levels < 2 else (0, _MID_KEY_BYTES)):
-        raise LayoutError(f"{len(data) - at} bytes behind the last entry")
+        raise LayoutError(f"{len(data) - at} bytes after the last entry")
     return entries
 
 
@@ -206,36 +218,37 @@ def parse_cells(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise LayoutError(f"cell of {key_bytes} + {value_bytes} bytes with {len(data) - at} left")
         value_at = at + key_bytes
         yield row_of(data[at:value_at]), data[value_at : value_at + value_bytes]
-        _, at = hadoop_vint(data, value_at + value_bytes)  # the version (mvcc), always 0
+        _, at = hadoop_vint(data, value_at + value_bytes)  # the MVCC version, always 0
 
 
 def row_of(key: bytes) -> bytes:
-    """The row in a cell's key: two bytes of length, the row, then what tells cells of one row apart (early builds of
-    Hudi's own writer left that out)."""
+    """The row in a cell's key: two bytes of length, the row, then column, timestamp and type of the cell.
+
+    Early builds of Hudi's writer left the latter out.
+    """
     size = int.from_bytes(key[:2], "big", signed=True)
     if len(key) < 2 or not 0 <= size <= len(key) - 2:
-        raise LayoutError(f"key of {len(key)} bytes says that its row has {size}")
+        raise LayoutError(f"key of {len(key)} bytes has a row of {size} bytes")
     return key[2 : 2 + size]
 
 
 def parse_file_info(data: bytes) -> dict[bytes, bytes]:
-    """Names and values of a file info block. Empty for a block of the layout before protobuf, which nothing needs."""
+    """Name -> value of a file info block; empty for a block in the format before protobuf, which is not required."""
     if data[:4] != _INFO_MAGIC:
         return {}
     size, start = varint(data, 4)
     if start + size > len(data):
         raise LayoutError(f"file info of {size} bytes with {len(data) - start} left")
-    found: dict[bytes, bytes] = {}
+    info: dict[bytes, bytes] = {}
     for field, value in protobuf_fields(data[start : start + size]):
         if field == 1 and isinstance(value, bytes):
             pair = {number: part for number, part in protobuf_fields(value) if isinstance(part, bytes)}
-            found[pair.get(1, b"")] = pair.get(2, b"")
-    return found
+            info[pair.get(1, b"")] = pair.get(2, b"")
+    return info
 
 
 def protobuf_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(field number, value) of a protobuf message: whole numbers, and bytes of what has a length. Fixed-width fields
-    are passed over."""
+    """(field number, value) of a protobuf message: integers and length-delimited bytes. Skips fixed-width fields."""
     at = 0
     while at < len(data):
         tag, at = varint(data, at)
@@ -253,17 +266,17 @@ def protobuf_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             case 1 | 5:
                 at += 8 if kind == 1 else 4
                 if at > len(data):
-                    raise LayoutError(f"field {field} leaves its message")
+                    raise LayoutError(f"field {field} exceeds its message")
             case _:
                 raise LayoutError(f"field {field} of wire type {kind}")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A protobuf varint at `at`, and the place behind it."""
+    """The protobuf varint at `at`, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
-            raise LayoutError("a number leaves its block")
+            raise LayoutError("a number exceeds its block")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -273,15 +286,15 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def hadoop_vint(data: bytes, at: int) -> tuple[int, int]:
-    """A number as Hadoop `WritableUtils.writeVLong` writes it, and the place behind it."""
+    """A number as Hadoop `WritableUtils.writeVLong` writes it, and the position after it."""
     if at >= len(data):
-        raise LayoutError("a number leaves its block")
+        raise LayoutError("a number exceeds its block")
     first = data[at] - 256 if data[at] > 127 else data[at]
     at += 1
     if first >= -112:
         return first, at
     size = -112 - first if first >= -120 else -120 - first
     if at + size > len(data):
-        raise LayoutError("a number leaves its block")
+        raise LayoutError("a number exceeds its block")
     value = int.from_bytes(data[at : at + size], "big")
     return (value if first >= -120 else ~value), at + size

@@ -1,8 +1,7 @@
-"""HFiles, version 3: sorted rows with values, as the metadata table keeps them (HBase, Hudi `HFileReaderImpl`).
+"""Reads HFiles of version 3: sorted rows with values, as in the metadata table (HBase, Hudi `HFileReaderImpl`).
 
-Belongs here: reading trailer, index and data blocks with every length checked. Not here: what a value means
-(`penstock.table.metadata`), the layout's parts (`hfile_layout`). Nothing is read that is not asked for: a lookup
-touches the blocks that can hold its rows.
+Reads trailer, index and data blocks, and checks every length. A lookup reads only the blocks that can contain its rows.
+`layout` parses the blocks.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from penstock.table.hfile.layout import (
 )
 
 MAX_BLOCK_BYTES: Final = 512 << 20
-"""Largest block, stored or uncompressed, that is read."""
+"""Largest block that is read, in stored or uncompressed bytes."""
 
-MAX_BLOWN_UP: Final = 1100
-"""No gzip stream holds more bytes for each of its own."""
+MAX_EXPANSION: Final = 1100
+"""Upper limit of the expansion of a gzip stream."""
 
 _GZIP: Final = 31
 _CASTAGNOLI: Final = 0x82F63B78
@@ -50,11 +49,11 @@ _T = TypeVar("_T")
 
 
 class HFile:
-    """One file, opened: its trailer and root index are read, the rest when it is asked for.
+    """An open HFile. Reads trailer and root index at once, and other blocks on request.
 
-    `source` is random access to exactly the file; `where` names it for errors. CorruptFile, from any method, for bytes
-    that are no HFile of version 3 or contradict themselves; UnsupportedFeature is never raised: a compression that is
-    not read is CorruptFile too, since the caller can do without. StorageError if reading fails.
+    `source` is random access to the file; `where` names it in errors. All methods raise CorruptFile for bytes that are
+    not a consistent HFile of version 3, also for an unsupported compression, since the caller has a fallback.
+    StorageError if reading fails.
     """
 
     def __init__(self, source: pa.NativeFile, where: str) -> None:
@@ -65,16 +64,11 @@ class HFile:
 
     @property
     def entry_count(self) -> int:
-        """How many cells the file says it has."""
+        """Number of cells according to the trailer."""
         return self._trailer.entry_count
 
-    @property
-    def minor_version(self) -> int:
-        """3: HBase's writer; 0: Hudi's own."""
-        return self._trailer.minor
-
     def info(self) -> dict[bytes, bytes]:
-        """The file's own properties, such as `schema`."""
+        """The properties in the file info block, such as `schema`."""
         if not self._trailer.file_info_offset:
             return {}
         data = self._block(self._trailer.file_info_offset, (FILE_INFO,))
@@ -94,42 +88,41 @@ class HFile:
             raise self._corrupt(f"{count} entries, the trailer says {self._trailer.entry_count}")
 
     def lookup(self, rows: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """(row, value) of those of the rows that are there, ascending."""
-        wanted = sorted(set(rows))
-        for entry, end in self._data_blocks(wanted):
+        """(row, value) of the rows that the file contains, ascending."""
+        sorted_rows = sorted(set(rows))
+        for entry, end in self._data_blocks(sorted_rows):
             for row, value in self._cells(entry, end):
-                place = bisect_left(wanted, row)
-                if place < len(wanted) and wanted[place] == row:
+                index = bisect_left(sorted_rows, row)
+                if index < len(sorted_rows) and sorted_rows[index] == row:
                     yield row, value
 
-    def _data_blocks(self, wanted: Sequence[bytes] | None) -> Iterator[tuple[IndexEntry, bytes | None]]:
-        """The data blocks that can hold wanted rows (None: all), in file order, each with the row that all of its own
-        are before (None: there is no such row).
+    def _data_blocks(self, rows: Sequence[bytes] | None) -> Iterator[tuple[IndexEntry, bytes | None]]:
+        """The data blocks that can contain the sorted rows (None: all blocks), in file order.
 
-        Offsets must ascend at every level: a damaged index leads neither in circles nor to one block many times. Rows
-        must ascend too, so that a lookup and a scan find the same.
+        Each with the upper bound of its rows, exclusive (None: no bound). Offsets must ascend at every level, so that a
+        damaged index leads to no block twice. Rows must ascend too, so that a lookup and a scan have the same result.
         """
         levels = max(self._trailer.index_levels, 1)
-        reached = [-1] * levels
+        last_offset = [-1] * levels
 
-        def walk(
+        def blocks(
             entries: Sequence[IndexEntry], level: int, begin: bytes, end: bytes | None
         ) -> Iterator[tuple[IndexEntry, bytes | None]]:
             for place, entry in enumerate(entries):
-                if entry.offset <= reached[level]:
-                    raise self._corrupt(f"index level {level} goes back to byte {entry.offset}")
-                reached[level] = entry.offset
+                if entry.offset <= last_offset[level]:
+                    raise self._corrupt(f"index level {level} returns to byte {entry.offset}")
+                last_offset[level] = entry.offset
                 following = entries[place + 1].row if place + 1 < len(entries) else end
                 if entry.row < begin or (following is not None and following <= entry.row):
-                    raise self._corrupt(f"index level {level} has row {entry.row[:60]!r} out of its order")
-                if wanted is not None and not _any_between(wanted, entry.row, following):
+                    raise self._corrupt(f"index level {level} has row {entry.row[:60]!r} out of order")
+                if rows is not None and not _any_between(rows, entry.row, following):
                     continue
                 if level + 1 == levels:
                     yield entry, following
                 else:
-                    yield from walk(self._inner_index(entry), level + 1, entry.row, following)
+                    yield from blocks(self._inner_index(entry), level + 1, entry.row, following)
 
-        return walk(self._root, 0, b"", None)
+        return blocks(self._root, 0, b"", None)
 
     def _inner_index(self, entry: IndexEntry) -> list[IndexEntry]:
         data = self._block(entry.offset, (LEAF_INDEX, INTERMEDIATE_INDEX))
@@ -140,14 +133,16 @@ class HFile:
 
     def _cells(self, entry: IndexEntry, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         data = self._block(entry.offset, (DATA,))
-        before = None
+        previous = None
         try:
             for row, value in parse_cells(data):
-                if before is not None and row <= before:
-                    raise LayoutError(f"row {row[:60]!r} behind {before[:60]!r}, expected ascending rows")
+                if previous is not None and row <= previous:
+                    raise LayoutError(f"row {row[:60]!r} after {previous[:60]!r}, expected ascending rows")
                 if row < entry.row or (end is not None and row >= end):
-                    raise LayoutError(f"row {row[:60]!r} in the block of {entry.row[:60]!r}, which the index denies")
-                before = row
+                    raise LayoutError(
+                        f"row {row[:60]!r} in the block of {entry.row[:60]!r}, which contradicts the index"
+                    )
+                previous = row
                 yield row, value
         except LayoutError as error:
             raise self._corrupt(f"data block at byte {entry.offset}: {error}") from None
@@ -175,7 +170,7 @@ class HFile:
             raise self._corrupt(str(error)) from None
 
     def _block(self, offset: int, magics: Collection[bytes]) -> bytes:
-        """The block at this place, uncompressed and held against its checksums (those of gzip, if it is gzip)."""
+        """The uncompressed block at this position, after checking its checksums (those of gzip for a gzip block)."""
         if not 0 <= offset <= self._end - BLOCK_HEADER_BYTES:
             raise self._corrupt(f"block at byte {offset}, expected one before byte {self._end}")
         head = self._read(offset, BLOCK_HEADER_BYTES)
@@ -190,37 +185,37 @@ class HFile:
             raise self._corrupt(f"block at byte {offset} of {header.stored_bytes} bytes, {left} are left")
         body = self._read(offset + BLOCK_HEADER_BYTES, header.stored_bytes)
         payload = body[: header.data_end - BLOCK_HEADER_BYTES]
-        self._check_sums(offset, header, head + payload, body[len(payload) :])
+        self._verify_checksums(offset, header, head + payload, body[len(payload) :])
         return self._uncompressed(offset, header, payload)
 
-    def _check_sums(self, offset: int, header: BlockHeader, covered: bytes, sums: bytes) -> None:
+    def _verify_checksums(self, offset: int, header: BlockHeader, covered: bytes, sums: bytes) -> None:
         step = header.bytes_per_checksum
         if header.checksum is ChecksumType.NULL or step <= 0 or self._trailer.codec is Codec.GZ:
             return
-        sum_of = zlib.crc32 if header.checksum is ChecksumType.CRC32 else crc32c
+        checksum_of = zlib.crc32 if header.checksum is ChecksumType.CRC32 else crc32c
         chunks = range(0, len(covered), step)
         if len(sums) < 4 * len(chunks):
             raise self._corrupt(f"block at byte {offset} has {len(sums)} bytes of checksums for {len(chunks)} chunks")
         for number, start in enumerate(chunks):
             got = int.from_bytes(sums[4 * number : 4 * number + 4], "big")
-            if sum_of(covered[start : start + step]) != got:
-                raise self._corrupt(f"block at byte {offset}: its checksum does not fit")
+            if checksum_of(covered[start : start + step]) != got:
+                raise self._corrupt(f"block at byte {offset}: its checksum does not match")
 
     def _uncompressed(self, offset: int, header: BlockHeader, payload: bytes) -> bytes:
         size = header.uncompressed_bytes
         if self._trailer.codec is Codec.NONE:
             if size != len(payload):
-                raise self._corrupt(f"block at byte {offset} says {size} bytes and has {len(payload)}")
+                raise self._corrupt(f"block at byte {offset} should have {size} bytes and has {len(payload)}")
             return payload
-        if size > min(MAX_BLOCK_BYTES, MAX_BLOWN_UP * len(payload)):
-            raise self._corrupt(f"block at byte {offset} of {len(payload)} bytes says that it holds {size}")
+        if size > min(MAX_BLOCK_BYTES, MAX_EXPANSION * len(payload)):
+            raise self._corrupt(f"block at byte {offset} of {len(payload)} bytes should expand to {size}")
         stream = zlib.decompressobj(_GZIP)
         try:
             data = stream.decompress(payload, size + 1)
         except zlib.error as error:
-            raise self._corrupt(f"block at byte {offset} does not uncompress: {error}") from None
+            raise self._corrupt(f"block at byte {offset} cannot be decompressed: {error}") from None
         if len(data) != size or not stream.eof:
-            raise self._corrupt(f"block at byte {offset} uncompresses to {len(data)} bytes or more, expected {size}")
+            raise self._corrupt(f"block at byte {offset} decompresses to {len(data)} bytes or more, expected {size}")
         return data
 
     def _read(self, offset: int, size: int) -> bytes:
@@ -233,7 +228,7 @@ class HFile:
         try:
             return action()
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"{self._where} cannot be read: {str(error)[:200]}; asking again may help") from error
+            raise StorageError(f"{self._where} cannot be read: {str(error)[:200]}; a retry may succeed") from error
 
     def _corrupt(self, detail: str) -> CorruptFile:
         return CorruptFile(f"{self._where} is damaged: {detail}")
@@ -252,7 +247,7 @@ _CRC_TABLE: Final = _crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) of the bytes. Slow: HFiles that are compressed do not need it."""
+    """The CRC-32C (Castagnoli) of the bytes. Slow, but compressed HFiles do not use it."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -260,8 +255,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _any_between(rows: Sequence[bytes], begin: bytes, end: bytes | None) -> bool:
-    """Whether any of the sorted rows is at or behind `begin` and before `end`. A row before the file's first block is
-    nowhere."""
+    """Whether any of the sorted rows is in [begin, end)."""
     start = bisect_left(rows, begin)
     stop = len(rows) if end is None else bisect_left(rows, end)
     return start < stop

@@ -1,4 +1,4 @@
-"""Hudi's log file format to the byte: block framing, headers, delete blocks, record positions.
+"""Hudi's log file format: block framing, headers, delete blocks, record positions.
 
-Belongs here: parsing of log bytes, every length bounds-checked. Not here: which blocks count, or what wins (reader).
+Belongs here: parsing of log bytes, with every length checked. Not here: which blocks are valid, merging (reader).
 """

@@ -1,7 +1,7 @@
-"""The framing of a log file: magic, size, type, headers, content, footers, reverse pointer (`HoodieLogFormat`).
+"""Parses the framing of a log file: magic, size, type, headers, content, footers, reverse pointer. Pure.
 
-Belongs here: where each block lies and what its header says. Not here: the content (`deletes`, reader), which blocks
-count (reader). Nothing outside the given bytes is read; each length is checked before it is used.
+Source: Hudi `HoodieLogFormat`. Gives the position and header of each block; `deletes` and the reader decode contents.
+Each length is checked before use, and nothing outside of the given bytes is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEXT_MAGIC: Final = re.compile(re.escape(MAGIC))
 _INSTANT: Final = re.compile(r"[0-9]{1,24}")
 
 _PREFIX: Final = len(MAGIC) + 8
-"""Magic and size. The size counts what follows it; the reverse pointer at the end is size + 6."""
+"""Magic and size. The size counts the bytes after it; the reverse pointer at the end is size + 6."""
 _SMALLEST: Final = 4 + 4 + 4 + 8 + 4 + 8
 """Format version, type, header count, content length, footer count, reverse pointer."""
 
@@ -39,7 +39,7 @@ _INSTANT_TIME, _TARGET_INSTANT, _SCHEMA, _COMMAND, _COMPACTED, _POSITIONS, _IS_P
 
 
 class BlockKind(IntEnum):
-    """What a block holds: the ordinals of `HoodieLogBlock.HoodieLogBlockType`."""
+    """The type of a block: the ordinals of Hudi `HoodieLogBlock.HoodieLogBlockType`."""
 
     COMMAND = 0
     DELETE = 1
@@ -52,64 +52,82 @@ class BlockKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockHeader:
-    """A block's header (`HeaderMetadataType`); '' where the block has no such entry.
-
-    `instant_time` is 1 to 24 digits. `command` is '0' for a rollback of `target_instant_time`. `record_positions` is
-    base64 (see `positions`), valid only for the base file of `base_instant_of_positions`.
-    """
+    """A block's header (Hudi `HeaderMetadataType`); '' for an entry that the block does not have."""
 
     instant_time: str
+    """Requested time of the instant that wrote the block, 1 to 24 digits."""
     target_instant_time: str = ""
+    """The instant that a command block refers to."""
     schema_json: str = ""
+    """Avro schema of the records."""
     command: str = ""
+    """'0' for a rollback of `target_instant_time`."""
     compacted_block_times: tuple[str, ...] = ()
+    """Instants of the blocks that a log compaction replaced."""
     record_positions: str | None = None
+    """Positions of the records in the base file, base64 (see `positions`)."""
     base_instant_of_positions: str = ""
+    """Instant of the base file for which `record_positions` are valid."""
     is_partial: bool = False
+    """Whether the records have a part of the columns only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBlock:
-    """A whole block: file bytes offset to end, of which content_start to content_end are its content.
-
-    At least 12 bytes of the file follow the content (footer count, reverse pointer).
-    """
+    """A complete block of a log file."""
 
     kind: BlockKind
+    """Its type."""
     header: BlockHeader
+    """Its header."""
     offset: int
+    """First byte of the block in the file."""
     content_start: int
+    """First byte of its content in the file."""
     content_end: int
+    """End of its content; at least 12 bytes of the block follow (footer count, reverse pointer)."""
     end: int
+    """End of the block."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaBlock:
-    """A whole Avro block at byte `offset` that tells its schema and no instant; first and end byte of its content."""
+    """A complete Avro block whose header has a schema but no instant."""
 
     schema_json: str
+    """Avro schema of the records."""
     offset: int
+    """First byte of the block in the file."""
     content_start: int
+    """First byte of its content in the file."""
     content_end: int
+    """End of its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """File bytes start to end that are no block, and why."""
+    """A range of bytes that is not a complete block."""
 
     start: int
+    """First byte in the file."""
     end: int
+    """End of the range."""
     reason: str
+    """What was found and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Where a block is, for errors: table, file, offset in the file, the instant that wrote it."""
+    """The location of a block, for errors."""
 
     table: str
+    """The table, redacted."""
     file: str
+    """Path of the log file."""
     offset: int
+    """First byte of the block in the file."""
     instant: str
+    """The instant that wrote it."""
 
     def __str__(self) -> str:
         return f"table {self.table}: {self.file}: block at byte {self.offset} of instant {self.instant}"
@@ -119,34 +137,31 @@ _View = memoryview | RemoteBytes
 
 
 def read_blocks(data: memoryview | pa.Buffer | RemoteBytes, file: str) -> Iterator[LogBlock | Damage]:
-    """Every block of a log file's bytes, in file order, and every gap between them.
+    """Every block of a log file, in file order, and every damaged range between them.
 
-    Of bytes that are far, those of contents are not read; there a gap reaches to the end of the file.
-
-    The items cover the file without overlap. A block counts as whole by Hudi's rule (`HoodieLogFileReader`): it
-    begins with the magic, its size stays in the file, its reverse pointer says the same size, and the magic or the
-    end of the file (or too few bytes for a magic) follows. Else the gap reaches to the next magic. A whole block
-    whose inside contradicts itself is Damage too, up to its end. CorruptBlock, naming `file`, for a format
-    version other than 1 and an unknown block type. The content is not looked at.
+    The items cover the file without overlap. A block is complete by Hudi's rule (`HoodieLogFileReader`): it begins with
+    the magic, its size stays within the file, its reverse pointer has the same size, and the magic or the end of the
+    file (or too few bytes for a magic) follows. Otherwise a Damage ends at the next magic; with `RemoteBytes`, at the
+    end of the file. A complete block with an inconsistent header or footer is a Damage up to its end. The content is
+    not read. CorruptBlock, with `file`, for a format version other than 1 and an unknown block type.
     """
     view = data if isinstance(data, RemoteBytes) else memoryview(data).cast("B")
-    place = 0
-    while place < len(view):
-        end = _end_of_block(view, place)
+    offset = 0
+    while offset < len(view):
+        end = _end_of_block(view, offset)
         if isinstance(end, str):
-            behind = len(view) if isinstance(view, RemoteBytes) else _next_magic(view, place)
-            gap = Damage(place, behind, end)
-            yield gap
-            place = gap.end
+            following = len(view) if isinstance(view, RemoteBytes) else _next_magic(view, offset)
+            yield Damage(offset, following, end)
+            offset = following
         else:
-            yield _read_block(view, place, end, file)
-            place = end
+            yield _read_block(view, offset, end, file)
+            offset = end
 
 
 def read_schema_blocks(data: memoryview | pa.Buffer, file: str) -> Iterator[SchemaBlock | Damage]:
-    """As `read_blocks`, for files whose blocks have a SCHEMA alone and are of no instant: archived timelines.
+    """As `read_blocks`, for archived timelines, whose blocks have a schema but no instant.
 
-    Unlike there, the first gap is the last item: no block behind it is looked for.
+    A Damage is the last item: later blocks are not searched.
     """
     view = memoryview(data).cast("B")
     place = 0
@@ -173,12 +188,12 @@ def _schema_block(view: memoryview, offset: int, end: int, file: str) -> SchemaB
     try:
         schema = str(entries.get(_SCHEMA, b""), "utf-8")
     except UnicodeDecodeError as error:
-        return Damage(offset, end, f"schema is no UTF-8: {error.reason}")
+        return Damage(offset, end, f"schema is not UTF-8: {error.reason}")
     return SchemaBlock(schema, offset, start + 8, start + 8 + length)
 
 
 def _end_of_block(view: _View, place: int) -> int | str:
-    """Where the block at `place` ends, or why there is none."""
+    """The end of the block at `place`, or the reason why there is none."""
     if bytes(view[place : place + len(MAGIC)]) != MAGIC:
         return "no magic"
     if len(view) - place < _PREFIX:
@@ -196,10 +211,10 @@ def _end_of_block(view: _View, place: int) -> int | str:
 
 
 def _next_magic(view: memoryview, place: int) -> int:
-    """The first magic behind the one at `place`, or the end of the file."""
+    """The first magic after the one at `place`, or the end of the file."""
     after = place + len(MAGIC) if bytes(view[place : place + len(MAGIC)]) == MAGIC else place + 1
-    found = _NEXT_MAGIC.search(view, min(after, len(view)))
-    return found.start() if found else len(view)
+    match = _NEXT_MAGIC.search(view, min(after, len(view)))
+    return match.start() if match else len(view)
 
 
 def _read_block(view: _View, offset: int, end: int, file: str) -> LogBlock | Damage:
@@ -226,12 +241,14 @@ def _read_block(view: _View, offset: int, end: int, file: str) -> LogBlock | Dam
         return Damage(offset, end, f"footer: {footer}")
     if footer[1] != trailer:
         return Damage(offset, end, f"{trailer - footer[1]} bytes between footer and reverse pointer")
-    meaning = _header(texts)
-    if isinstance(meaning, str) or ordinal == BlockKind.CORRUPT:
-        return Damage(offset, end, meaning if isinstance(meaning, str) else "a block written as corrupt")
+    block_header = _header(texts)
+    if isinstance(block_header, str) or ordinal == BlockKind.CORRUPT:
+        return Damage(
+            offset, end, block_header if isinstance(block_header, str) else "a block that the writer marked as corrupt"
+        )
     return LogBlock(
         kind=BlockKind(ordinal),
-        header=meaning,
+        header=block_header,
         offset=offset,
         content_start=start + 8,
         content_end=content_end,
@@ -240,7 +257,7 @@ def _read_block(view: _View, offset: int, end: int, file: str) -> LogBlock | Dam
 
 
 def _entries(view: _View, place: int, limit: int) -> tuple[dict[int, memoryview], int] | str:
-    """Entries {ordinal: bytes} and the place behind them; or what is wrong. The last of an ordinal counts."""
+    """(ordinal -> bytes, the position after the entries), or the error. Of a repeated ordinal the last entry counts."""
     if limit - place < 4:
         return "no room for the number of entries"
     count = _integer(view, place, 4)
@@ -250,7 +267,7 @@ def _entries(view: _View, place: int, limit: int) -> tuple[dict[int, memoryview]
     entries: dict[int, memoryview] = {}
     for number in range(count):
         if limit - place < 8:
-            return f"entry {number} of {count} leaves the block"
+            return f"entry {number} of {count} exceeds the block"
         ordinal, length = _integer(view, place, 4), _integer(view, place + 4, 4)
         place += 8
         if not 0 <= length <= limit - place:
@@ -261,11 +278,11 @@ def _entries(view: _View, place: int, limit: int) -> tuple[dict[int, memoryview]
 
 
 def _header(entries: dict[int, memoryview]) -> BlockHeader | str:
-    """The known entries as a header; unknown ordinals are passed over."""
+    """The known entries as a header, or the error. Unknown ordinals are ignored."""
     try:
         texts = {known: str(entries[known], "utf-8") for known in _KNOWN if known in entries}
     except UnicodeDecodeError as error:
-        return f"header is no UTF-8: {error.reason}"
+        return f"header is not UTF-8: {error.reason}"
     instant = texts.get(_INSTANT_TIME, "")
     if not _INSTANT.fullmatch(instant):
         return f"INSTANT_TIME is {instant[:40]!r}, expected 1 to 24 digits"

@@ -1,6 +1,6 @@
-"""The loop over the records of a delete block's Avro list, in plain Python, and the contract of a compiled one.
+"""Decodes the records of a delete block's Avro list in plain Python, and defines the interface of a compiled decoder.
 
-Belongs here: the wire layout of `HoodieDeleteRecordList`. Not here: what the values mean (`deletes`).
+Source: Hudi `HoodieDeleteRecordList`. `deletes` gives the values their meaning.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ DECIMAL: Final = 9
 TIME_MICROS: Final = 10
 TIMESTAMP_MICROS: Final = 11
 ARRAY: Final = 12
-"""Several values; among them the same number is `LocalDateWrapper`, which is told as DATE."""
+"""Several values. Among them the same number is Hudi's `LocalDateWrapper`, which is decoded as DATE."""
 
-# What is wrong with a record.
+# Results of a decoder.
 FINE: Final = 0
 DAMAGED: Final = 1
 NULL_KEY: Final = 2
 
 OVERRUN: Final = 11
-"""Bytes behind the records that a walk may read: a union byte and a varint."""
+"""Bytes after the records that a decoder may read: a union byte and a varint."""
 
 DeleteListDecoder = Callable[
     [
@@ -52,15 +52,20 @@ DeleteListDecoder = Callable[
     ],
     tuple[int, int],
 ]
-"""walk(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts,
+"""decode(data, start, stop, kinds, numbers, key_offsets, keys, text_offsets, texts,
 item_kinds, item_numbers, item_offsets, item_texts) -> (records, problem).
 
-Decodes the Avro list that is data[start:stop], uint8 and OVERRUN bytes longer. Filled, handed in as zeros, with room
-for (stop - start) / 4 records: kinds int8, the wrapper's branch; numbers int64, its value if whole (float, double: as
-their bits); keys uint8 behind key_offsets int32; texts uint8 behind text_offsets int32, its value if bytes, string or
-decimal. A record of several values (ARRAY) has their count as its number; they follow each other, all records' in
-one row, in the four `item_` arrays, laid out alike, with room for stop - start of them. With a problem, `records` is
-the number of the record that has it.
+Decodes the Avro list data[start:stop]; `data` is uint8, and OVERRUN bytes longer. The other arrays are outputs, passed
+as zeros, with room for (stop - start) / 4 records:
+
+* kinds, int8: the branch of the ordering value's wrapper.
+* numbers, int64: the value of an integer; the bits of a float or double; the number of values of an ARRAY.
+* key_offsets, int32, and keys, uint8: the record keys.
+* text_offsets, int32, and texts, uint8: the values of bytes, strings and decimals.
+* item_kinds, item_numbers, item_offsets and item_texts: the values of all ARRAY records in their order, in the same
+  form, with room for stop - start values.
+
+`problem` is FINE, DAMAGED or NULL_KEY. In the latter two cases `records` is the number of the affected record.
 """
 
 
@@ -79,7 +84,7 @@ def decode_delete_list(
     item_offsets: np.ndarray,
     item_texts: np.ndarray,
 ) -> tuple[int, int]:
-    """A `DeleteListDecoder` that needs no compiler."""
+    """The `DeleteListDecoder` in plain Python."""
     cursor = _Cursor(data.data[:stop], start)
     row = item = 0
     try:
@@ -98,8 +103,8 @@ def decode_delete_list(
                 kind = cursor.varint()
                 if kind == ARRAY:
                     first = item
-                    for found in cursor.items():
-                        item_kinds[item], item_numbers[item], text = found
+                    for value in cursor.items():
+                        item_kinds[item], item_numbers[item], text = value
                         item_offsets[item + 1] = _append(item_texts, int(item_offsets[item]), text)
                         item += 1
                     kinds[row], numbers[row], text = ARRAY, item - first, data.data[:0]
@@ -113,11 +118,11 @@ def decode_delete_list(
 
 
 class _DamageError(Exception):
-    """The bytes are no delete list."""
+    """The bytes are not a delete list."""
 
 
 class _Cursor:
-    """Reads Avro values from a place on; never behind the end of the view."""
+    """Reads Avro values from a position on, never beyond the end of the view."""
 
     def __init__(self, view: memoryview, place: int) -> None:
         self._view = view
@@ -140,7 +145,7 @@ class _Cursor:
         raise _DamageError
 
     def branch(self) -> int:
-        """Of a union of null and something: 0 is null."""
+        """The branch of a union of null and another type; 0 is null."""
         byte = self.bytes(1)[0]
         if byte not in (0, 2):
             raise _DamageError
@@ -150,7 +155,7 @@ class _Cursor:
         return self.bytes(self.varint())
 
     def items(self) -> Iterator[tuple[int, int, memoryview]]:
-        """The values of an `ArrayWrapper`; none if it is null."""
+        """The values of Hudi's `ArrayWrapper`; none if it is null."""
         if not self.branch():
             return
         while (count := self.varint()) != 0:

@@ -1,7 +1,6 @@
-"""The content of a DELETE block: which keys, and with what ordering value (`HoodieDeleteBlock`, `DeleteRecord`).
+"""Decodes the content of a DELETE block: keys, and ordering values as the type of the ordering column. Pure.
 
-Belongs here: the layout, and the ordering values as the ordering column's type. Not here: what a delete wins against
-(reader).
+Source: Hudi `HoodieDeleteBlock`, `DeleteRecord`. The reader merges the deletes with records.
 """
 
 from __future__ import annotations
@@ -41,34 +40,33 @@ from penstock.table.schema.decimals import decimals_from_bytes
 
 _SMALLEST_RECORD: Final = 4
 _WRAPPER_SCALE: Final = 15
-_ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
+_ADVICE: Final = "the file is damaged or incomplete: restore it from a copy, or roll the instant back in Hudi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
-    """The records of a block, in its order: arrays of one length.
-
-    keys: strings, never null. kinds: int8, the wrapper branch of the ordering value
-    (`delete_list.NULL` ... `TIMESTAMP_MICROS`). numbers:
-    int64, the ordering value of the integer kinds, the bits of FLOAT and DOUBLE, how many values of ARRAY. texts:
-    binary, that of BYTES, STRING and DECIMAL (scale 15, big-endian). items: the values of the ARRAY records one after
-    the other, or None without such records.
-    """
+    """The records of a delete block, in its order, as arrays of one length."""
 
     place: BlockPlace
+    """The block, for errors."""
     keys: pa.StringArray
+    """Record keys, never null."""
     kinds: np.ndarray
+    """int8: wrapper branch of the ordering value (`delete_list.NULL` ... `TIMESTAMP_MICROS`)."""
     numbers: np.ndarray
+    """int64: ordering value of the integer kinds, bits of FLOAT and DOUBLE, number of values of ARRAY."""
     texts: pa.BinaryArray
+    """Ordering value of BYTES, STRING and DECIMAL (scale 15, big-endian)."""
     items: OrderingItems | None = None
+    """The values of the ARRAY records in their order; None without such records."""
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def ordering_tuples(self, column_types: Sequence[pa.DataType]) -> tuple[list[pa.Array], np.ndarray]:
-        """(values of each column, default): as `ordering_as`, for a table ordered by several columns.
+        """(values of each column, default): as `ordering_as`, for a table with several ordering columns.
 
-        A delete is default unless it has a value of the column's class, or null, for each of them.
+        A delete is a default delete unless it has, for each column, a value of the column's class or null.
         """
         counts = np.where(self.kinds == ARRAY, self.numbers, 0)
         default = counts != len(column_types)
@@ -86,30 +84,30 @@ class DeleteRecords:
         return columns, default
 
     def values_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-        """(values, of another class): of a null the value is null and the class the column's."""
+        """(values, whether the value is of another class than the column's). A null is of the column's class."""
         kind = _kind_of(column_type)
         if kind is None:
-            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}: it has no order")
+            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}, which has no order")
         absent = self._other_class(kind)
         validity = pa.py_buffer(np.packbits(~absent, bitorder="little"))
         return self._values(kind, column_type, validity, absent), absent & (self.kinds != NULL)
 
     def _other_class(self, kind: int) -> np.ndarray:
         other: np.ndarray = self.kinds != kind
-        if kind == TIMESTAMP_MICROS:  # Spark writers hand timestamps over as plain longs, in micros
+        if kind == TIMESTAMP_MICROS:  # Spark writers store timestamps as plain longs, in microseconds
             other &= self.kinds != LONG
         return other
 
     def ordering_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-        """(values, default): the ordering values as the ordering column's Arrow type, null where default is True.
+        """(values, default): the ordering values as the ordering column's Arrow type, null where `default` is True.
 
-        Default (bool[rows]) are deletes that win whatever they meet: no value, IntWrapper 0 (what Hudi writes for a
-        plain delete operation, whatever the column), or a value of another class than the column's. SchemaMismatch
-        for a column type that no wrapper stands for, CorruptBlock for a decimal that is not exact at its scale.
+        `default` (bool[rows]) marks deletes that always win. They have no value, IntWrapper 0 (which Hudi writes for a
+        plain delete operation, for any column), or a value of another class than the column's. SchemaMismatch for a
+        column type without a wrapper, CorruptBlock for a decimal that is not exact at the column's scale.
         """
         kind = _kind_of(column_type)
         if kind is None:
-            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}: it has no order")
+            raise SchemaMismatch(f"{self.place}: deletes ordered by a column of type {column_type}, which has no order")
         default = self._other_class(kind)
         if kind == INT:
             default |= self.numbers == 0
@@ -142,21 +140,24 @@ class DeleteRecords:
             return wide.cast(column_type)
         except pa.ArrowInvalid:
             raise CorruptBlock(
-                f"{self.place}: a delete's decimal ordering value is not exact as {column_type}, so it is none of the "
+                f"{self.place}: a delete's decimal ordering value is not exact as {column_type}, the type of the "
                 f"table's column; {_ADVICE}"
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class OrderingItems:
-    """Single ordering values: kinds, numbers and texts as in `DeleteRecords`."""
+    """Single ordering values, in the form of `DeleteRecords`."""
 
     kinds: np.ndarray
+    """Wrapper branches."""
     numbers: np.ndarray
+    """Values of integer kinds."""
     texts: pa.BinaryArray
+    """Values of BYTES, STRING and DECIMAL."""
 
     def of(self, rows: np.ndarray, place: BlockPlace) -> DeleteRecords:
-        """These values, as if each were the one of a delete without a key."""
+        """The values of these rows, each as the only value of a delete without a key."""
         return DeleteRecords(
             place=place,
             keys=pa.nulls(len(rows), pa.string()),
@@ -169,7 +170,7 @@ class OrderingItems:
 def decode_deletes(
     content: memoryview | pa.Buffer | bytes, place: BlockPlace, decode_list: DeleteListDecoder = decode_delete_list
 ) -> DeleteRecords:
-    """The deletes of a block's content: int32 version, int32 length, that many bytes of Avro `HoodieDeleteRecordList`.
+    """Decodes a block's content: int32 version, int32 length, and that many bytes of Avro `HoodieDeleteRecordList`.
 
     `decode_list` decodes the records; `reader.kernels.deletes.decode_delete_list` is the compiled decoder. CorruptBlock
     for content of another form, a null key, or text that is not UTF-8. Versions 1 and 2 are Kryo's, from table versions
@@ -184,18 +185,18 @@ def decode_deletes(
     if version in (1, 2):
         return _of_kryo(bytes(view[8:]), place)
     if version != 3:
-        raise CorruptBlock(f"{place}: delete block version {version}, and Hudi knows 1 to 3; {_ADVICE}")
+        raise CorruptBlock(f"{place}: delete block version {version}, expected 1 to 3; {_ADVICE}")
     return _avro_deletes(view[8:], place, decode_list)
 
 
 def _of_kryo(content: bytes, place: BlockPlace) -> DeleteRecords:
-    found = decode_kryo(content, str(place), _ADVICE)
+    deletes = decode_kryo(content, str(place), _ADVICE)
     return DeleteRecords(
         place=place,
-        keys=pa.array(found.keys, pa.string()),
-        kinds=np.array([kind for kind, _, _ in found.values], np.int8),
-        numbers=np.array([number for _, number, _ in found.values], np.int64),
-        texts=pa.array([text for _, _, text in found.values], pa.binary()),
+        keys=pa.array(deletes.keys, pa.string()),
+        kinds=np.array([kind for kind, _, _ in deletes.values], np.int8),
+        numbers=np.array([number for _, number, _ in deletes.values], np.int64),
+        texts=pa.array([text for _, _, text in deletes.values], pa.binary()),
     )
 
 
@@ -216,7 +217,7 @@ def _avro_deletes(view: memoryview, place: BlockPlace, decode_list: DeleteListDe
     if problem != FINE:
         raise CorruptBlock(f"{place}: delete record {rows} does not fit its schema; {_ADVICE}")
     several = kinds[:rows] == ARRAY
-    found = int(numbers[:rows][several].sum()) if several.any() else 0
+    item_count = int(numbers[:rows][several].sum()) if several.any() else 0
     return DeleteRecords(
         place=place,
         keys=_checked(_text_array(pa.string(), key_offsets, keys, rows), place),
@@ -224,9 +225,11 @@ def _avro_deletes(view: memoryview, place: BlockPlace, decode_list: DeleteListDe
         numbers=numbers[:rows],
         texts=_text_array(pa.binary(), text_offsets, texts, rows),
         items=OrderingItems(
-            item_kinds[:found], item_numbers[:found], _text_array(pa.binary(), item_offsets, item_texts, found)
+            item_kinds[:item_count],
+            item_numbers[:item_count],
+            _text_array(pa.binary(), item_offsets, item_texts, item_count),
         )
-        if found
+        if item_count
         else None,
     )
 
@@ -245,7 +248,7 @@ def _checked(array: pa.Array, place: BlockPlace) -> pa.Array:
 
 
 def _kind_of(column_type: pa.DataType) -> int | None:
-    """The wrapper of a column's own class."""
+    """The wrapper branch of a column's class; None for a type without one."""
     if pa.types.is_timestamp(column_type):
         return TIMESTAMP_MICROS if column_type.unit == "us" else None
     if pa.types.is_decimal128(column_type):

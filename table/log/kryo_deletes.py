@@ -1,8 +1,7 @@
-"""Delete blocks of table versions 4 and 5: Kryo's form of `DeleteRecord[]` (version 2) and `HoodieKey[]` (version 1).
+"""Decodes delete blocks of table versions 4 and 5: Kryo's `DeleteRecord[]` (version 2) and `HoodieKey[]` (version 1).
 
-A table that was upgraded in place may still hold them. Belongs here: Kryo's bytes to keys and ordering values. Source:
-Kryo 4 as Hudi's `SerializationUtils` uses it (references on, classes by name), and bytes that it wrote. Not here: what
-an ordering value means (`deletes`).
+A table that was upgraded in place may still contain them. Source: Kryo 4 as Hudi's `SerializationUtils` uses it
+(references on, classes by name), and bytes that it wrote. `deletes` gives the ordering values their meaning.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from penstock.table.log.delete_list import (
 
 _MODEL: Final = "org.apache.hudi.common.model."
 _KEY_BY_NAME: Final = re.compile(rb"org\.apache\.hudi\.common\.model\.HoodieKe\xf9")
-"""Up to Hudi 0.12 a key is an object of a named class; 0.13 writes its two texts alone."""
+"""Up to Hudi 0.12 a key is an object of a named class; 0.13 writes only its two texts."""
 _WRAPPER_SCALE: Final = 15
 _DAY_MS: Final = 86_400_000
 _MAX_NAMES: Final = 64
 _MOST_TEXT: Final = 64
-"""Bytes of keys and ordering values for each byte of the block at most (and 1 MiB): a reference takes three bytes,
-whatever it refers to."""
+"""Most bytes of keys and ordering values for each byte of the block, in addition to 1 MiB: a reference takes three
+bytes, however long its target is."""
 
 Value = tuple[int, int, bytes]
 """An ordering value: its wrapper branch, its number, its text."""
@@ -42,29 +41,31 @@ Value = tuple[int, int, bytes]
 
 @dataclass(slots=True)
 class KryoDeletes:
-    """keys and ordering values of a block's records, in its order."""
+    """The records of a block, in its order."""
 
     keys: list[str] = field(default_factory=list)
+    """Record keys."""
     values: list[Value] = field(default_factory=list)
+    """Ordering values."""
 
 
 def decode_kryo(content: bytes, place: str, advice: str) -> KryoDeletes:
-    """The records of a version 1 or 2 block's content.
+    """Decodes the content of a version 1 or 2 block.
 
-    CorruptBlock, beginning with `place`, for bytes that are not that, and for an ordering value that is no text,
-    number, boolean, decimal, date or timestamp.
+    CorruptBlock, beginning with `place`, for other content, and for an ordering value that is not a text, number,
+    boolean, decimal, date or timestamp.
     """
     if not content:
         return KryoDeletes()
     reader = _Kryo(content, place, advice, keys_by_name=bool(_KEY_BY_NAME.search(content)))
-    found = reader.deletes()
+    deletes = reader.deletes()
     if reader.at != len(content):
         raise reader.damage(f"{len(content) - reader.at} bytes left over")
-    return found
+    return deletes
 
 
 class _Kryo:
-    """A cursor over Kryo's bytes; nothing beyond them is ever read."""
+    """A cursor over Kryo's bytes. Never reads beyond them."""
 
     def __init__(self, content: bytes, place: str, advice: str, *, keys_by_name: bool) -> None:
         self._content, self._place, self._advice = content, place, advice
@@ -82,18 +83,18 @@ class _Kryo:
         if not isinstance(name, str) or name not in (f"[L{_MODEL}DeleteRecord;", f"[L{_MODEL}HoodieKey;"):
             raise self.damage(f"an array of class {str(name)[:80]!r}")
         if self._reference() is not None:
-            raise self.damage("a reference in the place of the array")
+            raise self.damage("expected an array, got a reference")
         self._objects.append(None)
-        found = KryoDeletes()
-        left = (1 << 20) + _MOST_TEXT * len(self._content)
+        deletes = KryoDeletes()
+        remaining = (1 << 20) + _MOST_TEXT * len(self._content)
         for _ in range(self._count() - 1):
             key, value = self._record() if name.endswith("DeleteRecord;") else (self._key(), (NULL, 0, b""))
-            left -= 4 * len(key) + len(value[2])
-            if left < 0:
-                raise self.damage("references repeat more text than a delete block has")
-            found.keys.append(key)
-            found.values.append(value)
-        return found
+            remaining -= 4 * len(key) + len(value[2])
+            if remaining < 0:
+                raise self.damage("references repeat more text than a delete block can have")
+            deletes.keys.append(key)
+            deletes.values.append(value)
+        return deletes
 
     def _record(self) -> tuple[str, Value]:
         if self._class() != f"{_MODEL}DeleteRecord" or self._reference() is not None:
@@ -103,7 +104,7 @@ class _Kryo:
         return key, self._value()
 
     def _key(self) -> str:
-        """A key's text. The key may be one that was there before."""
+        """A key's text. The key may be a reference to an earlier one."""
         if self._keys_by_name and self._class() != f"{_MODEL}HoodieKey":
             raise self.damage("expected a HoodieKey")
         known = self._reference()
@@ -137,9 +138,9 @@ class _Kryo:
         return text
 
     def _value(self) -> Value:
-        """An ordering value of a class that is known."""
-        found = self._class()
-        match found:
+        """An ordering value of a supported class."""
+        name = self._class()
+        match name:
             case None:
                 return NULL, 0, b""
             case 0:
@@ -159,10 +160,10 @@ class _Kryo:
             case 8:
                 return DOUBLE, int.from_bytes(self._bytes(8), "big", signed=True), b""
             case 27:
-                return self._object(found)
+                return self._object(name)
             case str():
-                return self._object(found)
-        raise self._no_ordering_value(f"registered class {found}")
+                return self._object(name)
+        raise self._no_ordering_value(f"registered class {name}")
 
     def _object(self, name: str | int) -> Value:
         """A value that may be a reference to an earlier one."""
@@ -170,7 +171,7 @@ class _Kryo:
         if known is not None:
             value = self._objects[known]
             if not isinstance(value, tuple):
-                raise self.damage("a reference to something that is no ordering value")
+                raise self.damage("a reference to an object other than an ordering value")
             return value
         place = len(self._objects)
         self._objects.append(None)
@@ -205,7 +206,7 @@ class _Kryo:
 
     def _no_ordering_value(self, of: str) -> CorruptBlock:
         return self.damage(
-            f"an ordering value of {of}, which no column of a table gives (such blocks are content of table versions "
+            f"an ordering value of {of}, which no column of a table has (such blocks are content of table versions "
             "4 and 5)"
         )
 
@@ -223,7 +224,7 @@ class _Kryo:
         return DECIMAL, 0, unscaled.to_bytes(abs(unscaled).bit_length() // 8 + 1, "big", signed=True)
 
     def _class(self) -> str | int | None:
-        """A class by name, or by registration (int, text, …: from 0); None for null."""
+        """A class by name, or by its registration number from 0 (int, text, …); None for null."""
         number = self._varint(32)
         if number == 0:
             return None
@@ -237,7 +238,7 @@ class _Kryo:
         return self._names[name_id]
 
     def _reference(self) -> int | None:
-        """The number of an object that was there before; None if a new one follows."""
+        """The number of an earlier object; None if a new object follows."""
         number = self._varint(32)
         if number == 1:
             return None
@@ -246,14 +247,14 @@ class _Kryo:
         return number - 2
 
     def _count(self) -> int:
-        """A length plus one: of bytes or elements that follow, so never more than there are bytes left, plus one."""
+        """A length plus one, of bytes or elements that follow: at most the number of remaining bytes plus one."""
         count = self._varint(32)
         if not 1 <= count <= len(self._content) - self.at + 1:
             raise self.damage(f"a length of {count - 1} where {len(self._content) - self.at} bytes follow")
         return count
 
     def _string(self) -> str | None:
-        """Short ASCII ends with a set bit; else a length in characters, and modified UTF-8."""
+        """A text: short ASCII ends with a set high bit; else a length in characters and modified UTF-8."""
         first = self._peek()
         if not first & 0x80:
             end = self.at
@@ -271,7 +272,7 @@ class _Kryo:
         return None if count == 0 else self._characters(count - 1)
 
     def _characters(self, count: int) -> str:
-        """So many UTF-16 units of modified UTF-8, each in one to three bytes."""
+        """Decodes `count` UTF-16 units of modified UTF-8, each in one to three bytes."""
         if count > len(self._content) - self.at:
             raise self.damage(f"a text of {count} characters where {len(self._content) - self.at} bytes follow")
         units = bytearray()
@@ -300,12 +301,12 @@ class _Kryo:
         return (number >> 1) ^ -(number & 1)
 
     def _long(self) -> int:
-        """A long that Kryo writes as if it were never negative."""
+        """A long in Kryo's encoding for values that are mostly positive."""
         number = self._varint(64)
         return number - (number >> 63 << 64)
 
     def _varint(self, bits: int) -> int:
-        """7 bits a byte, low ones first; the ninth byte of a long holds 8."""
+        """7 bits in each byte, low ones first; the ninth byte of a long has 8."""
         number = shift = 0
         while True:
             byte = self._bytes(1)[0]
@@ -325,6 +326,6 @@ class _Kryo:
 
     def _bytes(self, count: int) -> bytes:
         if count < 0 or count > len(self._content) - self.at:
-            raise self.damage(f"{count} bytes wanted where {len(self._content) - self.at} follow")
+            raise self.damage(f"{count} bytes expected where {len(self._content) - self.at} follow")
         self.at += count
         return self._content[self.at - count : self.at]

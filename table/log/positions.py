@@ -1,6 +1,5 @@
-"""Record positions of a block's header: base64 of Java's `Roaring64NavigableMap.serializePortable`.
-
-Belongs here: the serialised form (the portable Roaring format). Not here: whether positions are usable (reader).
+"""Parses the record positions of a block's header: base64 of Java's `Roaring64NavigableMap.serializePortable` (the
+portable Roaring format). The reader decides whether positions are usable.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from penstock.proto.errors import CorruptBlock
 _WITH_RUNS: Final = 12347
 _WITHOUT_RUNS: Final = 12346
 _OFFSETS_FROM: Final = 4
-"""With runs, the containers' offsets are written only from this many containers on."""
+"""In a bitmap with runs, container offsets are present from this number of containers on."""
 _LARGEST_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
 
 
 def cardinality(base64_text: str, where: str = "record positions") -> int:
-    """The number of positions. CorruptBlock, beginning with `where`, unless the bytes are exactly such a map.
+    """The number of positions. CorruptBlock, beginning with `where`, unless the bytes are exactly one such bitmap.
 
-    Every container is checked: its positions ascend, and are as many as its header says.
+    Checks every container: its positions ascend, and their number is that in its header.
     """
     try:
         data = base64.b64decode(base64_text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CorruptBlock(f"{where}: no base64: {error}") from None
+        raise CorruptBlock(f"{where}: not base64: {error}") from None
     cursor = _Cursor(data, where)
     total, last = 0, -1
     for _ in range(cursor.number(8)):
@@ -44,7 +43,7 @@ def cardinality(base64_text: str, where: str = "record positions") -> int:
 
 
 class _Cursor:
-    """Reads the little-endian format; every read is checked against what is left."""
+    """Reads the little-endian format; checks every read against the remaining bytes."""
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data, self._where, self._place = data, where, 0
@@ -70,7 +69,7 @@ class _Cursor:
 
 
 def _bitmap_cardinality(cursor: _Cursor) -> int:
-    """One 32-bit Roaring bitmap: cookie, containers' keys and cardinalities, offsets, containers."""
+    """The cardinality of a 32-bit Roaring bitmap: cookie, keys and cardinalities, offsets, containers."""
     cookie = cursor.number(4)
     runs = b""
     if cookie & 0xFFFF == _WITH_RUNS:
@@ -95,7 +94,7 @@ def _bitmap_cardinality(cursor: _Cursor) -> int:
 
 
 def _container_cardinality(cursor: _Cursor, is_run: bool, count: int) -> int:
-    """Positions in the container that begins here; -1 if they do not ascend."""
+    """The number of positions in the next container; -1 if they do not ascend."""
     if is_run:
         starts, lengths = cursor.shorts(2 * cursor.number(2)).reshape(-1, 2).T
         if (starts + lengths > 0xFFFF).any() or (starts[1:] <= (starts + lengths)[:-1]).any():

@@ -1,6 +1,6 @@
-"""Bytes of a file that is far away, sliced as if they were here: only what is asked for is read, a window at a time.
+"""The bytes of a remote file, with slices that read only the requested ranges, one window at a time.
 
-For looks at a log's framing that leave the contents alone. Not here: what the bytes mean (`blocks`).
+For reading a log's framing (`blocks`) without the contents.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from typing import Final
 import pyarrow as pa
 
 WINDOW_BYTES: Final = 64 << 10
+"""Least bytes of one read."""
 LONGEST_BYTES: Final = 16 << 20
-"""The longest slice: of a block's header or footer no more is looked at."""
+"""The longest slice, for a block's header or footer."""
 
 
 class RemoteRangeTooLong(ValueError):
-    """A slice was asked for that is longer than any part of a block but its content."""
+    """A requested slice exceeds `LONGEST_BYTES`, which no header or footer does."""
 
 
 class RemoteBytes:
-    """A file's bytes. `len`, and slices as memoryviews; the two windows read last are kept. One thread."""
+    """The bytes of a file: `len`, and slices as memoryviews. Caches the last two windows. Not thread-safe."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source, self._size = source, int(source.size())
@@ -28,11 +29,11 @@ class RemoteBytes:
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, wanted: slice) -> memoryview:
-        """RemoteRangeTooLong for more than `LONGEST_BYTES`; OSError and ArrowException as the file has them."""
-        start, stop, _ = wanted.indices(self._size)
+    def __getitem__(self, key: slice) -> memoryview:
+        """RemoteRangeTooLong beyond `LONGEST_BYTES`; OSError and ArrowException of the file."""
+        start, stop, _ = key.indices(self._size)
         if stop - start > LONGEST_BYTES:
-            raise RemoteRangeTooLong(f"{stop - start} bytes at byte {start}: at most {LONGEST_BYTES} are looked at")
+            raise RemoteRangeTooLong(f"{stop - start} bytes at byte {start}: at most {LONGEST_BYTES} are read")
         if stop <= start:
             return memoryview(b"")
         for first, window in self._windows:

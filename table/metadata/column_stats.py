@@ -1,11 +1,10 @@
-"""Column and partition statistics of the metadata table: decoded, combined, their traps disarmed. Pure.
+"""Decodes and merges column and partition statistics of the metadata table. Pure.
 
-Source: Hudi `HoodieMetadataColumnStats`, `HoodieMetadataPayload.mergeColumnStatsRecords`, `ValueType`. Not here: what
-a bound means for an event-time column (enumerator).
+Source: Hudi `HoodieMetadataColumnStats`, `HoodieMetadataPayload.mergeColumnStatsRecords`, `ValueType`.
 
-Traps: a base file reports 0, 0.0, false or the epoch day as both bounds of a column that holds nulls alone; counts of
-values include nulls; a file that holds deletes alone has no values; before version 9 a long says nothing of its unit,
-and in version 9 the unit may be wrong for files of older writers.
+Special cases: a base file reports 0, 0.0, false or the epoch day as both bounds of a column with only nulls. Value
+counts include nulls. A file with only deletes has no values. Before version 9 the unit of a long is not recorded, and
+in version 9 it may be wrong for files of older writers.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.fields import Fields
 
 COLUMN_STATS: Final = "column_stats"
-PARTITION_STATS: Final = "partition_stats"
 
 StatValue = bool | int | float | str | bytes | Decimal
-"""A bound: dates as days, times and timestamps as the number in the file."""
+"""A bound. Dates are days; times and timestamps are the stored number."""
 
 _LOGICAL: Final = {
     10: "decimal",
@@ -37,7 +35,7 @@ _LOGICAL: Final = {
     19: "local-timestamp-micros",
     20: "local-timestamp-nanos",
 }
-"""What the ordinals of Hudi `ValueType` say beyond the wrapper."""
+"""Ordinal of Hudi `ValueType` -> logical type, which the wrapper does not determine."""
 
 _BY_WRAPPER: Final = {
     "DateWrapper": "date",
@@ -51,44 +49,48 @@ _V1_SCALE: Final = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStats:
-    """What is known of one column in one file (or partition; then `file_name` is its path).
-
-    `low` and `high` are None where no bound is known, and always where there are nulls alone. `logical` is the Avro
-    logical type that the statistics state, '' for none: then a long may be anything. Counts are None if not recorded;
-    `value_count` includes nulls.
-    """
+    """The statistics of one column in one file or partition."""
 
     file_name: str
+    """Name of the file; for partition statistics, path of the partition."""
     column: str
+    """Column name; a dotted path for a nested column."""
     low: StatValue | None
+    """Lower bound; None if unknown, or if all values are null."""
     high: StatValue | None
+    """Upper bound; None if unknown, or if all values are null."""
     logical: str
+    """Avro logical type that the statistics record; '' for none, and then the unit of a long is unknown."""
     value_count: int | None
+    """Number of values, nulls included; None if not recorded."""
     null_count: int | None
+    """Number of nulls; None if not recorded."""
     is_deleted: bool
+    """Whether the record is a tombstone."""
     is_tight: bool
+    """Whether both bounds are values of the column."""
 
     @property
     def holds_nulls_alone(self) -> bool:
-        """Whether there is no value at all: nulls alone, or (a file of deletes) not even them."""
+        """Whether the column has no value except nulls, or no row at all (a file with only deletes)."""
         return self.value_count is not None and self.value_count == self.null_count
 
 
 def combined_stats(versions: Sequence[Fields | None]) -> ColumnStats | None:
-    """The statistics under one key, from its records, oldest first; None if the key was deleted or never there.
+    """Merges the records of one key, oldest first; None if the key was deleted or has no record.
 
-    A tombstone or a tight bound stands for itself; else bounds widen and counts add up. CorruptFile for a record that
-    contradicts itself.
+    A tombstone or a record with tight bounds replaces the earlier ones. Otherwise bounds widen and counts add up.
+    CorruptFile for an inconsistent record.
     """
-    found: ColumnStats | None = None
+    merged: ColumnStats | None = None
     for record in versions:
         if record is None or record.values.get("ColumnStatsMetadata") is None:
-            found = None
+            merged = None
             continue
         newer = _stats(record.nested("ColumnStatsMetadata", record.values["ColumnStatsMetadata"]))
-        replaces = found is None or found.is_deleted or newer.is_deleted or newer.is_tight
-        found = newer if found is None or replaces else _widened(found, newer)
-    return found
+        replaces = merged is None or merged.is_deleted or newer.is_deleted or newer.is_tight
+        merged = newer if merged is None or replaces else _widened(merged, newer)
+    return merged
 
 
 def _stats(record: Fields) -> ColumnStats:
@@ -120,7 +122,7 @@ def _count(record: Fields, name: str) -> int | None:
 
 
 def _value(record: Fields, name: str, ordinal: int, extra: str) -> tuple[StatValue | None, str]:
-    """A wrapped value and the logical type it is stated to be of."""
+    """A wrapped value, and its logical type according to the record."""
     wrapped = record.values.get(name)
     if wrapped is None:
         return None, ""
@@ -147,7 +149,7 @@ def _scale(extra: str) -> int | None:
 
 
 def _widened(older: ColumnStats, newer: ColumnStats) -> ColumnStats:
-    """Both together. Bounds of two kinds, or not known on one side, are not known; nulls alone add nothing to them."""
+    """The union of both. Bounds of different types, or unknown on one side, become unknown. Nulls add no bounds."""
     counts = (_sum(older.value_count, newer.value_count), _sum(older.null_count, newer.null_count))
     both = replace(newer, value_count=counts[0], null_count=counts[1])
     if older.holds_nulls_alone:

@@ -1,7 +1,7 @@
-"""The `files` partition of the metadata table: partitions and data files by name. Pure.
+"""Decodes the `files` partition of the metadata table: partitions and their data files. Pure.
 
-Source: Hudi `HoodieMetadataPayload`. Records under the key of a partition map file names to sizes, under
-`__all_partitions__` partition paths; both say what was deleted.
+Source: Hudi `HoodieMetadataPayload`. The records of a partition's key map file names to sizes; those of
+`__all_partitions__` list partition paths. Both also record deletions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILES: Final = "files"
 ALL_PARTITIONS: Final = "__all_partitions__"
 
 _ROOT: Final = "."
-"""What stands for the partition path '' of a table without partitions."""
+"""Replaces the partition path '' of a table without partitions."""
 
 
 def files_key(partition: str) -> str:
@@ -28,19 +28,18 @@ def files_key(partition: str) -> str:
 
 
 def partition_paths(versions: Sequence[Fields | None]) -> frozenset[str]:
-    """Every partition, from the records under `ALL_PARTITIONS`, oldest first. CorruptFile for a path that leaves the
-    table."""
+    """Every partition, from the records of `ALL_PARTITIONS`, oldest first. CorruptFile for a path outside the table."""
     return frozenset(checked_path("" if path == _ROOT else path) for path in _combined(versions))
 
 
 def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileInfo, ...]:
-    """A partition's data files by name, from its records, oldest first; times are not known (0).
+    """A partition's data files by name, from its records, oldest first. `modified_ns` is 0.
 
-    As `partitions.list_data_files`: what is no data file is left out. One that another writer made has the name that
-    tells its instant, and the path where it lies. CorruptFile for any other name with a folder in it, and for a mark
-    that tells no instant.
+    As in `files.listing.list_data_files`, other files are left out. A file of another writer has its marked name, which
+    has the instant, and its path on storage. CorruptFile for any other name with a folder, and for a mark without an
+    instant.
     """
-    found: list[FileInfo] = []
+    files: list[FileInfo] = []
     for name, size_bytes in sorted(_combined(versions).items()):
         path = checked_path(f"{partition}/{name}" if partition else name)
         folder, _, bare = name.rpartition("/")
@@ -48,29 +47,32 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileI
         if folder != (external.folder if external else "") or (is_external(bare) and external is None):
             raise CorruptFile(f"metadata table: got a file {name[:200]!r} in partition {partition[:200]!r}")
         if parse_file_name(bare) is not None:
-            found.append(
+            files.append(
                 FileInfo(name=bare, path=stored_path(path), size_bytes=size_bytes, is_dir=False, modified_ns=0)
             )
-    return tuple(found)
+    return tuple(files)
 
 
 def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
-    """Names with sizes after all versions: what a newer one deletes is gone, of two sizes the greater counts (a log
-    that was appended to). A deleted key starts anew."""
-    found: dict[str, int] = {}
+    """Name -> size after all records of a key, oldest first.
+
+    A newer record may delete a name. Of two sizes the greater counts, as a log may have been appended to. A deleted key
+    removes all names.
+    """
+    sizes: dict[str, int] = {}
     for record in versions:
         if record is None:
-            found.clear()
+            sizes.clear()
             continue
         for name, value in record.mapping("filesystemMetadata").items():
             match value:
                 case {"isDeleted": True}:
-                    found.pop(name, None)
+                    sizes.pop(name, None)
                 case {"isDeleted": False, "size": int(size_bytes)} if size_bytes >= 0:
-                    found[name] = max(found.get(name, 0), min(size_bytes, MAX_FILE_BYTES))
+                    sizes[name] = max(sizes.get(name, 0), min(size_bytes, MAX_FILE_BYTES))
                 case _:
                     raise CorruptFile(
                         f"{record.where}, field filesystemMetadata: got {str(value)[:80]!r} for {name[:200]!r}, "
                         "expected a size and whether it is deleted"
                     )
-    return found
+    return sizes

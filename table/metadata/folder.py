@@ -1,4 +1,4 @@
-"""A folder of a table as the storage of a table of its own."""
+"""A folder of a table as a storage of its own, for the metadata table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.table.storage.filesystem import FileInfo, Storage, checked_path
 
 
 class FolderStorage(Storage):
-    """`Storage` whose base path is the folder `folder` of another one; paths go in and out relative to it."""
+    """A `Storage` whose base path is the folder `folder` of another storage. All paths are relative to that folder."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
@@ -21,21 +21,21 @@ class FolderStorage(Storage):
         return f"{self._storage.base_path}/{self._folder}"
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        return [self._inside(info) for info in self._storage.list_dir(self._outside(path))]
+        return [self._relative(info) for info in self._storage.list_dir(self._outer_path(path))]
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
-        return self._storage.read_bytes(self._outside(path), limit_bytes)
+        return self._storage.read_bytes(self._outer_path(path), limit_bytes)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        return self._storage.open_input(self._outside(path))
+        return self._storage.open_input(self._outer_path(path))
 
     def file_info(self, path: str) -> FileInfo | None:
-        info = self._storage.file_info(self._outside(path))
-        return None if info is None else self._inside(info)
+        info = self._storage.file_info(self._outer_path(path))
+        return None if info is None else self._relative(info)
 
-    def _outside(self, path: str) -> str:
+    def _outer_path(self, path: str) -> str:
         checked_path(path)
         return f"{self._folder}/{path}" if path else self._folder
 
-    def _inside(self, info: FileInfo) -> FileInfo:
+    def _relative(self, info: FileInfo) -> FileInfo:
         return replace(info, path=info.path.removeprefix(self._folder).removeprefix("/"))

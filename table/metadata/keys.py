@@ -1,4 +1,4 @@
-"""Keys of statistics in the metadata table: hashes of column, partition and file name. Pure.
+"""The keys of statistics records in the metadata table: hashes of column, partition and file name. Pure.
 
 Source: Hudi `HoodieMetadataPayload.getColumnStatsIndexKey`, `ColumnIndexID`, `PartitionIndexID`, `FileIndexID`.
 """
@@ -17,19 +17,19 @@ _P3: Final = 0x165667B19E3779F9
 _P4: Final = 0x85EBCA77C2B2AE63
 _P5: Final = 0x27D4EB2F165667C5
 _SEED: Final = 0xFFFFFFFFDABADABA
-"""Hudi's seed 0xdabadaba, an int, widened with its sign."""
+"""Hudi's seed 0xdabadaba, a Java int, sign-extended to 64 bits."""
 
 _ROOT: Final = "."
 
 
 def column_stats_key(column: str, partition: str, file_name: str) -> str:
-    """The key of a file's statistics of a column (a dotted path for a nested one)."""
+    """The key of a column's statistics in a file; `column` is a dotted path for a nested column."""
     digest = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
     return partition_stats_key(column, partition) + base64.b64encode(digest).decode("ascii")
 
 
 def partition_stats_key(column: str, partition: str) -> str:
-    """The key of a partition's statistics of a column; `partition` is '' for a table without partitions."""
+    """The key of a column's statistics in a partition; '' is the partition of a table without partitions."""
     return _hashed(column) + _hashed(partition or _ROOT)
 
 

@@ -1,8 +1,8 @@
-"""Partitions and data files of a table at one moment: by its metadata table where that is valid and pays, else by its
+"""Lists the partitions and data files of a table: from its metadata table where that is valid and faster, else from its
 folders.
 
-Shell. Both answers name the same files; a metadata table that is missing, damaged or behind is told once and passed
-over, for it can never be the reason that a read fails or lacks a row.
+Both give the same files. A metadata table that is missing, damaged or not up to date is reported once and then not
+used: it must never be the reason for a failed read or a missing row.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from penstock.table.storage.filesystem import FileInfo, redacted_uri
 from penstock.table.timeline.active import Timeline
 
 FEW_PARTITIONS: Final = 8
-"""Up to so many known partitions are listed by their folders: one call for each, while the metadata table takes its
-own properties, timeline, folder, base file and logs first, however little is asked of it."""
+"""Number of known partitions up to which folders are listed, with one call each. The metadata table takes several
+reads for any request: its properties, timeline, folder, base file and logs."""
 
 
 class TableListing:
-    """What a table holds, for one plan. Reads the metadata table once at most, and only records of what is asked.
+    """Lists partitions and data files for one plan. Opens the metadata table at most once; reads requested keys only.
 
-    `timeline` was read before, so that files of instants behind it do not matter. `metadata` False: folders alone.
-    Up to `few_partitions` (FEW_PARTITIONS) are listed by their folders in any case.
-    `external`: folders cannot tell the instants of other writers' files. If there are any, only the metadata table will
-    do (TableError without it, as Hudi fails then too); if there may be, a folder that holds one is a TableError.
-    `fallback` says afterwards why folders had to do for a metadata table that the table's properties name; '' if
-    they had not.
+    `timeline` must be read before, so that files of later instants do not matter. With `metadata` False, only folders
+    are listed. Up to `few_partitions` (FEW_PARTITIONS) partitions are always listed from folders.
+
+    `external`: folders do not record the instants of other writers' files. If the table has any, the listing needs the
+    metadata table, and raises TableError without it, as Hudi does. If it may have some, a folder with such a file is a
+    TableError.
+
+    `fallback` is the reason why folders were listed although the table's properties name a metadata table; '' if there
+    was none.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class TableListing:
     ) -> None:
         self._table = table
         self._timeline = timeline
-        self._wanted = metadata and FILES in indexes(table.properties)
+        self._has_metadata = metadata and FILES in indexes(table.properties)
         self._few = FEW_PARTITIONS if few_partitions is None else few_partitions
         self._only_metadata = external is ExternalFiles.KNOWN
         self._strict = external is ExternalFiles.POSSIBLE
@@ -57,21 +60,24 @@ class TableListing:
 
     @property
     def from_metadata(self) -> bool:
-        """Whether the answers so far came from the metadata table."""
+        """Whether the listings so far came from the metadata table."""
         return self._opened is not None
 
     def all_files(
         self, partitions: Collection[str] | None = None, pruning: PartitionPruning | None = None
     ) -> Mapping[str, tuple[FileInfo, ...]]:
-        """Every partition with its data files, by name; with `pruning` all that it does not rule out, or really every
-        one if a path does not fit. `partitions`: every one there can be, if that is known."""
+        """Partition -> its data files by name, for all partitions that `pruning` does not exclude.
+
+        Nothing is excluded if a path does not match the partition fields. `partitions`: all partitions of the table, if
+        known.
+        """
         if not self._table.properties.partition_fields:
             partitions = {""}
-        left = [name for name in partitions or () if pruning is None or not pruning.drops(name)]
-        if self._only_metadata or (self._wanted and (partitions is None or len(left) > self._few)):
-            found = self._by_metadata(None, pruning)
-            if found is not None:
-                return found
+        remaining = [name for name in partitions or () if pruning is None or not pruning.drops(name)]
+        if self._only_metadata or (self._has_metadata and (partitions is None or len(remaining) > self._few)):
+            files = self._by_metadata(None, pruning)
+            if files is not None:
+                return files
         if pruning is not None:
             names = self._table.list_partitions(pruning.skipped_folders(partitions))
             if pruning.fits(names):
@@ -81,16 +87,16 @@ class TableListing:
         return self._table.list_partition_files(self._table.list_partitions(), strict=self._strict)
 
     def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
-        """The data files of these partitions, () for one that is not there."""
-        if self._only_metadata or (self._wanted and len(partitions) > self._few):
-            found = self._by_metadata(partitions)
-            if found is not None:
-                return found
+        """The data files of these partitions; () for one that does not exist."""
+        if self._only_metadata or (self._has_metadata and len(partitions) > self._few):
+            files = self._by_metadata(partitions)
+            if files is not None:
+                return files
         return self._table.list_partition_files(partitions, strict=self._strict)
 
     def metadata_table(self) -> MetadataTable | None:
-        """The metadata table, if its content may be used; opened once."""
-        if self._wanted and self._opened is None and not self.fallback:
+        """The metadata table, if its content is valid; opened once."""
+        if self._has_metadata and self._opened is None and not self.fallback:
             try:
                 opened = open_metadata_table(self._table, self._timeline)
             except PenstockError as error:
@@ -110,7 +116,7 @@ class TableListing:
                 raise self._needed(self.fallback or "the table has none, or the option metadata is off")
             return None
         try:
-            return _listed(opened, _kept(opened, pruning) if pruning is not None else partitions)
+            return _listed(opened, _not_excluded(opened, pruning) if pruning is not None else partitions)
         except PenstockError as error:
             if self._only_metadata:
                 raise self._needed(str(error)) from error
@@ -130,23 +136,23 @@ class TableListing:
         self._table.count_metadata_fallback()
 
 
-def _kept(opened: MetadataTable, pruning: PartitionPruning) -> Collection[str]:
-    """The partitions that are not ruled out; all if a path does not fit."""
+def _not_excluded(opened: MetadataTable, pruning: PartitionPruning) -> Collection[str]:
+    """The partitions that are not excluded; all if a path does not match the partition fields."""
     known = partition_paths(opened.records(FILES, [ALL_PARTITIONS]).get(ALL_PARTITIONS, ()))
     return [name for name in known if not pruning.drops(name)] if pruning.fits(known) else known
 
 
 def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]]:
-    """What the metadata table says; of all partitions if None."""
+    """The data files of the partitions (None: all), from the metadata table."""
     if partitions is None:
-        found = opened.records(FILES, None)
+        records = opened.records(FILES, None)
     else:
-        found = opened.records(FILES, [ALL_PARTITIONS, *map(files_key, partitions)])
-    known = partition_paths(found.get(ALL_PARTITIONS, ()))
+        records = opened.records(FILES, [ALL_PARTITIONS, *map(files_key, partitions)])
+    known = partition_paths(records.get(ALL_PARTITIONS, ()))
     return {
-        partition: _files_of(partition, known, found) for partition in (known if partitions is None else partitions)
+        partition: _files_of(partition, known, records) for partition in (known if partitions is None else partitions)
     }
 
 
-def _files_of(partition: str, known: Collection[str], found: Versions) -> tuple[FileInfo, ...]:
-    return data_files(partition, found.get(files_key(partition), ())) if partition in known else ()
+def _files_of(partition: str, known: Collection[str], records: Versions) -> tuple[FileInfo, ...]:
+    return data_files(partition, records.get(files_key(partition), ())) if partition in known else ()

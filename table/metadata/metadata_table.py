@@ -1,7 +1,7 @@
-"""The metadata table as one plan finds it: its timeline, its file slices, the records under some keys.
+"""Reads the metadata table for one plan: its timeline, its file slices, and the records of requested keys.
 
-Shell: lists and reads under `.hoodie/metadata`. Not here: what records mean (`files`, `column_stats`), what to do
-without a metadata table (`listing`).
+Lists and reads files under `.hoodie/metadata`. `files` and `column_stats` decode the meaning of records; `listing`
+falls back to folders.
 """
 
 from __future__ import annotations
@@ -41,30 +41,31 @@ from penstock.table.timeline.instants import Action
 
 METADATA_FOLDER: Final = f"{META_FOLDER}/metadata"
 MAX_LOG_BYTES: Final = 2 << 30
-"""Largest log file that is read."""
+"""Largest log file that is read, in bytes."""
 
 _AT_ONCE_BYTES: Final = 4 << 20
-"""A base file up to this size is read in one piece; of a larger one only the blocks that are needed."""
+"""A base file up to this size is read completely; of a larger one, only the required blocks."""
 
 _READERS: Final = 8
 _SCHEMA: Final = b"schema"
 
 Versions = Mapping[str, Sequence[Fields | None]]
-"""The records under each key, oldest first; None where the key was deleted."""
+"""Key -> its records, oldest first; None where the key was deleted."""
 
-_Found = dict[str, list[Fields | None]]
+_Records = dict[str, list[Fields | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Why the metadata table cannot stand for what is on storage."""
+    """The metadata table cannot be used."""
 
     reason: str
+    """For the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block of a log that counts so far, and the file it is in."""
+    """A valid block of a log, and its file."""
 
     block: LogBlock
     data: memoryview
@@ -72,28 +73,27 @@ class _Block:
 
 
 def indexes(properties: TableProperties) -> frozenset[str]:
-    """The metadata partitions that the data table's properties vouch for (`hoodie.table.metadata.partitions`)."""
+    """The valid metadata partitions, from the data table's properties (`hoodie.table.metadata.partitions`)."""
     names = properties.raw.get("hoodie.table.metadata.partitions", "").split(",")
     return frozenset(name.strip() for name in names if name.strip())
 
 
 def open_metadata_table(table: HudiTable, timeline: Timeline) -> MetadataTable | Unusable:
-    """The metadata table of `table`, whose timeline was read before; Unusable if it lacks an instant of it.
+    """Opens the metadata table of `table`; Unusable if it lacks an instant of `timeline`, which was read before.
 
-    Errors as for opening and listing any table: CorruptFile, StorageError, TableError,
-    FormatError.
+    Errors as for opening any table: CorruptFile, StorageError, TableError, FormatError.
     """
     storage = FolderStorage(table.storage, METADATA_FOLDER)
     inner = HudiTable(storage, load_properties(storage))
     own = inner.timeline()
-    lacking = first_not_recorded(timeline, own)
-    if lacking:
-        return Unusable(f"it lacks instant {lacking}")
+    missing = first_not_recorded(timeline, own)
+    if missing:
+        return Unusable(f"it lacks instant {missing}")
     return MetadataTable(inner, own, pending_instants(timeline))
 
 
 class MetadataTable:
-    """One metadata table, pinned to one reading of both timelines. Not for use by several threads."""
+    """A metadata table as of one read of both timelines. Not thread-safe."""
 
     def __init__(self, table: HudiTable, timeline: Timeline, pending: frozenset[str]) -> None:
         self._table = table
@@ -102,51 +102,55 @@ class MetadataTable:
         self._readers = RecordReaders()
 
     def records(self, partition: str, keys: Collection[str] | None) -> Versions:
-        """The records of a metadata partition under these keys (None: all); a key without records is left out.
+        """The records of these keys in a metadata partition (None: all keys); a key without records is left out.
 
-        Every file group is asked for every key: which group a key belongs to is its writer's affair. CorruptFile for
-        anything damaged, TableError for a log compaction or a log block that is no HFile.
+        Looks every key up in every file group, as only the writer determines the group of a key. CorruptFile for
+        damaged files, TableError for a log compaction or a log block other than HFile.
         """
         files = self._files(partition)
         valid = ValidBlocks(self._committed(files), self._pending)
         pending = self._pending_compactions()
-        rows = None if keys is None else {key.encode() for key in keys}
-        found: _Found = {}
+        row_keys = None if keys is None else {key.encode() for key in keys}
+        records: _Records = {}
         for group, members in sorted(group_files(files).items()):
             slices = slice_group(members, pending.get(group, frozenset()), valid.committed)
             visible = visible_files(slices, Everything(), valid.committed)
             if visible is not None:
-                self._read_group(visible, valid, rows, found)
-        return found
+                self._read_group(visible, valid, row_keys, records)
+        return records
 
     def _read_group(
-        self, visible: VisibleFiles, valid: ValidBlocks, rows: Collection[bytes] | None, found: _Found
+        self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: _Records
     ) -> None:
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             logs = pool.map(self._read_log, [log.ref.path for log in visible.logs])
             if visible.base is not None:
-                self._take(self._base(visible.base.ref), "", self._where(visible.base.ref.path), rows, found)
-            blocks = self._counting_blocks(list(logs), visible.logs, valid)
+                self._add_records(
+                    self._base(visible.base.ref), "", self._where(visible.base.ref.path), row_keys, records
+                )
+            blocks = self._valid_blocks(list(logs), visible.logs, valid)
         for item in blocks:
             content = item.data[item.block.content_start : item.block.content_end]
             where = self._where(f"{item.file}, block at byte {item.block.offset}")
             if item.block.kind is BlockKind.DELETE:
                 for key in self._deleted_keys(item, content):
-                    if key in found:
-                        found[key].append(None)
+                    if key in records:
+                        records[key].append(None)
             elif len(content):
                 source = pa.BufferReader(pa.py_buffer(content))
-                self._take(HFile(source, where), item.block.header.schema_json, where, rows, found)
+                self._add_records(HFile(source, where), item.block.header.schema_json, where, row_keys, records)
 
-    def _take(self, file: HFile, schema_json: str, where: str, rows: Collection[bytes] | None, found: _Found) -> None:
-        """Adds the file's records under the rows; its own schema counts where the block names none."""
+    def _add_records(
+        self, file: HFile, schema_json: str, where: str, row_keys: Collection[bytes] | None, records: _Records
+    ) -> None:
+        """Adds the file's records of the row keys, decoded with the block's schema, else with that in the file."""
         if not file.entry_count:
             return
         text = schema_json or file.info().get(_SCHEMA, b"").decode("utf-8", "replace")
         read = self._readers.of(text, where)
-        for row, value in file.scan() if rows is None else file.lookup(rows):
+        for row, value in file.scan() if row_keys is None else file.lookup(row_keys):
             record = read(value) if value else None
-            found.setdefault(row.decode("utf-8", "replace"), []).append(record)
+            records.setdefault(row.decode("utf-8", "replace"), []).append(record)
 
     def _base(self, ref: FileRef) -> HFile:
         where = self._where(ref.path)
@@ -156,19 +160,19 @@ class MetadataTable:
                 return HFile(pa.BufferReader(data), where)
             return HFile(self._table.storage.open_input(ref.path), where)
         except FileNotFoundError as error:
-            raise CorruptFile(f"{where} is gone") from error
+            raise CorruptFile(f"{where} is missing") from error
 
     def _read_log(self, path: str) -> memoryview:
         try:
             return memoryview(self._table.storage.read_bytes(path, MAX_LOG_BYTES))
         except FileNotFoundError as error:
-            raise CorruptFile(f"{self._where(path)} is gone") from error
+            raise CorruptFile(f"{self._where(path)} is missing") from error
 
-    def _counting_blocks(
+    def _valid_blocks(
         self, contents: Sequence[memoryview], logs: Sequence[DataFile], valid: ValidBlocks
     ) -> list[_Block]:
-        """Data and delete blocks that count, in scan order. A rollback block takes out what stands before it."""
-        kept: list[_Block] = []
+        """The valid data and delete blocks, in scan order. A rollback block removes earlier blocks of its target."""
+        blocks: list[_Block] = []
         for data, log in zip(contents, logs, strict=True):
             for block in read_blocks(data, log.ref.path):
                 if not isinstance(block, LogBlock):
@@ -177,14 +181,14 @@ class MetadataTable:
                 match block.kind:
                     case BlockKind.COMMAND:
                         target = header.target_instant_time
-                        kept = [item for item in kept if item.block.header.instant_time != target]
+                        blocks = [item for item in blocks if item.block.header.instant_time != target]
                     case BlockKind.HFILE_DATA | BlockKind.DELETE if not header.compacted_block_times:
                         if valid.holds(header.instant_time):
-                            kept.append(_Block(block, data, log.ref.path))
+                            blocks.append(_Block(block, data, log.ref.path))
                     case kind:
                         what = "log compaction" if header.compacted_block_times else f"{kind.name} block"
                         raise TableError(f"{what} in the metadata table: {self._where(log.ref.path)}")
-        return kept
+        return blocks
 
     def _deleted_keys(self, item: _Block, content: memoryview) -> Iterator[str]:
         place = BlockPlace(
@@ -202,11 +206,11 @@ class MetadataTable:
                     DataFile(partition=partition, ref=FileRef(info.path, info.size_bytes), name=name, listed=True)
                 )
         if not files:
-            raise CorruptFile(f"{self._where(partition)} holds no files, although the table's properties name it")
+            raise CorruptFile(f"{self._where(partition)} has no files, although the table's properties name it")
         return files
 
     def _committed(self, files: Collection[DataFile]) -> CommittedInstants:
-        """The metadata table's own committed instants; those of its history where a log's place turns on them."""
+        """The committed instants of the metadata table, with its history where the slice of a log depends on it."""
         timeline = self._timeline
         order_keys: dict[str, str] = {i.requested_time: timeline.order_key(i) for i in timeline.completed_writes}
         archived = any(isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files)
@@ -215,13 +219,13 @@ class MetadataTable:
         return CommittedInstants(layout=timeline.layout, order_keys=order_keys, archived_before=timeline.first_active)
 
     def _pending_compactions(self) -> dict[GroupId, frozenset[str]]:
-        found: dict[GroupId, frozenset[str]] = {}
+        pending: dict[GroupId, frozenset[str]] = {}
         for item in self._timeline.pending:
             if item.action is Action.COMPACTION:
                 for group in self._table.compaction_plan(item):
                     key = (group.partition, group.file_id)
-                    found[key] = found.get(key, frozenset()) | {item.requested_time}
-        return found
+                    pending[key] = pending.get(key, frozenset()) | {item.requested_time}
+        return pending
 
     def _where(self, path: str) -> str:
         return f"file {path} of metadata table {redacted_uri(self._table.base_path)}"

@@ -1,7 +1,7 @@
-"""Records of the metadata table (Avro `HoodieMetadataRecord`), decoded with the schema that their file carries. Pure.
+"""Decodes records of the metadata table (Avro `HoodieMetadataRecord`) with the schema in their file. Pure.
 
-The schema in a file is not to be trusted: it is bounded before it is used (`avro_container`). Logical types are left
-out, so that numbers stay what they are on storage.
+The schema in a file is untrusted: its size is checked before use (`avro_container`). Logical types are removed, so that
+numbers keep their stored value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.table.timeline.fields import Fields
 
 
 class RecordReader:
-    """Decodes values of one schema. Unions of several records give (short name of the record, its fields)."""
+    """Decodes values of one schema. A union of several records decodes to (short name of the record, its fields)."""
 
     def __init__(self, schema_json: str, where: str) -> None:
         self._where = where
@@ -29,7 +29,7 @@ class RecordReader:
             raise self._damaged("its schema cannot be used", error) from error
 
     def read(self, value: bytes) -> Fields:
-        """The fields of one value, which must be whole."""
+        """The fields of one value; CorruptFile unless it is exactly one record."""
         source = io.BytesIO(value)
         try:
             record = fastavro.schemaless_reader(
@@ -38,7 +38,7 @@ class RecordReader:
         except DECODING_ERRORS as error:
             raise self._damaged(f"a value of {len(value)} bytes does not decode", error) from error
         if not isinstance(record, dict) or source.tell() != len(value):
-            raise CorruptFile(f"{self._where} is damaged: a value of {len(value)} bytes is no record, or not all of it")
+            raise CorruptFile(f"{self._where} is damaged: a value of {len(value)} bytes is not exactly one record")
         return Fields(record, self._where)
 
     def _damaged(self, what: str, error: BaseException) -> CorruptFile:
@@ -46,13 +46,13 @@ class RecordReader:
 
 
 class RecordReaders:
-    """One reader a schema: the files of a table share a few."""
+    """Caches one reader for each schema, as the files of a table share a few."""
 
     def __init__(self) -> None:
         self._known: dict[str, RecordReader] = {}
 
     def of(self, schema_json: str, where: str) -> Callable[[bytes], Fields]:
-        """The decoder for values of this schema; `where` names the first file that had it."""
+        """The decoder for values of this schema; `where` names the first file with it."""
         reader = self._known.get(schema_json)
         if reader is None:
             reader = self._known[schema_json] = RecordReader(schema_json, where)
@@ -60,7 +60,7 @@ class RecordReaders:
 
 
 def _without_logical_types(schema: object) -> Any:
-    """The schema with plain types alone; its depth is bounded already."""
+    """The schema without logical types. Its depth was checked before."""
     if isinstance(schema, list):
         return [_without_logical_types(item) for item in schema]
     if isinstance(schema, dict):

@@ -1,7 +1,7 @@
-"""Which content of a metadata table counts, and whether it keeps up with its data table. Pure.
+"""Determines the valid content of a metadata table, and whether it is up to date with its data table. Pure.
 
 Source: Hudi `HoodieTableMetadataUtil.getValidInstantTimestamps`. A writer completes an instant in the metadata table
-first and in the data table then, so the metadata table may be ahead; it is behind only if a writer left it out.
+first, and then in the data table. So the metadata table may be ahead; it lags only if a writer did not update it.
 """
 
 from __future__ import annotations
@@ -14,43 +14,45 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 
 INITIAL: Final = "00000000000000"
-"""Instants that begin so hold what the table had when the metadata table, or an index in it, was made."""
+"""Prefix of instants with the state of the table when the metadata table, or an index in it, was created."""
 
 _NOT_RECORDED: Final = (Action.SAVEPOINT, Action.INDEXING, Action.RESTORE)
-"""Actions without an instant of the same time in the metadata table: they change no data file, or (restore) are done
-there by instants of its own. What a restore takes away belongs to instants that are gone, and so does not count."""
+"""Actions without an instant of the same time in the metadata table. They change no data file; a restore has instants
+of its own there. The files that a restore removes belong to removed instants, and so are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidBlocks:
-    """Which log blocks count: of instants that completed in the metadata table (`committed`) and are not `pending` in
-    the data table.
+    """Determines the valid log blocks: of instants that completed in the metadata table and are not pending in the data
+    table.
 
-    Hudi counts the completed instants of the data table, those completed in the metadata table alone that are not
-    pending (an index being built; older than the data table's active timeline), and those that a rollback named. For
-    completed instants of the metadata table that is the same: what is neither completed nor pending in the data table
-    was archived or rolled back, and the rollback's own instant takes its files out again.
+    Hudi counts the completed instants of the data table, those that completed only in the metadata table and are not
+    pending (an index being built; older than the data table's active timeline), and those that a rollback names. For
+    completed instants of the metadata table this is equivalent: an instant that is neither completed nor pending in the
+    data table was archived or rolled back, and the instant of the rollback removes its files again.
     """
 
     committed: CommittedInstants
+    """Completed instants of the metadata table."""
     pending: frozenset[str]
+    """Pending instants of the data table."""
 
     def holds(self, instant_time: str) -> bool:
-        """Whether a block of this instant counts."""
+        """Whether blocks of this instant are valid."""
         return self.committed.holds(instant_time) and instant_time not in self.pending
 
 
 def pending_instants(data: Timeline) -> frozenset[str]:
-    """Requested times of everything that is pending in the data table, services too."""
-    done = {item.requested_time for item in data.instants if item.is_completed}
-    return frozenset(item.requested_time for item in data.instants if not item.is_completed) - done
+    """Requested times of all pending instants of the data table, table services included."""
+    completed = {item.requested_time for item in data.instants if item.is_completed}
+    return frozenset(item.requested_time for item in data.instants if not item.is_completed) - completed
 
 
 def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
-    """The oldest completed instant of the data table that the metadata table should hold and does not; '' if none.
+    """The oldest completed instant of the data table that is missing in the metadata table; '' if none is.
 
-    Every instant of the data table has one of the same requested time in the metadata table. Older than the oldest of
-    those that are there, it was archived or is part of what the metadata table was made from.
+    Every instant of the data table has one of the same requested time in the metadata table. An instant older than the
+    oldest one there was archived, or completed before the metadata table was created.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")

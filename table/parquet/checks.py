@@ -1,9 +1,8 @@
-"""What a Parquet file must be held against before pyarrow is asked about it: what would end the process, or fill it.
+"""Checks a Parquet footer for damage that would make pyarrow abort the process or exhaust its memory.
 
-pyarrow's reader answers most damage with an error. Not so its accessors of a footer: a row group of more columns than
-the schema has, a column of another type than the schema says, statistics shorter than a value of their type, size
-statistics of other levels and encrypted columns throw through code that does not catch, and end the process. Belongs
-here: those checks. Not here: page headers (`parquet_pages`), reading rows.
+pyarrow reports most damage as an error. Its footer accessors do not: they abort the process for a row group with more
+columns than the schema, a column of another type than in the schema, statistics shorter than a value of their type,
+size statistics with other levels, and encrypted columns. `pages` checks page headers.
 """
 
 from __future__ import annotations
@@ -23,44 +22,44 @@ MAX_FILE_ROWS: Final = 2**40
 _TAIL: Final = 64 << 10
 _MOST_FOOTER_BYTES: Final = 256 << 20
 _REMOTE: Final = ("AWS Error", "HTTP", "curl", "timed out", "Timeout", "GcsClient", "Azure")
-"""What failures of a remote store have in their text, where Parquet's own have not."""
+"""Parts of error texts of remote stores that do not occur in Parquet errors."""
 
 _MAGIC: Final = b"PAR1"
 _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-"""Bytes of a value: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE."""
+"""Physical type -> bytes of a value: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE."""
 _STATISTICS: Final = (1, 2, 5, 6)
-"""max, min, max_value, min_value."""
+"""Fields of Parquet's `Statistics`: max, min, max_value, min_value."""
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 _BYTE_ARRAY: Final = 6
 _CRYPTO_METADATA: Final = 8
-"""Field of `ColumnChunk`."""
+"""Field of Parquet's `ColumnChunk`."""
 _SIZE_STATISTICS: Final = 16
-"""Field of `ColumnMetaData`."""
+"""Field of Parquet's `ColumnMetaData`."""
 
 
 class ParquetError(ValueError):
-    """A Parquet file that must not be read: what was got and what was expected."""
+    """A damaged Parquet file. The text has the actual and the expected value."""
 
 
 def is_storage_failure(error: Exception) -> bool:
-    """Whether a failure of pyarrow's Parquet reader is the storage's, not the file's: it says both as OSError."""
+    """Whether a failure of pyarrow's Parquet reader comes from the storage; damage of the file is an OSError too."""
     return isinstance(error, OSError) and (error.errno is not None or any(sign in str(error) for sign in _REMOTE))
 
 
 def check_columns(metadata: pq.FileMetaData) -> None:
     """ParquetError unless each row group has a chunk for each column of the schema.
 
-    A part of `read_footer`. Cost: about 1 µs a row group.
+    Part of `read_footer`. Takes about 1 µs for each row group.
     """
     expected = metadata.num_columns
     for number in range(metadata.num_row_groups):
-        found = metadata.row_group(number).num_columns
-        if found != expected:
-            raise ParquetError(f"row group {number} has {found} columns, the schema {expected}")
+        count = metadata.row_group(number).num_columns
+        if count != expected:
+            raise ParquetError(f"row group {number} has {count} columns, the schema {expected}")
 
 
 def check_rows(metadata: pq.FileMetaData) -> None:
-    """ParquetError unless each row group has a number of rows that a file can have."""
+    """ParquetError unless the number of rows of each row group is within MAX_FILE_ROWS."""
     for number in range(metadata.num_row_groups):
         rows = metadata.row_group(number).num_rows
         if not 0 <= rows <= MAX_FILE_ROWS:
@@ -68,20 +67,20 @@ def check_rows(metadata: pq.FileMetaData) -> None:
 
 
 def check_statistics(source: pa.NativeFile) -> None:
-    """ParquetError unless types and statistics of every column chunk fit the schema.
+    """ParquetError unless types and statistics of every column chunk match the schema.
 
-    Before this, no `statistics` of a column may be asked for. Reads the footer: its last 64 KiB, or all of it.
+    Call it before accessing `statistics` of a column. Reads the footer: its last 64 KiB, or all of it.
     """
     _check_bytes(*_footer_bytes(source), statistics=True)
 
 
 def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
-    """The footer of a file, of which any column chunk may then be asked for, but not its statistics.
+    """Reads the footer of a file. Its column chunks may be accessed, but not their statistics (`check_statistics`).
 
-    ParquetError, or pyarrow's own, for a footer that cannot be read, and for a column chunk whose sizes or encryption
-    do not fit the schema. pyarrow makes such a chunk outside of what catches its exceptions
-    (`SizeStatistics::Validate`, a chunk's crypto metadata), so that the process ends. One read of 64 KiB for most
-    files; about 20 µs a column chunk.
+    ParquetError, or an error of pyarrow, for a footer that cannot be read. ParquetError for a column chunk with size
+    statistics or encryption that do not match the schema: pyarrow throws for it outside of its exception handlers
+    (`SizeStatistics::Validate`, crypto metadata), which aborts the process. One read of 64 KiB for most files; about
+    20 µs for each column chunk.
     """
     tail, length = _footer_bytes(source)
     with pq.ParquetFile(
@@ -97,7 +96,7 @@ def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
 
 
 def _footer_bytes(source: pa.NativeFile) -> tuple[bytes, int]:
-    """The end of the file, from the footer's begin or before it, and the footer's length."""
+    """The end of the file, at least the complete footer, and the footer's length."""
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
     if len(tail) < 8 or tail[-4:] != _MAGIC:
@@ -109,24 +108,27 @@ def _footer_bytes(source: pa.NativeFile) -> tuple[bytes, int]:
 
 
 def _check_bytes(tail: bytes, length: int, *, statistics: bool) -> None:
-    whole = tail[:-8]
+    data = tail[:-8]
     try:
-        _check_footer(ThriftReader(whole, len(whole) - length), statistics=statistics)
+        _check_footer(ThriftReader(data, len(data) - length), statistics=statistics)
     except ThriftError as error:
         raise ParquetError(f"its footer: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of the schema: its type, and its levels as the writer counts them."""
+    """A leaf column of the schema."""
 
     kind: int
+    """Physical type."""
     definition_levels: int
+    """Maximum definition level."""
     repetition_levels: int
+    """Maximum repetition level."""
 
 
 def _check_footer(reader: ThriftReader, *, statistics: bool) -> None:
-    """Chunks against the leaves of the schema, whose field comes before that of the row groups."""
+    """Checks column chunks against the leaves of the schema, which precedes the row groups in the footer."""
     leaves: list[_Leaf] = []
     for number, kind in reader.fields():
         if number == 2 and kind in LISTS:
@@ -139,8 +141,8 @@ def _check_footer(reader: ThriftReader, *, statistics: bool) -> None:
 
 
 def _leaves(reader: ThriftReader) -> Iterator[_Leaf]:
-    """The leaves of a schema, which is a tree in depth-first order."""
-    open_groups: list[tuple[int, int, int]] = []  # children to come, levels
+    """The leaves of a schema, whose elements are a tree in depth-first order."""
+    open_groups: list[tuple[int, int, int]] = []  # (remaining children, levels)
     for place, _ in enumerate(reader.structs()):
         kind_of, repetition, children = _element(reader)
         definition_levels = repetition_levels = 0
@@ -158,7 +160,7 @@ def _leaves(reader: ThriftReader) -> Iterator[_Leaf]:
 
 
 def _element(reader: ThriftReader) -> tuple[int | None, int, int]:
-    """(type, repetition, number of children) of a schema element; a group has no type."""
+    """(physical type, repetition, number of children) of a schema element; a group has no type."""
     kind_of, repetition, children = None, _REQUIRED, 0
     for number, kind in reader.fields():
         if number == 1 and kind in INTEGERS:
@@ -188,16 +190,16 @@ def _check_group(reader: ThriftReader, place: int, leaves: list[_Leaf], statisti
 
 
 def _check_column(reader: ThriftReader, where: str, leaf: _Leaf, statistics: bool) -> None:
-    found = False
+    has_metadata = False
     for number, kind in reader.fields():
         if number == 3 and kind == STRUCT:
-            found = True
+            has_metadata = True
             _check_metadata(reader, where, leaf, statistics)
         elif number == _CRYPTO_METADATA:
-            raise ParquetError(f"{where} is encrypted, which no reader of Hudi tables reads")
+            raise ParquetError(f"{where} is encrypted, which Hudi does not support")
         else:
             reader.skip(kind)
-    if not found and statistics:
+    if not has_metadata and statistics:
         raise ParquetError(f"{where} has no metadata")
 
 
@@ -219,7 +221,7 @@ def _check_metadata(reader: ThriftReader, where: str, leaf: _Leaf, statistics: b
 
 
 def _check_size_statistics(reader: ThriftReader, where: str, leaf: _Leaf) -> None:
-    """Source: `SizeStatistics` of parquet.thrift. A histogram has a number for each level, or is empty."""
+    """Checks Parquet's `SizeStatistics` (parquet.thrift): a histogram has a number for each level, or is empty."""
     levels = {2: leaf.repetition_levels + 1, 3: leaf.definition_levels + 1}
     for number, kind in reader.fields():
         if number in levels and kind in LISTS:
@@ -235,7 +237,7 @@ def _check_size_statistics(reader: ThriftReader, where: str, leaf: _Leaf) -> Non
 
 
 def _statistics(reader: ThriftReader) -> Iterator[int]:
-    """The lengths of the lowest and highest values."""
+    """The lengths of minimum and maximum values."""
     for number, kind in reader.fields():
         if number in _STATISTICS and kind == BINARY:
             yield reader.size_of_binary()

@@ -1,7 +1,7 @@
-"""Parquet files whose dates and timestamps are of the hybrid calendar (Julian before 1582-10-15) of Spark 2.
+"""Detects Parquet files with dates and timestamps in Spark 2's hybrid calendar (Julian before 1582-10-15). Pure.
 
-Pure. Belongs here: which files these are, and what their statistics still tell. Not here: what their values become
-(`penstock.reader.base.legacy_calendar`). Source: Spark `DataSourceUtils.datetimeRebaseSpec` and `int96RebaseSpec`.
+Also widens their statistics. `reader.base.legacy_calendar` rebases the values. Source: Spark
+`DataSourceUtils.datetimeRebaseSpec` and `int96RebaseSpec`.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ _DATETIME: Final = b"org.apache.spark.legacyDateTime"
 _INT96: Final = b"org.apache.spark.legacyINT96"
 
 _FIRST_SAME_DAY: Final = -25567
-"""1900-01-01: from its midnight in UTC on, values mean the same in both calendars, in every zone."""
+"""1900-01-01: from midnight UTC on, values are the same in both calendars, in every zone."""
 
 _MOST_DAYS_BACK: Final = 12
 _MOST_DAYS_ON: Final = 2
-"""The calendars differ by ten days at most where values move back, and a zone's offsets by 25 hours. Forward a value
-may move by more, but then long before 1900."""
+"""Limits by which rebasing moves a value: back by at most ten days, plus 25 hours between zone offsets. A value may
+move forward by more, but only long before 1900."""
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyCalendar:
-    """Which columns of a file are of the hybrid calendar: dates and timestamps, timestamps of 96 bits, or both."""
+    """The columns of a file that use the hybrid calendar."""
 
     datetimes: bool
+    """Whether dates and timestamps do."""
     int96: bool
+    """Whether INT96 timestamps do."""
     zone: str
-    """In which the writer took timestamps apart; '' where it did not say."""
+    """Time zone of the writer; '' if not recorded."""
 
 
 def legacy_calendar(metadata: Mapping[bytes, bytes] | None) -> LegacyCalendar | None:
-    """What a Parquet footer's key-value metadata says of the calendar; None for proleptic Gregorian alone. A file
-    without Spark's version counts as such, whatever else it says."""
+    """The legacy calendar according to a footer's key-value metadata; None for a file with Gregorian dates only.
+
+    A file without Spark's version is always Gregorian.
+    """
     if not metadata or (version := metadata.get(_VERSION)) is None:
         return None
     datetimes = version < b"3.0.0" or _DATETIME in metadata
@@ -47,8 +51,10 @@ def legacy_calendar(metadata: Mapping[bytes, bytes] | None) -> LegacyCalendar | 
 
 
 def widened_bounds(low: int, high: int, day: int) -> tuple[int, int]:
-    """Bounds of the values that rows show, of dates or timestamps whose stored ones lie within `low` and `high` and may
-    be of either calendar. `day`: how many units a day has."""
+    """Bounds of dates or timestamps after rebasing, for stored values within `low` and `high` in either calendar.
+
+    `day`: number of units in a day.
+    """
     if low >= _FIRST_SAME_DAY * day:
         return low, high
     return low - _MOST_DAYS_BACK * day, max(high, (_FIRST_SAME_DAY + _MOST_DAYS_ON) * day)

@@ -1,7 +1,7 @@
-"""The page headers of a column chunk: checks before pyarrow decodes the pages, and how large their values can be.
+"""Checks the page headers of a Parquet column chunk before pyarrow decodes the pages, and bounds the size of values.
 
-pyarrow's page reader takes a page header's sizes at their word: two lengths of 31 bits are allocated before a byte is
-looked at. Belongs here: walking over page headers. Not here: footers (`parquet_checks`), reading rows.
+pyarrow does not check the sizes in a page header: it allocates two lengths of up to 31 bits before it reads a byte.
+`checks` checks footers.
 """
 
 from __future__ import annotations
@@ -17,40 +17,39 @@ from penstock.table.parquet.checks import ParquetError
 from penstock.table.parquet.thrift import INTEGERS, STRUCT, ThriftError, ThriftReader
 
 MAX_PAGE_BYTES: Final = 512 << 20
-"""Largest page, uncompressed, that is decoded. Writers cut pages at 1 MiB; only a single larger value makes a larger
-one."""
+"""Largest page that is decoded, in uncompressed bytes. Writers limit pages to 1 MiB, or to a single larger value."""
 
-_BLOWN_UP: Final = 40_000
-"""The most bytes that a stored byte of a page can stand for (a run of zstd's, rounded up). Which codec it is must not
-be asked: that accessor too ends the process, if the codec is unknown."""
+_MAX_EXPANSION: Final = 40_000
+"""Most uncompressed bytes for each stored byte of a page (a run of zstd, rounded up). The codec must not be read: that
+accessor also aborts the process, if the codec is unknown."""
 
 _SMALL_PAGE: Final = 64 << 10
 _HEADER_BYTES: Final = 256
 _MAX_HEADER_BYTES: Final = 16 << 20
 
 _DICTIONARY_PAGE: Final = 2
-"""`PageType` of parquet.thrift."""
+"""Parquet's `PageType` (parquet.thrift)."""
 _INDEX_ENCODINGS: Final = (2, 8)
-"""`Encoding` of parquet.thrift: PLAIN_DICTIONARY, RLE_DICTIONARY."""
+"""Parquet's `Encoding` (parquet.thrift): PLAIN_DICTIONARY, RLE_DICTIONARY."""
 _DELTA_BYTE_ARRAY: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPages:
-    """What the page headers of one column chunk say, all sizes uncompressed.
-
-    dictionary_bytes: of its dictionary page, 0 without one. all_indices, first_indices: whether every data page, and
-    whether the first one, holds indices into the dictionary. bytes_per_value: of the data page that has the most,
-    rounded up. largest_bytes: of the largest data page. front_coded: whether a data page is of DELTA_BYTE_ARRAY, in
-    which a value repeats the beginning of the one before it.
-    """
+    """The sizes in the page headers of one column chunk, uncompressed."""
 
     dictionary_bytes: int = 0
+    """Size of the dictionary page; 0 without one."""
     all_indices: bool = False
+    """Whether every data page has dictionary indices."""
     first_indices: bool = True
+    """Whether the first data page has dictionary indices."""
     bytes_per_value: int = 0
+    """Most bytes for each value in a data page, rounded up."""
     largest_bytes: int = 0
+    """Size of the largest data page."""
     front_coded: bool = False
+    """Whether a data page has the encoding DELTA_BYTE_ARRAY, in which a value shares a prefix with the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,13 @@ class _Page:
 def check_pages(
     source: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Collection[str]
 ) -> dict[int, ChunkPages]:
-    """The page headers of each leaf of these top-level columns, by the leaf's place in the schema.
+    """Leaf index in the schema -> its page headers, for all leaves of these top-level columns.
 
-    ParquetError if a leaf has not a value for each row, or a page of it is larger than it can be or leaves its column
-    chunk. Reads each page's header: for files that are near (memory, local), about 10 µs a page. `read_footer` comes
-    first.
+    ParquetError if a leaf does not have a value for each row, or a page exceeds its size limit or its column chunk.
+    Reads each page's header, at about 10 µs for each page of a local file. Call `read_footer` first.
     """
     row_group, leaves = metadata.row_group(group), metadata.schema
-    found: dict[int, ChunkPages] = {}
+    pages: dict[int, ChunkPages] = {}
     for place in range(row_group.num_columns):
         leaf = leaves.column(place)  # the chunk's own path may be wrong or missing
         path = leaf.path
@@ -82,10 +80,10 @@ def check_pages(
             try:
                 if column.num_values != row_group.num_rows and not leaf.max_repetition_level:
                     raise ParquetError(f"{column.num_values} values where the row group has {row_group.num_rows} rows")
-                found[place] = _chunk_pages(source, column, source.size())
+                pages[place] = _chunk_pages(source, column, source.size())
             except (ParquetError, ThriftError) as error:
                 raise ParquetError(f"row group {group}, column {path[:200]!r}: {error}") from None
-    return found
+    return pages
 
 
 def _chunk_pages(source: pa.NativeFile, column: pq.ColumnChunkMetaData, size: int) -> ChunkPages:
@@ -103,7 +101,7 @@ def _chunk_pages(source: pa.NativeFile, column: pq.ColumnChunkMetaData, size: in
     front_coded = False
     while left_values > 0 and at < end:
         page = _page(source, at, end)
-        limit = min(most, _SMALL_PAGE + _BLOWN_UP * max(page.stored_bytes, 0))
+        limit = min(most, _SMALL_PAGE + _MAX_EXPANSION * max(page.stored_bytes, 0))
         left = end - at - page.header_bytes
         if not 0 <= page.stored_bytes <= left or not 0 <= page.size_bytes <= limit:
             raise ParquetError(
@@ -145,7 +143,7 @@ def _page(source: pa.NativeFile, at: int, end: int) -> _Page:
 
 
 def _page_header(reader: ThriftReader) -> _Page:
-    """Source: `PageHeader` of parquet.thrift."""
+    """Decodes Parquet's `PageHeader` (parquet.thrift)."""
     page_kind = stored = uncompressed = -1
     values, encodings = 0, []
     for number, kind in reader.fields():

@@ -1,7 +1,6 @@
-"""Thrift's compact protocol, as far as Parquet footers and page headers need it: walking over structs. Pure.
+"""A cursor over Thrift's compact protocol, for Parquet footers and page headers. Pure.
 
-Every length is held against the bytes that are there, every depth against MAX_DEPTH; ThriftError says what does not
-fit. Not here: what fields mean (`parquet_checks`).
+Checks every length against the remaining bytes and every depth against MAX_DEPTH; ThriftError names the violation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ BOOL_TRUE: Final = 1
 BOOL_FALSE: Final = 2
 _BYTE: Final = 3
 INTEGERS: Final = (4, 5, 6)
-"""i16, i32, i64: zigzag numbers alike."""
+"""i16, i32, i64, all encoded as zigzag varints."""
 _DOUBLE: Final = 7
 BINARY: Final = 8
 LISTS: Final = (9, 10)
@@ -24,11 +23,11 @@ STRUCT: Final = 12
 
 
 class ThriftError(ValueError):
-    """Bytes that are no struct of the compact protocol."""
+    """Bytes that are not a valid struct of the compact protocol."""
 
 
 class ThriftReader:
-    """A cursor over bytes. `fields` yields (field id, type) of a struct; the caller takes or skips each value."""
+    """A cursor over bytes. `fields` yields (field id, type) of a struct; the caller reads or skips each value."""
 
     __slots__ = ("_data", "at")
 
@@ -36,13 +35,13 @@ class ThriftReader:
         self._data, self.at = data, at
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The fields of the struct that begins here; each value must be consumed before the next is asked for."""
+        """The fields of the next struct; each value must be read or skipped before the next field."""
         data, number = self._data, 0
         while True:
             try:
                 head = data[self.at]
             except IndexError:
-                raise ThriftError("a struct leaves the bytes") from None
+                raise ThriftError("a struct exceeds the bytes") from None
             self.at += 1
             if head == 0:
                 return
@@ -63,7 +62,7 @@ class ThriftReader:
                 if shift > 63:
                     raise ThriftError("a number longer than 10 bytes")
         except IndexError:
-            raise ThriftError("a number leaves the bytes") from None
+            raise ThriftError("a number exceeds the bytes") from None
         self.at = at + 1
         return value | byte << shift
 
@@ -73,7 +72,7 @@ class ThriftReader:
         return (value >> 1) ^ -(value & 1)
 
     def size_of_binary(self) -> int:
-        """The length of the bytes that begin here; they are passed over."""
+        """Skips a binary value and returns its length."""
         size = self.varint()
         self.at += size
         if self.at > len(self._data):
@@ -81,7 +80,7 @@ class ThriftReader:
         return size
 
     def items(self) -> tuple[int, int]:
-        """(number of items, their type) of the list that begins here; the items are consumed by the caller."""
+        """(number of items, their type) of the next list; the caller reads or skips the items."""
         head = self._byte()
         count = head >> 4 if head >> 4 < 15 else self.varint()
         if count > len(self._data) - self.at:
@@ -89,7 +88,7 @@ class ThriftReader:
         return count, head & 15
 
     def structs(self) -> Iterator[None]:
-        """Stops at each struct of a list of structs; each must be consumed before the next."""
+        """Yields once before each struct of a list of structs; each must be read before the next."""
         count, kind = self.items()
         if count and kind != STRUCT:
             raise ThriftError(f"a list of type {kind}, expected structs")
@@ -97,7 +96,7 @@ class ThriftReader:
             yield
 
     def skip(self, kind: int, depth: int = 0) -> None:
-        """Passes over a value of a field."""
+        """Skips the value of a field."""
         if kind in INTEGERS:
             self.varint()
         elif kind == BINARY:
@@ -139,7 +138,7 @@ class ThriftReader:
 
     def _byte(self) -> int:
         if self.at >= len(self._data):
-            raise ThriftError("a value leaves the bytes")
+            raise ThriftError("a value exceeds the bytes")
         self.at += 1
         return self._data[self.at - 1]
 

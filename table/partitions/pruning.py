@@ -1,11 +1,8 @@
-"""Which partitions a filter rules out, by the values in their paths. Pure, and never too many.
+"""Prunes partitions by the values in their paths: decides which ones a filter excludes. Pure.
 
-Belongs here: decisions about partition paths and folders on the way to them. Not here: listing (`table.files.listing`,
-`table.metadata.listing`), files of other partitions (enumerator).
-
-Whether values come from paths at all is a question about *all* partitions that are read: one whose path does not fit
-the fields, and all take their values from files (`table.partitions.values`). So a partition may be passed over only
-where all fit, and a folder may be passed over unseen only where nothing that does not fit can be in it.
+A partition with matching rows is never excluded. If the path of a single partition does not match the partition fields,
+the values of *all* partitions come from files (`table.partitions.values`). So a partition is excluded only if all paths
+match, and a folder is skipped without listing only if every path in it must match.
 """
 
 from __future__ import annotations
@@ -23,58 +20,60 @@ from penstock.table.partitions.values import DEFAULT_PARTITION, partition_values
 from penstock.table.predicate.bounds import UNKNOWN, BoundsLookup, ColumnBounds, MayMatch, range_bounds, value_bounds
 from penstock.table.predicate.tree import Column, Predicate, columns_of
 
-_BEHIND_SLASH: Final = b"0"
-"""The byte behind '/'."""
+_AFTER_SLASH: Final = b"0"
+"""The byte after '/'."""
 
 
 class PartitionPruning:
-    """One filter over one table's partition paths. Partitions that do not fit `fields` are never ruled out."""
+    """A filter applied to the partition paths of a table. Paths that do not match `fields` are never excluded."""
 
     def __init__(self, fields: Collection[str], schema: pa.Schema, predicate: Predicate) -> None:
-        """fields: the columns that take their values from paths, one a segment; names and types as in `schema`."""
+        """`fields`: the columns whose values come from paths, one for each segment, as named in `schema`."""
         self._fields = tuple(fields)
         self._types = {name: schema.field(name).type for name in self._fields}
-        self._may_hold = MayMatch(predicate)
+        self._may_match = MayMatch(predicate)
 
     def fits(self, partitions: Collection[str]) -> bool:
-        """Whether every one of these paths tells the values of its partition."""
+        """Whether each of these paths matches the partition fields."""
         return all(partition_values(partition, self._fields) is not None for partition in partitions)
 
     def drops(self, partition: str) -> bool:
         """Whether the filter is true for no row of a partition."""
         values = partition_values(partition, self._fields)
-        return values is not None and not self._may_hold(self._exact(values))
+        return values is not None and not self._may_match(self._exact(values))
 
     def drops_below(self, folder: str) -> bool:
-        """Whether the filter is true for no row of any fitting partition that is this folder, or in it."""
+        """Whether the filter is true for no row of any matching partition that is this folder or inside it."""
         segments = folder.split("/")
         if len(self._fields) == 1:
-            return self.drops(folder) and not self._may_hold(self._deeper(folder))
+            return self.drops(folder) and not self._may_match(self._deeper(folder))
         if not folder or len(segments) > len(self._fields):
             return False
         values = partition_values(folder, self._fields[: len(segments)])
-        return values is not None and not self._may_hold(self._exact(values))
+        return values is not None and not self._may_match(self._exact(values))
 
     def skipped_folders(self, known: Collection[str] | None) -> Callable[[str], bool]:
-        """Which folders need not be looked into for partitions. `known`: every partition there is, if that is known.
+        """The folders that need not be listed for partitions. `known`: all partitions of the table, if available.
 
-        With one field every path fits. With several a folder may hold paths that do not, and then no partition may be
-        passed over; only those on the way to known partitions, all of which fit, surely hold none.
+        With one field every path matches. With several, a folder may contain paths that do not match, and then no
+        partition may be excluded. Only parent folders of known partitions, if all of these match, contain none.
         """
         if len(self._fields) == 1:
             return self.drops_below
         if known is None or not self.fits(known):
             return lambda folder: False
-        ways = {partition[:end] for partition in known for end in _ends(partition)}
-        return lambda folder: folder in ways and self.drops_below(folder)
+        parents = {partition[:end] for partition in known for end in _ends(partition)}
+        return lambda folder: folder in parents and self.drops_below(folder)
 
     def _exact(self, values: Collection[str | None]) -> BoundsLookup:
-        """What the first fields' values tell of columns; nothing of other columns."""
-        told = {name: _scalar_bounds(text, self._types[name]) for name, text in zip(self._fields, values, strict=False)}
-        return lambda column: told.get(column.path[0], UNKNOWN) if len(column.path) == 1 else UNKNOWN
+        """The bounds of the first fields, by their values; UNKNOWN for other columns."""
+        known = {
+            name: _scalar_bounds(text, self._types[name]) for name, text in zip(self._fields, values, strict=False)
+        }
+        return lambda column: known.get(column.path[0], UNKNOWN) if len(column.path) == 1 else UNKNOWN
 
     def _deeper(self, folder: str) -> BoundsLookup:
-        """What is known of the one field in partitions inside the folder: texts that start with its own and a '/'."""
+        """The bounds of the only field in partitions inside the folder: texts that start with the folder and '/'."""
         values = partition_values(folder, self._fields)
         text = None if values is None else values[0]
         if text is None:
@@ -83,7 +82,7 @@ class PartitionPruning:
         known = UNKNOWN
         if pa.types.is_string(self._types[name]):
             prefix = text.encode("utf-8", "surrogatepass")
-            known = range_bounds(prefix + b"/", prefix + _BEHIND_SLASH, nulls=False)
+            known = range_bounds(prefix + b"/", prefix + _AFTER_SLASH, nulls=False)
         elif pa.types.is_integer(self._types[name]) or pa.types.is_date(self._types[name]):
             known = ColumnBounds(nulls=False, values=False)
 
@@ -111,7 +110,7 @@ def partition_pruning(
 
 
 def _scalar_bounds(text: str | None, kind: pa.DataType) -> ColumnBounds:
-    """What a path's text tells; nothing if it is no value of the type (reading the partition will tell)."""
+    """The bounds of a path's text; UNKNOWN if it is not a value of the type, which reading the partition reports."""
     try:
         return value_bounds(partition_scalar(text, kind, "partition"))
     except (PenstockError, pa.ArrowException, ValueError):
@@ -119,5 +118,5 @@ def _scalar_bounds(text: str | None, kind: pa.DataType) -> ColumnBounds:
 
 
 def _ends(partition: str) -> list[int]:
-    """Where each folder on the way to a partition ends, the partition's own included."""
-    return [place for place, letter in enumerate(partition) if letter == "/"] + [len(partition)]
+    """The end of each parent folder in a partition path, and of the path itself."""
+    return [index for index, character in enumerate(partition) if character == "/"] + [len(partition)]

@@ -1,8 +1,7 @@
-"""The value that a segment of a partition path stands for, as its column's type. Pure.
+"""Casts the text of a partition path's segment to the type of its column. Pure.
 
-Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the column's type by
-Spark).
-Not here: which segment belongs to which column (`table.partitions.values`).
+Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (Spark casts the unescaped text to the column's type).
+`table.partitions.values` assigns segments to columns.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from penstock.proto.errors import CorruptFile, SchemaMismatch
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_NO_NUMBER: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""As Java prints them."""
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""In the spelling of Java."""
 
 _DATE: Final = re.compile(
     r"(?P<year>[+-]?[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?", re.S
@@ -29,14 +28,14 @@ _TIMESTAMP: Final = re.compile(
     r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T](?P<hour>[0-9]{1,2})"
     r"(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?)?)?)?"
 )
-"""What Spark takes for a date and for a timestamp (`SparkDateTimeUtils.stringToDate`, `stringToTimestamp`). A year is
-enough, so some numbers are years."""
+"""The forms that Spark casts to a date and a timestamp (`SparkDateTimeUtils.stringToDate`, `stringToTimestamp`). A year
+alone is valid, so some numbers are years."""
 
 _TIME_OF_TODAY: Final = re.compile(r"T.*|[0-9]{1,2}:.*")
-"""A time alone, which is one of the day of the read to Spark."""
+"""A time without a date. Spark adds the current date."""
 
 _TRIMMED: Final = "".join(map(chr, [*range(0x21), 0x7F]))
-"""What Spark takes off both ends before a cast (`UTF8String.isWhitespaceOrISOControl`)."""
+"""Characters that Spark trims before a cast (`UTF8String.isWhitespaceOrISOControl`)."""
 
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _ERA_YEARS: Final = 400
@@ -46,12 +45,12 @@ _TRUTH: Final = {"true": True, "false": False}
 
 
 def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scalar:
-    """The value that a path's segment stands for, as a column's type; None is null. Errors begin with `where`.
+    """The value of a segment's text as the column's type; None is null. Errors begin with `where`.
 
-    Dates and timestamps are what Spark's cast gives: a year alone is its first day, text that Spark cannot cast is null
-    (so is a timestamp that the writer left as a number of few or many digits). A timestamp's text is UTC.
-    SchemaMismatch for types that Hudi fails on (nested ones, times, local timestamps, unless they are spelled out) and
-    for timestamps of a zone or without a day; CorruptFile for text that is no value of another type.
+    Dates and timestamps have the result of Spark's cast: a year alone is its first day, and text that Spark cannot cast
+    is null (also a timestamp that the writer stored as a number with few or many digits). Timestamps are in UTC.
+    SchemaMismatch for types on which Hudi fails (nested types, times, local timestamps that are not complete), and for
+    timestamps with a zone or without a date; CorruptFile for text that is not a value of any other type.
     """
     if text is None:
         return pa.scalar(None, kind)
@@ -68,8 +67,8 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
     except (ValueError, OverflowError, pa.ArrowInvalid):
         pass
     raise CorruptFile(
-        f"{where}: partition value {text[:80]!r} is no {kind}: the folder or the table's schema is not what wrote "
-        "the rows"
+        f"{where}: partition value {text[:80]!r} is not a valid {kind}: the folder, or the table's schema, is not "
+        "the one that the rows were written with"
     )
 
 
@@ -89,8 +88,8 @@ def _timestamp(text: str, kind: pa.TimestampType, where: str) -> int | None:
     match = _TIMESTAMP.fullmatch(text)
     if _TIME_OF_TODAY.fullmatch(text) or (match and match["zone"] not in (None, "Z")):
         raise SchemaMismatch(
-            f"{where}: partition value {text[:80]!r} as {kind}: timestamps of a zone, and without a day, are not read; "
-            "write timestamps of UTC"
+            f"{where}: partition value {text[:80]!r} as {kind}: timestamps with a zone or without a date are not "
+            "read; write timestamps in UTC"
         )
     micros = None if match is None else _micros_of(match)
     if kind.tz is None and (match is None or match["day"] is None or micros is None):
@@ -116,7 +115,7 @@ def _micros_of(match: re.Match[str]) -> int | None:
 
 
 def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | decimal.Decimal | None:
-    """The value of a text that is exactly one of the type's; None if it is not."""
+    """The value of the text, if it is exactly one of the type; else None."""
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
@@ -125,16 +124,15 @@ def _parsed(text: str, kind: pa.DataType) -> str | bytes | bool | int | float | 
         return _TRUTH.get(text.lower())
     if pa.types.is_integer(kind):
         return int(text) if _INTEGER.fullmatch(text) else None
-    if pa.types.is_floating(kind) and text in _NO_NUMBER:
-        return _NO_NUMBER[text]
+    if pa.types.is_floating(kind) and text in _NOT_FINITE:
+        return _NOT_FINITE[text]
     if not _NUMBER.fullmatch(text):
         return None
     return decimal.Decimal(text) if pa.types.is_decimal(kind) else float(text)
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Since 1970, of any year of the calendar, which repeats itself every 400 years. ValueError if there is no such
-    day."""
+    """Days since 1970-01-01, for any year: the calendar repeats every 400 years. ValueError for an invalid date."""
     eras, of_era = divmod(year, _ERA_YEARS)
     alike = datetime.date(_ERA_YEARS + of_era, month, day)
     return alike.toordinal() - _EPOCH_DAY + (eras - 1) * _ERA_DAYS

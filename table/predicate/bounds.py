@@ -1,7 +1,7 @@
-"""Whether a filter may hold for any of some rows of which only bounds are known. Pure, and never narrow.
+"""Tests whether a predicate may match any row within given column bounds. Pure.
 
-Belongs here: what bounds of columns say about a predicate. Not here: where bounds come from (partition paths:
-`table.partitions.pruning`; Parquet footers: the reader), evaluation over rows (`penstock.reader.split.filter`).
+The result may be true although no row matches, but never false if one does. Bounds come from partition paths
+(`table.partitions.pruning`), column statistics (enumerator) and Parquet footers (reader).
 """
 
 from __future__ import annotations
@@ -31,40 +31,44 @@ from penstock.table.predicate.tree import (
 )
 
 Comparable = bool | int | float | bytes | Decimal
-"""A value in the order filters compare in: texts as UTF-8, dates as days, times and timestamps as microseconds."""
+"""A value in comparison order: texts as UTF-8 bytes, dates as days, times and timestamps as microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """What is known of a column in some rows: no value is below `low` or above `high` (None: not known).
-
-    NaN is above every number. `nulls`, `values`: whether a null, whether a value may be among them.
-    """
+    """The bounds of a column in a set of rows. NaN is greater than every number."""
 
     low: Comparable | None = None
+    """No value is less; None if unknown."""
     high: Comparable | None = None
+    """No value is greater; None if unknown."""
     nulls: bool = True
+    """Whether a row may be null."""
     values: bool = True
+    """Whether a row may have a value."""
 
 
 UNKNOWN: Final = ColumnBounds()
 ONLY_NULLS: Final = ColumnBounds(values=False)
 
 BoundsLookup = Callable[[Column], ColumnBounds]
-"""What is known of each column that a predicate names, for the rows in question."""
+"""Column of a predicate -> its bounds in the rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
-    """Which answers rows may give; each may be said to be possible where it is not, never the other way round."""
+class _Results:
+    """The results that a predicate may have for the rows. A possible result is never missing."""
 
     true: bool
+    """It may be true."""
     false: bool
+    """It may be false."""
     null: bool
+    """It may be null."""
 
 
 def range_bounds(low: Comparable | None, high: Comparable | None, *, nulls: bool) -> ColumnBounds:
-    """Values from `low` to `high`, and nulls if `nulls`. Bounds that contradict themselves or are NaN say nothing."""
+    """Bounds of values from `low` to `high`, and of nulls if `nulls`. Inconsistent bounds and NaN count as unknown."""
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
         return ColumnBounds(nulls=nulls)
     if low is not None and high is not None and low > high:  # type: ignore[operator]
@@ -73,7 +77,7 @@ def range_bounds(low: Comparable | None, high: Comparable | None, *, nulls: bool
 
 
 def value_bounds(value: pa.Scalar) -> ColumnBounds:
-    """One value in every row, or null in every row."""
+    """Bounds of rows that all have this value, or are all null."""
     if not value.is_valid:
         return ONLY_NULLS
     exact = comparable(value)
@@ -81,7 +85,7 @@ def value_bounds(value: pa.Scalar) -> ColumnBounds:
 
 
 def comparable(value: pa.Scalar) -> Comparable | None:
-    """A value as it compares with others of its type; None for null, NaN, and types that filters do not compare."""
+    """The value in comparison order; None for null, NaN, and types that filters do not compare."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -99,64 +103,64 @@ def comparable(value: pa.Scalar) -> Comparable | None:
 
 
 class MayMatch:
-    """A predicate to be held against bounds, again and again."""
+    """A predicate that is tested against bounds repeatedly."""
 
     def __init__(self, predicate: Predicate) -> None:
         self._predicate = predicate
-        self._looked_up: dict[int, list[Comparable] | None] = {}
+        self._sorted_values: dict[int, list[Comparable] | None] = {}
 
     def __call__(self, bounds: BoundsLookup) -> bool:
-        """False only if the predicate is true for no row within these bounds."""
-        return self._answers(self._predicate, bounds).true
+        """Whether the predicate may be true for a row within these bounds."""
+        return self._results(self._predicate, bounds).true
 
-    def _answers(self, node: Predicate, bounds: BoundsLookup) -> _Answers:
+    def _results(self, node: Predicate, bounds: BoundsLookup) -> _Results:
         match node:
             case And(terms):
-                found = [self._answers(term, bounds) for term in terms]
-                return _Answers(
-                    all(term.true for term in found),
-                    any(term.false for term in found),
-                    any(term.null for term in found),
+                results = [self._results(term, bounds) for term in terms]
+                return _Results(
+                    all(term.true for term in results),
+                    any(term.false for term in results),
+                    any(term.null for term in results),
                 )
             case Or(terms):
-                found = [self._answers(term, bounds) for term in terms]
-                return _Answers(
-                    any(term.true for term in found),
-                    all(term.false for term in found),
-                    any(term.null for term in found),
+                results = [self._results(term, bounds) for term in terms]
+                return _Results(
+                    any(term.true for term in results),
+                    all(term.false for term in results),
+                    any(term.null for term in results),
                 )
             case Not(term):
-                inner = self._answers(term, bounds)
-                return _Answers(inner.false, inner.true, inner.null)
+                inner = self._results(term, bounds)
+                return _Results(inner.false, inner.true, inner.null)
             case IsNull(column):
-                known = bounds(column)
-                return _Answers(known.nulls, known.values, False)
+                column_bounds = bounds(column)
+                return _Results(column_bounds.nulls, column_bounds.values, False)
             case _:
-                known = bounds(node.column)
-                true, false = self._of_values(node, known) if known.values else (False, False)
-                return _Answers(true, false, known.nulls)
+                column_bounds = bounds(node.column)
+                true, false = self._of_values(node, column_bounds) if column_bounds.values else (False, False)
+                return _Results(true, false, column_bounds.nulls)
 
     def _of_values(self, node: Predicate, known: ColumnBounds) -> tuple[bool, bool]:
-        """Whether values within the bounds may give true, and whether they may give false."""
+        """(whether the predicate may be true, whether it may be false) for values within the bounds."""
         match node:
-            case Constant(_, answer):
-                return answer, not answer
+            case Constant(_, result):
+                return result, not result
             case StartsWith(_, prefix):
                 return _starts_with(prefix.encode(), known)
             case Compare(_, op, value):
                 return _compare(op, comparable(value), known)
             case OneOf():
                 return _one_of(self._values(node), known)
-        raise InvariantViolation(f"a predicate that is none: {node!r}")
+        raise InvariantViolation(f"unknown predicate type: {node!r}")
 
     def _values(self, node: OneOf) -> list[Comparable] | None:
-        """The values looked for, sorted; None if one of them does not compare."""
+        """The values of an IN list, sorted; None if one of them cannot be compared."""
         key = id(node)
-        if key not in self._looked_up:
-            found = [comparable(value) for value in node.values]
-            exact = [value for value in found if value is not None]
-            self._looked_up[key] = sorted(exact) if len(exact) == len(found) else None
-        return self._looked_up[key]
+        if key not in self._sorted_values:
+            values = [comparable(value) for value in node.values]
+            exact = [value for value in values if value is not None]
+            self._sorted_values[key] = sorted(exact) if len(exact) == len(values) else None
+        return self._sorted_values[key]
 
 
 def _compare(op: Op, value: Comparable | None, known: ColumnBounds) -> tuple[bool, bool]:
@@ -184,9 +188,9 @@ def _one_of(values: list[Comparable] | None, known: ColumnBounds) -> tuple[bool,
     if values is None:
         return True, True
     first = 0 if known.low is None else bisect_left(values, known.low)
-    found = first < len(values) and _within(values[first], known)
-    alone = found and known.low is not None and known.low == known.high
-    return found, not alone
+    matches = first < len(values) and _within(values[first], known)
+    only = matches and known.low is not None and known.low == known.high
+    return matches, not only
 
 
 def _starts_with(prefix: bytes, known: ColumnBounds) -> tuple[bool, bool]:

@@ -1,9 +1,8 @@
-"""A filter's text into a typed tree: what may stand in `where`, bound to a table's schema.
+"""The grammar of `where`: parses a filter and binds it to a table's schema.
 
-Belongs here: the grammar. The tree is `table.predicate.tree`, what a comparison with a literal means
-`table.predicate.literals`;
-evaluation is the reader's. The grammar (docs/reference/semantics.md) is a part of Spark SQL's: comparisons of a column
-with a literal, IN, BETWEEN, LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses.
+The grammar (docs/reference/semantics.md) is a subset of Spark SQL: comparisons of a column with a literal, IN, BETWEEN,
+LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses. `table.predicate.literals` decides
+comparisons.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ from penstock.table.predicate.tree import (
 MAX_TEXT_CHARS: Final = 64 << 10
 MAX_DEPTH: Final = 16
 MAX_TOKENS: Final = 6000
-"""Names, signs and literals of a filter; the parser takes about 20 µs for one. Literals of an IN list do not count, as
-they do not reach the parser if they are numbers and texts alone."""
+"""Most names, operators and literals of a filter; parsing takes about 20 µs for each. Literals of an IN list do not
+count, as lists of numbers and texts bypass the parser."""
 MAX_ALL_TOKENS: Final = 24_000
-"""The same with the literals of IN lists and the commas between them: about 12,000 literals, at 10 µs a token."""
+"""The same limit with the literals and commas of IN lists: about 12,000 literals, at 10 µs for each token."""
 _LONG_LIST: Final = 16
-"""An IN list of fewer literals is parsed as it is."""
+"""A longer IN list bypasses the parser."""
 _MARK: Final = "\ue000"
-"""Begins the text that stands for a list of literals in what is parsed."""
+"""First character of the text that replaces a list of literals in the parsed tokens."""
 _SHOWN_CHARS: Final = 120
 _ALLOWED: Final = (
     "allowed are: column = | != | <> | < | <= | > | >= literal, IN (…), BETWEEN … AND …, LIKE 'prefix%', "
     "IS [NOT] NULL, a boolean column, NOT, AND, OR and parentheses; literals: numbers, 'text', TRUE, FALSE, "
-    "DATE '…', TIMESTAMP '…'; names with other characters stand in `backticks`"
+    "DATE '…', TIMESTAMP '…'; write names with other characters in `backticks`"
 )
 _COMPARISONS: Final[dict[type[exp.Condition], Op]] = {
     exp.EQ: Op.EQ,
@@ -80,7 +79,7 @@ _TIMESTAMPS: Final = {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"
 def parse_filter(text: str, schema: pa.Schema) -> Predicate:
     """See `predicate.parse_predicate`."""
     if len(text) > MAX_TEXT_CHARS:
-        raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are taken")
+        raise ConfigurationError(f"the filter has {len(text)} characters: at most {MAX_TEXT_CHARS} are allowed")
     try:
         node, lists = _parsed(text)
         return _Binding(schema, lists).predicate(node)
@@ -89,20 +88,20 @@ def parse_filter(text: str, schema: pa.Schema) -> Predicate:
 
 
 def _parsed(text: str) -> tuple[exp.Condition, Mapping[str, Sequence[Literal]]]:
-    """The syntax tree, and the literals of its long IN lists by the text that stands for each."""
+    """The syntax tree, and replacement text -> literals of its long IN lists."""
     try:
         tokens = sqlglot.tokenize(text, dialect="spark")
         if len(tokens) > MAX_ALL_TOKENS:
             raise ConfigurationError(
-                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_ALL_TOKENS} are taken, "
+                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_ALL_TOKENS} are allowed, "
                 f"about {MAX_ALL_TOKENS // 2} literals of an IN list; read in several parts"
             )
         _check_tokens([(token.token_type.name, token.text) for token in tokens])
         tokens, lists = _without_lists(tokens)
         if len(tokens) > MAX_TOKENS:
             raise ConfigurationError(
-                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_TOKENS} are taken, beside IN "
-                "lists of numbers and texts; write column IN (…) in place of column = … OR column = …"
+                f"the filter has {len(tokens)} names, signs and literals: at most {MAX_TOKENS} are allowed, besides IN "
+                "lists of numbers and texts; write column IN (…) instead of column = … OR column = …"
             )
         (node,) = Dialect.get_or_raise("spark").parser().parse_into(exp.Condition, tokens, text)
         if not isinstance(node, exp.Condition):
@@ -112,14 +111,19 @@ def _parsed(text: str) -> tuple[exp.Condition, Mapping[str, Sequence[Literal]]]:
         place = error.errors[0] if error.errors else {}
         at = f" at line {place['line']}, column {place['col']}" if place.get("line") else ""
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}{at}; {_ALLOWED}") from None
-    except (SqlglotError, LookupError, AttributeError, TypeError, ValueError) as error:  # its builders raise them too
+    except (
+        SqlglotError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:  # builders of sqlglot raise these too
         reason = str(error).partition("\n")[0][:_SHOWN_CHARS]
         raise ConfigurationError(f"cannot read the filter {text[:_SHOWN_CHARS]!r}: {reason}; {_ALLOWED}") from None
 
 
 def _check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
-    """Refuses signs that no filter has, and bounds what the parser recurses over: open parentheses, NOT and minus
-    signs in a row."""
+    """Refuses unsupported operators, and limits the parser's recursion: open parentheses, successive NOT and minus."""
     depth = run = 0
     for kind, text in tokens:
         if kind not in _QUOTED and text not in _SIGNS and not text.replace("_", "a").isalnum():
@@ -131,17 +135,17 @@ def _check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
 
 
 def _without_lists(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, Sequence[Literal]]]:
-    """The tokens with a text in place of each long IN list of numbers and texts, and the literals of each."""
-    kept: list[Token] = []
+    """Replaces each long IN list of numbers and texts by a text; returns the tokens, and text -> literals."""
+    result: list[Token] = []
     lists: dict[str, Sequence[Literal]] = {}
     marked = any(_MARK in token.text for token in tokens)
     place = 0
     while place < len(tokens):
-        kept.append(tokens[place])
+        result.append(tokens[place])
         place += 1
         if (
             marked
-            or kept[-1].token_type != TokenType.L_PAREN
+            or result[-1].token_type != TokenType.L_PAREN
             or place < 2
             or tokens[place - 2].token_type != TokenType.IN
         ):
@@ -150,14 +154,14 @@ def _without_lists(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, Sequ
         if len(literals) > _LONG_LIST:
             mark = f"{_MARK}{len(lists)}"
             lists[mark] = literals
-            kept.append(Token.string(mark))
+            result.append(Token.string(mark))
             place = end
-    return kept, lists
+    return result, lists
 
 
 def _list_from(tokens: Sequence[Token], place: int) -> tuple[list[Literal], int]:
-    """The numbers and texts from this token on, and the place of the parenthesis that closes them; none if anything
-    else is among them."""
+    """The numbers and texts from this token on, and the index of the closing parenthesis; no literals if the list has
+    anything else."""
     literals: list[Literal] = []
     while place + 1 < len(tokens):
         sign = ""
@@ -183,10 +187,10 @@ def _too_deep() -> ConfigurationError:
 
 
 class _Binding:
-    """One walk over a parsed filter; knows the schema that names and literals are bound to."""
+    """Converts a syntax tree into a predicate, and binds names and literals to a schema."""
 
     def __init__(self, schema: pa.Schema, lists: Mapping[str, Sequence[Literal]]) -> None:
-        """`lists`: the literals of IN lists that were left out of the tree, by the text that stands for each."""
+        """`lists`: replacement text -> literals of the IN lists that are not in the tree."""
         self._schema, self._lists = schema, lists
 
     def predicate(self, node: exp.Condition) -> Predicate:
@@ -199,13 +203,13 @@ class _Binding:
                 return Or(self._chain(node, exp.Or))
             case exp.Not():
                 return Not(self.predicate(node.this))
-            case exp.In() if node.expressions and not set(_given(node)) - {"this", "expressions"}:
+            case exp.In() if node.expressions and not set(_arguments(node)) - {"this", "expressions"}:
                 return self._one_of(self._column(node.this, node), self._literals(node.expressions))
-            case exp.Between() if not set(_given(node)) - {"this", "low", "high"}:
+            case exp.Between() if not set(_arguments(node)) - {"this", "low", "high"}:
                 column = self._column(node.this, node)
                 low = _compare(column, Op.GE, _literal(node.args["low"]))
                 return And((low, _compare(column, Op.LE, _literal(node.args["high"]))))
-            case exp.Like() if not set(_given(node)) - {"this", "expression", "negate"}:
+            case exp.Like() if not set(_arguments(node)) - {"this", "expression", "negate"}:
                 match = StartsWith(self._text_column(node), _prefix(node))
                 return Not(match) if node.args.get("negate") else match
             case exp.Is() if isinstance(node.expression, exp.Null):
@@ -217,7 +221,7 @@ class _Binding:
         raise _refused(node)
 
     def _chain(self, node: exp.Condition, kind: type[exp.Condition]) -> tuple[Predicate, ...]:
-        """All terms of a chain of ANDs (or ORs): the tree leans left and may be as deep as the text is long."""
+        """The terms of a chain of ANDs or ORs. The tree is left-deep, and can be as deep as the text is long."""
         terms: list[Predicate] = []
         while isinstance(node, kind):
             terms.append(self.predicate(node.expression))
@@ -235,7 +239,7 @@ class _Binding:
         bound = [comparison(str(column), column.type, Op.EQ, literal) for literal in literals]
         values = [against.value for against in bound if isinstance(against, Comparison)]
         if not values:
-            return Constant(column, answer=False)
+            return Constant(column, result=False)
         return OneOf(column, pa.array([value.as_py() for value in values], values[0].type))
 
     def _literals(self, nodes: Sequence[exp.Condition]) -> Sequence[Literal]:
@@ -252,7 +256,7 @@ class _Binding:
     def _column(self, node: exp.Condition, within: exp.Condition) -> Column:
         names = _names(node)
         if not names:
-            hint = " (double quotes make a text; a column's name is quoted by `backticks`)" if _is_text(node) else ""
+            hint = " (double quotes delimit a text; quote a column name with `backticks`)" if _is_text(node) else ""
             raise _refused(within, hint)
         first = resolve_column(names[0], self._schema.names)
         path, kind = [first], self._schema.field(first).type
@@ -266,7 +270,7 @@ class _Binding:
 
 
 def _names(node: exp.Condition) -> list[str]:
-    """The names of a dotted column from the outside in; none if the node is something else."""
+    """The names of a dotted column, outermost first; [] for any other node."""
     match node:
         case exp.Column():
             parts = node.parts
@@ -282,8 +286,8 @@ def _compare(column: Column, op: Op, literal: Literal) -> Predicate:
     match comparison(str(column), column.type, op, literal):
         case Comparison(exact_op, value):
             return Compare(column, exact_op, value)
-        case ConstantComparison(answer):
-            return Constant(column, answer)
+        case ConstantComparison(result):
+            return Constant(column, result)
 
 
 def _literal(node: exp.Condition) -> Literal:
@@ -295,7 +299,7 @@ def _literal(node: exp.Condition) -> Literal:
         case exp.Boolean():
             return BooleanLiteral(bool(node.this))
         case exp.Null():
-            raise ConfigurationError("nothing equals NULL in a filter: write IS NULL or IS NOT NULL")
+            raise ConfigurationError("a comparison with NULL is never true: write IS NULL or IS NOT NULL")
         case exp.Cast() if _is_text(node.this) and isinstance(node.to, exp.DataType):
             kind = node.to.this.name
             if kind == "DATE":
@@ -303,12 +307,12 @@ def _literal(node: exp.Condition) -> Literal:
             if kind in _TIMESTAMPS:
                 return TimestampLiteral(node.this.this)
         case exp.Concat():
-            raise _refused(node, " (a quote inside a text is written \\')")
+            raise _refused(node, " (write a quote inside a text as \\')")
     raise _refused(node)
 
 
 def _prefix(node: exp.Condition) -> str:
-    """The text that a LIKE pattern of the form 'prefix%' starts with; a backslash before %, _ or \\ takes it as is."""
+    """The prefix of a LIKE pattern 'prefix%'. A backslash escapes %, _ and \\."""
     pattern = node.expression
     if not _is_text(pattern):
         raise _refused(node)
@@ -330,8 +334,8 @@ def _is_text(node: exp.Condition) -> bool:
     return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
-def _given(node: exp.Condition) -> Iterator[str]:
-    """The names of a node's arguments that say something."""
+def _arguments(node: exp.Condition) -> Iterator[str]:
+    """The names of a node's arguments that are set."""
     return (name for name, value in node.args.items() if value not in (None, False, []))
 
 

@@ -1,8 +1,4 @@
-"""Literals of a filter, and what a comparison with one means for a column's type: by value, never by truncation.
-
-Belongs here: pure decisions on one literal and one type. Not here: syntax (`table.predicate.parse`) or rows (the
-reader).
-"""
+"""Literals of a filter, and comparisons of a column's type with a literal: by value, never by truncation. Pure."""
 
 from __future__ import annotations
 
@@ -81,21 +77,24 @@ Literal = NumberLiteral | TextLiteral | BooleanLiteral | DateLiteral | Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Compare so: with this operator and this value, both as the column's own values compare."""
+    """A comparison of a column with a value of its own type."""
 
     op: Op
+    """The operator."""
     value: pa.Scalar
+    """The value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantComparison:
-    """Every value of the type gives this answer."""
+    """A comparison with the same result for every value of the type."""
 
-    answer: bool
+    result: bool
+    """The result."""
 
 
 def number(text: str) -> NumberLiteral:
-    """The exact number that `text` spells; ConfigurationError if it is none, or it is too long or large."""
+    """The exact number in `text`. ConfigurationError for text that is not a number, or one too long or too large."""
     try:
         value = Decimal(text)
     except ArithmeticError:
@@ -109,10 +108,10 @@ def number(text: str) -> NumberLiteral:
 
 
 def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comparison | ConstantComparison:
-    """What `column op literal` means for a column of type `kind`.
+    """The comparison `column op literal` for a column of type `kind`.
 
-    Integers and decimals compare exactly with any number; `double` and `float` as doubles, the literal being the
-    nearest one. ConfigurationError if the literal's kind does not suit the type.
+    Integers and decimals compare exactly with any number; `double` and `float` as doubles, with the double nearest to
+    the literal. ConfigurationError if the literal does not match the type.
     """
     match literal:
         case NumberLiteral(value) if pa.types.is_integer(kind):
@@ -138,11 +137,13 @@ def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comp
             return Comparison(op, micros)
         case TextLiteral(text) if pa.types.is_time(kind):
             return Comparison(op, pa.scalar(_time_of_day(text), pa.time64("us")))
-    raise ConfigurationError(f"column {column!r} is {kind}: {op} {_spelled(literal)} does not suit it; {_suited(kind)}")
+    raise ConfigurationError(
+        f"column {column!r} is {kind}: {op} {_spelled(literal)} does not match this type; {_expected(kind)}"
+    )
 
 
 def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Decimal) -> Comparison | ConstantComparison:
-    """Compares on the multiples of 10^-scale that the type holds: exact whatever the literal's digits."""
+    """Compares on the multiples of 10^-scale that the type can represent: exact for any digits of the literal."""
     exact = Fraction(value) * 10**scale
     floor = math.floor(exact)
     if exact.denominator != 1:
@@ -157,10 +158,10 @@ def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Deci
 
 
 def _days(text: str) -> int:
-    found = _DAY.fullmatch(text.strip())
+    match = _DAY.fullmatch(text.strip())
     try:
-        if found:
-            return datetime.date(*(int(part) for part in found.groups())).toordinal() - _EPOCH
+        if match:
+            return datetime.date(*(int(part) for part in match.groups())).toordinal() - _EPOCH
     except ValueError:
         pass
     raise ConfigurationError(f"not a date: {text[:_SHOWN_CHARS]!r}, expected 'YYYY-MM-DD'")
@@ -174,14 +175,14 @@ def _clock_us(hours: str | None, minutes: str | None, seconds: str | None, fract
 
 
 def _micros(column: str, text: str, *, zoned: bool) -> int:
-    found = _MOMENT.fullmatch(text.strip())
-    clock = _clock_us(*found.groups()[1:5]) if found else None
-    if found is None or clock is None:
+    match = _MOMENT.fullmatch(text.strip())
+    clock = _clock_us(*match.groups()[1:5]) if match else None
+    if match is None or clock is None:
         raise ConfigurationError(
             f"not a timestamp: {text[:_SHOWN_CHARS]!r}, expected 'YYYY-MM-DD[ HH:MM[:SS[.ffffff]]][zone]', "
             "the zone Z or ±HH:MM (UTC without one)"
         )
-    zone = (found[6] or "").upper()
+    zone = (match[6] or "").upper()
     if zone and not zoned:
         raise ConfigurationError(f"column {column!r} holds local timestamps: {text[:_SHOWN_CHARS]!r} must have no zone")
     shift_min = 0
@@ -190,12 +191,12 @@ def _micros(column: str, text: str, *, zoned: bool) -> int:
         if shift_min > 18 * 60 or int(zone[4:6]) > 59:
             raise ConfigurationError(f"not a zone: {zone!r} in {text[:_SHOWN_CHARS]!r}, expected up to ±18:00")
         shift_min = -shift_min if zone[0] == "-" else shift_min
-    return _days(found[1]) * _DAY_US + clock - shift_min * 60_000_000
+    return _days(match[1]) * _DAY_US + clock - shift_min * 60_000_000
 
 
 def _time_of_day(text: str) -> int:
-    found = _TIME.fullmatch(text.strip())
-    clock = _clock_us(*found.groups()) if found else None
+    match = _TIME.fullmatch(text.strip())
+    clock = _clock_us(*match.groups()) if match else None
     if clock is None:
         raise ConfigurationError(f"not a time of day: {text[:_SHOWN_CHARS]!r}, expected 'HH:MM[:SS[.ffffff]]'")
     return clock
@@ -215,8 +216,8 @@ def _spelled(literal: Literal) -> str:
             return f"TIMESTAMP {text[:_SHOWN_CHARS]!r}"
 
 
-def _suited(kind: pa.DataType) -> str:
-    """What may be compared with a column of this type."""
+def _expected(kind: pa.DataType) -> str:
+    """The comparisons that a column of this type allows, for an error text."""
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         return "compare it with a number"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -1,7 +1,7 @@
-"""A filter's text into a typed tree: the one way to it.
+"""Parses the text of a filter into a typed tree.
 
-The grammar is `table.predicate.grammar`, imported when a filter is parsed: most reads have none, and the parser it
-stands on takes longer to import than a small table to read.
+Imports `table.predicate.grammar` at the first filter: most reads have none, and its SQL parser takes longer to import
+than a small table takes to read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def parse_predicate(text: str, schema: pa.Schema) -> Predicate:
-    """The filter that `text` spells, with columns and literals bound to `schema` (the table's own).
+    """Parses `text`, and binds its columns and literals to `schema`, the table's own.
 
-    A literal is compared by value: `int_column > 3.5` holds for 4, `int_column = 3.5` for no row. Timestamps without
-    a zone are UTC. ConfigurationError for anything outside the grammar, an unknown column, a literal that does not
-    suit its column, a text above 64 KiB, of more than 6,000 tokens
-    (24,000 with those of IN lists) or nested deeper than 16 levels; it shows the place and says what is allowed.
+    A literal is compared by value: `int_column > 3.5` is true for 4, `int_column = 3.5` for no row. Timestamps without
+    a zone are UTC. ConfigurationError for text outside of the grammar, an unknown column, a literal that does not match
+    its column's type, a text above 64 KiB, one with more than 6,000 tokens (24,000 with those of IN lists), or one
+    nested deeper than 16 levels. The error has the position and the allowed syntax.
     """
     from penstock.table.predicate.grammar import parse_filter
 

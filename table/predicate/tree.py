@@ -1,6 +1,4 @@
-"""A filter as a small typed tree, bound to a table's columns. Values only: made by `table.predicate.parse`,
-evaluated by the reader.
-"""
+"""The tree of a filter, bound to a table's columns. `table.predicate.parse` creates it, the reader evaluates it."""
 
 from __future__ import annotations
 
@@ -14,10 +12,12 @@ from penstock.table.predicate.literals import Op
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table, or a field inside a struct column: names from the outside in, and the type found."""
+    """A column of the table, or a field inside a struct column."""
 
     path: tuple[str, ...]
+    """The column's name, then the names of nested fields."""
     type: pa.DataType
+    """Type in the table's schema."""
 
     def __str__(self) -> str:
         return ".".join(self.path)
@@ -28,24 +28,31 @@ class Compare:
     """`column op value`; null where the column is null. A floating column compares as double."""
 
     column: Column
+    """Left side."""
     op: Op
+    """Operator."""
     value: pa.Scalar
+    """Right side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A comparison whose answer is the same for every value, such as `int_column = 3.5`; null where null."""
+    """A comparison with the same result for every value, such as `int_column = 3.5`; null where the column is null."""
 
     column: Column
-    answer: bool
+    """The compared column."""
+    result: bool
+    """The result for every value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The column equals one of these values (none of them null); null where the column is null."""
+    """The column equals one of the values; null where the column is null."""
 
     column: Column
+    """The compared column."""
     values: pa.Array
+    """The values, none of them null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,9 @@ class StartsWith:
     """The column's text starts with `prefix`; null where the column is null."""
 
     column: Column
+    """A text column."""
     prefix: str
+    """Not escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ Predicate = Compare | Constant | OneOf | StartsWith | IsNull | Not | And | Or
 
 
 def columns_of(predicate: Predicate) -> tuple[str, ...]:
-    """The table's columns that the predicate looks at: outermost names, each once, in order of appearance."""
+    """The table's columns in the predicate: top-level names, each once, in order of appearance."""
 
     def leaves(node: Predicate) -> Iterator[str]:
         match node:

@@ -1,7 +1,7 @@
-"""Where a table's bytes are: one small protocol over `pyarrow.fs`, and the check every path from a table passes.
+"""The files of a table: a small protocol over `pyarrow.fs`, and the check of every path that a table contains.
 
-Belongs here: opening, listing, reading, the mapping of storage failures to our errors. Not here: what a file means.
-Nothing assumes a local path; retries are those of pyarrow's own file systems.
+Maps storage failures to Penstock errors. Works for local and remote paths alike. Retries are those of pyarrow's file
+systems.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.table.storage.exact_reads import ExactFile
-from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, region_asked
+from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
 
 MAX_PATH_BYTES: Final = 4096
-"""Longest path of a file inside a table, in UTF-8."""
+"""Longest path of a file inside a table, in bytes of UTF-8."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
@@ -42,52 +42,54 @@ _ARROW_SCHEMES = {
     "hdfs": "hdfs",
     "viewfs": "viewfs",
 }
-"""The schemes that are opened, and what pyarrow calls them."""
+"""Supported URI scheme -> its name in pyarrow."""
 _EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
 _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
-"""Parameters of pyarrow's URIs that hold no secret; any other is left out of `uri_without_credentials`."""
+"""Parameters of pyarrow's URIs that hold no secret; `uri_without_credentials` drops all others."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileInfo:
-    """A file or folder. `path` is relative to the table's base path, '/'-separated; `name` its last part.
-
-    `modified_ns` is nanoseconds since the epoch, or 0 where the store does not tell.
-    """
+    """A file or folder of a table."""
 
     name: str
+    """The last part of `path`."""
     path: str
+    """Relative to the table's base path, separated by '/'."""
     size_bytes: int
+    """0 for a folder."""
     is_dir: bool
+    """Whether it is a folder."""
     modified_ns: int
+    """Time of the last change, in nanoseconds since the epoch; 0 if the store does not report it."""
 
 
 class Storage(Protocol):
     """A table's files by their path relative to `base_path`. Safe to call from several threads.
 
-    Every path passes `checked_path` first, so that nothing outside of `base_path` is touched. A failure that is not
-    named below is StorageError.
+    Every path is checked by `checked_path` first, so that no file outside of `base_path` is accessed. Failures that
+    are not listed below raise StorageError.
     """
 
     @property
     def base_path(self) -> str:
-        """An absolute local path, or the URI as it was given, without a trailing '/'."""
+        """An absolute local path, or the URI as the caller wrote it, without a trailing '/'."""
         ...
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """The folder's files and folders, one level deep, sorted by name; [] if there is no such folder."""
+        """The files and folders directly in the folder, sorted by name; [] if the folder does not exist."""
         ...
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
-        """The whole file. FileNotFoundError if there is none, CorruptFile if it is larger than `limit_bytes`."""
+        """The content of the file. FileNotFoundError if it does not exist, CorruptFile beyond `limit_bytes`."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access. FileNotFoundError if there is none."""
+        """Opens the file for random access. FileNotFoundError if it does not exist."""
         ...
 
     def file_info(self, path: str) -> FileInfo | None:
@@ -96,10 +98,10 @@ class Storage(Protocol):
 
 
 def checked_path(path: str) -> str:
-    """`path` unchanged if it stays under a table's base path, else CorruptFile naming it.
+    """Returns `path` if it stays under a table's base path, else raises CorruptFile with the path.
 
-    Refused: absolute paths, a scheme, '.' and '..' and empty parts, NUL, text that is no Unicode, more than
-    MAX_PATH_BYTES. '' is the base path itself.
+    Refused are absolute paths, URI schemes, the parts '.', '..' and '', NUL, text that is not valid Unicode, and paths
+    longer than MAX_PATH_BYTES. '' is the base path itself.
     """
     reason = _refusal(path)
     if reason:
@@ -114,27 +116,27 @@ def _refusal(path: str) -> str:
     if not path:
         return ""
     if "\0" in path:
-        return "it holds a NUL"
+        return "it contains a NUL character"
     if path.startswith("/"):
         return "it is absolute"
     if _SCHEME.match(path):
         return "it has a scheme"
     if not _is_utf8(path):
-        return "it is no valid Unicode"
+        return "it is not valid Unicode"
     size_bytes = len(path.encode())
     if size_bytes > MAX_PATH_BYTES:
         return f"it is {size_bytes} bytes long, at most {MAX_PATH_BYTES} are read"
     parts = path.split("/")
     if ".." in parts or "." in parts:
-        return "it holds a '.' or '..' part"
+        return "it has a '.' or '..' part"
     return "it has an empty part" if "" in parts else ""
 
 
 def redacted_uri(base_path: str) -> str:
-    """The base path for error texts and logs, never to be opened: without user name, password, query and fragment.
+    """The base path for error texts and logs, without user name, password, query and fragment. Not for opening.
 
-    A name or local path comes back unchanged. A password that is not percent-encoded (it holds '/', '?' or '#') is
-    left out too.
+    A name or a local path is returned unchanged. A password that is not percent-encoded (it contains '/', '?' or '#')
+    is removed too.
     """
     if not _URI.match(base_path):
         return base_path
@@ -151,24 +153,28 @@ def redacted_uri(base_path: str) -> str:
 
 
 def uri_without_credentials(base_path: str) -> str:
-    """The base path as it may be told to other processes, which open it with credentials of their own: without user
-    name and password, and of the query only what says where the storage is. A local path comes back unchanged."""
+    """The base path for other processes, which open it with credentials of their own.
+
+    User name and password are removed; of the query, only the parameters that locate the storage remain. A local path
+    is returned unchanged.
+    """
     if not _URI.match(base_path):
         return base_path
     query = base_path.partition("?")[2].partition("#")[0]
-    kept = [
+    parameters = [
         part
         for part in query.split("&")
         if part.partition("=")[0].lower() in _SHARED_PARAMETERS and "@" not in part and "%40" not in part
     ]
-    return "?".join([redacted_uri(base_path), *(["&".join(kept)] if kept else [])])
+    return "?".join([redacted_uri(base_path), *(["&".join(parameters)] if parameters else [])])
 
 
 def open_storage(base_path: str) -> Storage:
-    """The storage of a table at a local path or a URI: file, s3, gs, hdfs or viewfs.
+    """Opens the storage of a table at a local path or a URI: file, s3, gs, hdfs or viewfs.
 
-    A relative local path is made absolute; s3a, s3n and gcs are taken as s3 and gs. Nothing is read yet: a missing
-    folder shows later. ConfigurationError for text that is not UTF-8, another scheme, or a URI pyarrow refuses.
+    A relative local path is made absolute; s3a and s3n open as s3, gcs as gs. Nothing is read: a missing folder is
+    reported by the first read. ConfigurationError for text that is not UTF-8, another scheme, or a URI that pyarrow
+    refuses.
     """
     filesystem, root = open_folder(base_path)
     if not _URI.match(base_path):
@@ -178,51 +184,51 @@ def open_storage(base_path: str) -> Storage:
     return ArrowStorage(base_path.rstrip("/"), filesystem, root)
 
 
-def open_folder(place: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
-    """The file system and the folder in it that a local path or a URI names; else as `open_storage`."""
-    uri = folder_uri(place, what)
+def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
+    """The file system of a local path or URI, and the folder in it. Otherwise as `open_storage`."""
+    uri = folder_uri(path, what)
     if not uri:
-        return pafs.LocalFileSystem(), os.path.abspath(place)  # noqa: PTH100  keeps symbolic links, unlike resolve()
-    shown = redacted_uri(place)
+        return pafs.LocalFileSystem(), os.path.abspath(path)  # noqa: PTH100  keeps symbolic links, unlike resolve()
+    redacted = redacted_uri(path)
     try:
         filesystem, root = pafs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        told = storage_detail(error, uri)
-        raise ConfigurationError(f"{what} {shown[:200]!r} cannot be opened: {told}; {_EXPECTED}") from None
+        reason = storage_detail(error, uri)
+        raise ConfigurationError(f"{what} {redacted[:200]!r} cannot be opened: {reason}; {_EXPECTED}") from None
     except OSError as error:
-        raise StorageError(f"storage of {shown} cannot be opened: {storage_detail(error, uri)}") from None
+        raise StorageError(f"storage of {redacted} cannot be opened: {storage_detail(error, uri)}") from None
     return filesystem, root
 
 
-def folder_uri(place: str, what: str = "table path") -> str:
-    """As pyarrow spells the URI, '' for a local path; nothing is connected. ConfigurationError as `open_storage`."""
-    shown = f"{what} {redacted_uri(place)[:200]!r}"
-    if not place or "\0" in place:
-        raise ConfigurationError(f"{shown}: {_EXPECTED}")
-    if not _is_utf8(place):
-        raise ConfigurationError(f"{shown} is not UTF-8: {_EXPECTED}")
-    if not _URI.match(place):
+def folder_uri(path: str, what: str = "table path") -> str:
+    """The URI in pyarrow's spelling; '' for a local path. Opens no connection. ConfigurationError as `open_storage`."""
+    described = f"{what} {redacted_uri(path)[:200]!r}"
+    if not path or "\0" in path:
+        raise ConfigurationError(f"{described}: {_EXPECTED}")
+    if not _is_utf8(path):
+        raise ConfigurationError(f"{described} is not UTF-8: {_EXPECTED}")
+    if not _URI.match(path):
         return ""
-    scheme, _, rest = place.partition(":")
+    scheme, _, rest = path.partition(":")
     known = _ARROW_SCHEMES.get(scheme.lower())
     if known is None:
         raise ConfigurationError(
-            f"{shown}: no file system is known for {scheme[:40]}:, supported are {', '.join(_ARROW_SCHEMES)}; "
+            f"{described}: no file system is known for {scheme[:40]}:, supported are {', '.join(_ARROW_SCHEMES)}; "
             f"{_EXPECTED}"
         )
     return f"{known}:{rest}"
 
 
 def is_local(storage: Storage) -> bool:
-    """Whether reading a few bytes at a place costs microseconds: a local file system, or memory."""
+    """Whether the storage is a local file system or memory, where a read of a few bytes takes microseconds."""
     return _URI.match(storage.base_path) is None
 
 
 class ArrowStorage:
     """`Storage` over a `pyarrow.fs.FileSystem` and the folder `root` in it.
 
-    On a local file system a symbolic link that leads out of the base path is refused (CorruptFile) when a file behind
-    it is opened or a folder behind it is listed.
+    On a local file system, opening a file or listing a folder through a symbolic link that leads out of the base path
+    raises CorruptFile.
     """
 
     def __init__(self, base_path: str, filesystem: pafs.FileSystem, root: str) -> None:
@@ -278,12 +284,12 @@ class ArrowStorage:
         return None if entry.type == pafs.FileType.NotFound else _file_info(entry, path)
 
     def _opened(self, path: str) -> pa.NativeFile:
-        """The file; a remote one as `ExactFile`."""
+        """Opens the file; a remote one as `ExactFile`."""
         source = self._tree.open_input_file(path)
         return source if self._local_root is not None else pa.PythonFile(ExactFile(source), mode="r")
 
     def _stat(self, path: str) -> pafs.FileInfo:
-        """pyarrow's answer; the base path itself is asked for without the '/' a subtree appends, which no file has."""
+        """pyarrow's file info. The base path is queried without the '/' that a subtree appends."""
         return self._tree.get_file_info(path) if path else self._filesystem.get_file_info(self._root)
 
     def _check(self, path: str) -> None:
@@ -303,7 +309,7 @@ class ArrowStorage:
             )
 
     def _guarded(self, path: str, action: Callable[[], _T]) -> _T:
-        """`action`'s answer; its failures as FileNotFoundError or one of our errors, all with the path."""
+        """The result of `action`; raises its failures as FileNotFoundError or a Penstock error, with the path."""
         where = self._where(path)
         try:
             return action()
@@ -311,46 +317,46 @@ class ArrowStorage:
             raise FileNotFoundError(f"no such file: {where}") from error
         except (OSError, pa.ArrowException) as error:
             raise self._failure(path, error) or StorageError(
-                f"storage failed on {where}: {storage_detail(error, self._base_path)}; asking again may help"
+                f"storage failed on {where}: {storage_detail(error, self._base_path)}; a retry may succeed"
             ) from error
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
-        """The error for a failure that asking again cannot mend, else None."""
-        told = storage_detail(error, self._base_path)
+        """The error for a permanent failure; None for one that a retry may resolve."""
+        detail = storage_detail(error, self._base_path)
         if isinstance(error, PermissionError) or getattr(error, "errno", None) in _FORBIDDEN:
             return StorageDenied(
-                f"{self._where(path)} is not readable by this user ({told}); give the user the right to read the "
+                f"{self._where(path)} is not readable by this user ({detail}); give the user permission to read the "
                 "table, or read as another user"
             )
-        if isinstance(error, IsADirectoryError) or _tells_a_folder(error):
+        if isinstance(error, IsADirectoryError) or _is_folder_error(error):
             return CorruptFile(f"{self._where(path)} is a folder, expected a file")
         if self._local_root is not None:
             return None
         match self._refusal(error):
             case Denied() | UnexplainedRefusal():
                 return StorageDenied(
-                    f"storage refuses {self._where(path)}: {told}: check the credentials of this process, their rights "
-                    "on the bucket, and the region"
+                    f"storage refuses {self._where(path)}: {detail}: check the credentials of this process, their "
+                    "permissions on the bucket, and the region"
                 )
             case WrongRegion(region):
-                asked, variable = region_asked(self._base_path, os.environ)
+                requested, variable = requested_region(self._base_path, os.environ)
                 return ConfigurationError(
-                    f"{self._where(path)}: the bucket is not in region {asked or '(none given)'}"
-                    f"{f', it is in {region}' if region else f' ({told})'}: give ?region={region or 'REGION'} in the "
+                    f"{self._where(path)}: the bucket is not in region {requested or '(none given)'}"
+                    f"{f', it is in {region}' if region else f' ({detail})'}: give ?region={region or 'REGION'} in the "
                     f"table's URI, or {variable}"
                 )
             case None:
                 return None
 
     def _refusal(self, error: Exception) -> Denied | WrongRegion | UnexplainedRefusal | None:
-        """What the store means; where its answer had no body, what it says to a listing, which has one."""
-        found = refusal_of(str(error))
-        if isinstance(found, UnexplainedRefusal):
+        """The store's refusal; if its response has no body, the refusal of a list request, which has one."""
+        refusal = refusal_of(str(error))
+        if isinstance(refusal, UnexplainedRefusal):
             try:
                 self._filesystem.get_file_info(pafs.FileSelector(self._root, allow_not_found=True))
-            except (OSError, pa.ArrowException) as told:
-                return refusal_of(str(told)) or found
-        return found
+            except (OSError, pa.ArrowException) as list_error:
+                return refusal_of(str(list_error)) or refusal
+        return refusal
 
     def _where(self, path: str) -> str:
         return f"{path or 'the base folder'} of table {redacted_uri(self._base_path)}"
@@ -367,14 +373,14 @@ def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
     )
 
 
-def _tells_a_folder(error: Exception) -> bool:
-    """Whether pyarrow says so in words: it gives no errno for a folder that is opened as a file."""
+def _is_folder_error(error: Exception) -> bool:
+    """Whether the text says that the path is a folder: pyarrow sets no errno for a folder opened as a file."""
     text = str(error)
     return isinstance(error, OSError) and (text.endswith("is a directory") or text.startswith("Not a regular file"))
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether text can be written as UTF-8: bytes of a command line that are not arrive as lone surrogates."""
+    """Whether the text can be encoded as UTF-8. Other bytes of a command line arrive as lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -383,7 +389,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def storage_detail(error: BaseException, uri: str = "") -> str:
-    """The first line of an error's text, bounded (pyarrow appends whole search logs), with `uri` as it may be shown."""
+    """The first line of an error text, limited in length (pyarrow appends search logs), with `uri` redacted."""
     text = str(error).replace(uri, redacted_uri(uri)) if uri else str(error)
     lines = text.splitlines()
     return lines[0][:_DETAIL_CHARS] if lines else type(error).__name__

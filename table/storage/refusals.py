@@ -1,8 +1,4 @@
-"""What an object store's refusals mean, in the words that pyarrow passes on. Pure.
-
-Belongs here: telling a refusal that asking again cannot mend from a failure that may pass. Not here: when it is asked
-(`storage`).
-"""
+"""Classifies error texts of object stores, as pyarrow reports them: permanent refusals and transient failures. Pure."""
 
 from __future__ import annotations
 
@@ -19,42 +15,43 @@ _DENIED: Final = re.compile(
     r"|org\.apache\.hadoop\.security\.AccessControlException"
 )
 _HEAD_400: Final = re.compile(r"HTTP status 400\) during Head(?:Object|Bucket)")
-"""An answer without a body: of a wrong region, or of a session that is over."""
+"""A response without a body: a wrong region, or an expired session."""
 _MOVED: Final = re.compile(r"\bHTTP status 301\b|\bPermanentRedirect\b|\bAuthorizationHeaderMalformed\b")
 _EXPECTED: Final = re.compile(r"(?:expecting|located in) ['\"]([a-z0-9-]{2,40})['\"]")
 _REGION_VARIABLES: Final = ("AWS_DEFAULT_REGION", "AWS_REGION")
-"""In the order in which Amazon's client asks for them."""
+"""In the order in which the AWS client reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """This process may not; its rights or credentials must change."""
+    """The process has no permission; its permissions or credentials must change."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrongRegion:
-    """The bucket is in another region than was asked; `region`: which, '' if the store does not say."""
+    """The bucket is in another region than the requested one."""
 
     region: str
+    """The bucket's region; '' if the store does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnexplainedRefusal:
-    """Refused by an answer that has no body: another request may be told why."""
+    """The store refused with a response that has no body; another request may return the reason."""
 
 
 def refusal_of(text: str) -> Denied | WrongRegion | UnexplainedRefusal | None:
-    """What an error's text says; None for a failure that may pass."""
+    """The refusal that an error text describes; None for a failure that may be transient."""
     if _MOVED.search(text):
-        found = _EXPECTED.search(text)
-        return WrongRegion(found[1] if found else "")
+        region = _EXPECTED.search(text)
+        return WrongRegion(region[1] if region else "")
     if _DENIED.search(text):
         return Denied()
     return UnexplainedRefusal() if _HEAD_400.search(text) else None
 
 
-def region_asked(uri: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """(the region that is asked, '' if none was given; the variable that may name another)."""
+def requested_region(uri: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """(the region that requests go to, '' if none is configured; the environment variable that can set another)."""
     variable = next((name for name in _REGION_VARIABLES if environment.get(name)), _REGION_VARIABLES[-1])
-    found = re.search(r"[?&]region=([A-Za-z0-9-]{1,40})", uri)
-    return found[1] if found else environment.get(variable, ""), variable
+    match = re.search(r"[?&]region=([A-Za-z0-9-]{1,40})", uri)
+    return match[1] if match else environment.get(variable, ""), variable

@@ -1,1 +1,4 @@
-"""The timeline of a table: instants, active and archived, commit metadata, plans of services."""
+"""The timeline of a table: active and archived instants, commit metadata, plans of table services.
+
+Belongs here: names and contents of timeline files. Not here: the order in which commits are read (enumerator).
+"""

@@ -1,7 +1,6 @@
-"""The active timeline: which instants there are, how far each is, what counts as committed.
+"""The active timeline: its instants, their states, and which instants are committed.
 
-Decisions are pure methods of `Timeline`; `load_timeline` lists one folder. Not here: the order in which commits are
-consumed and the horizon (enumerator), archived instants (`history`).
+`Timeline` is pure; `list_timeline` lists the timeline's folder. `archive` reads instants that left the active timeline.
 """
 
 from __future__ import annotations
@@ -30,10 +29,12 @@ _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The active instants of a table, each once and in its highest state, by requested time, then action."""
+    """The instants of a table's active timeline."""
 
     layout: int
+    """Timeline layout, 1 or 2."""
     instants: tuple[Instant, ...]
+    """Each instant once, in its latest state, by requested time, then action."""
     _completed: Mapping[str, Instant] = field(init=False, repr=False, compare=False)
     _first_active: InstantTime | None = field(init=False, repr=False, compare=False)
 
@@ -54,7 +55,7 @@ class Timeline:
     def pending(self) -> tuple[Instant, ...]:
         """Write instants that are requested or inflight, by requested time.
 
-        On layout 1 a pending replacecommit is a clustering or not by its requested file alone (`plans`).
+        On layout 1 only the requested file says whether a pending replacecommit is a clustering (`service_plans`).
         """
         return tuple(item for item in self.instants if not item.is_completed and item.action in WRITE_ACTIONS)
 
@@ -66,46 +67,36 @@ class Timeline:
     @property
     def completed_rollbacks(self) -> tuple[Instant, ...]:
         """Completed rollback and restore instants, by requested time."""
-        undoes = (Action.ROLLBACK, Action.RESTORE)
-        return tuple(item for item in self.instants if item.is_completed and item.action in undoes)
+        rollbacks = (Action.ROLLBACK, Action.RESTORE)
+        return tuple(item for item in self.instants if item.is_completed and item.action in rollbacks)
 
     @property
     def savepoints(self) -> tuple[Instant, ...]:
-        """Completed savepoint instants, by requested time (that of the instant they protect)."""
+        """Completed savepoint instants, by requested time, which is that of the protected instant."""
         return tuple(item for item in self.instants if item.is_completed and item.action is Action.SAVEPOINT)
 
     @property
     def first_active(self) -> str:
-        """The smallest requested time of a write instant without savepoint (any state), '' if there is none.
+        """The smallest requested time of a write instant in any state without a savepoint; '' if there is none.
 
-        Hudi `getFirstNonSavepointCommit`: what is older was archived, and only completed instants are archived.
+        Hudi `getFirstNonSavepointCommit`: older instants were archived, and only completed instants are archived.
         """
         return self._first_active or ""
 
-    def is_committed(self, requested_time: str) -> bool:
-        """Whether data of this instant counts: it completed, or it is older than the active timeline (Hudi
-        `containsOrBeforeTimelineStarts`)."""
-        return requested_time in self._completed or requested_time < self.first_active
-
     def completed_write(self, requested_time: str) -> Instant | None:
-        """The active completed write instant of this requested time."""
+        """The completed write instant of this requested time on the active timeline, if any."""
         return self._completed.get(requested_time)
 
-    def completion_of(self, requested_time: str) -> InstantTime | None:
-        """The completion time of an active completed write instant; None for any other, and on layout 1."""
-        found = self._completed.get(requested_time)
-        return found.completion_time if found else None
-
     def order_key(self, instant: Instant) -> InstantTime:
-        """What orders a completed instant: its completion time on layout 2, its requested time on layout 1."""
+        """The order key of a completed instant: its completion time on layout 2, its requested time on layout 1."""
         if not instant.is_completed:
             raise InvariantViolation(f"order key of {instant.file_name}, which is {instant.state}")
         return instant.completion_time or instant.requested_time
 
     def with_archived(self, archived: Iterable[Instant]) -> Timeline:
-        """The timeline with completed instants that left it put back; `first_active` stays.
+        """The timeline with archived completed instants added; `first_active` stays the same.
 
-        An instant that is still active and completed counts as it is there.
+        Of an instant that is also active and completed, the active one is used.
         """
         instants = {(item.requested_time, comparable_action(item.action)): item for item in self.instants}
         for item in archived:
@@ -122,10 +113,10 @@ def _place(item: Instant) -> tuple[str, str, str]:
 
 
 def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
-    """The timeline of these instant files: one instant for each requested time and comparable action.
+    """Builds the timeline of these instant files: one instant for each requested time and comparable action.
 
-    Requested, inflight and completed files of an instant normally lie side by side; the highest state counts.
-    FormatError if two completed files stand for one instant.
+    The folder normally has the requested, inflight and completed files of an instant; the latest state counts.
+    FormatError if an instant has two completed files.
     """
     best: dict[tuple[str, Action], Instant] = {}
     for item in files:
@@ -142,17 +133,12 @@ def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
     return Timeline(layout, tuple(ordered))
 
 
-def load_timeline(storage: Storage, properties: TableProperties) -> Timeline:
-    """The active timeline as it is on storage now; empty if the folder is missing (a table without commits).
+def _completion_by_mtime(info: FileInfo, properties: TableProperties) -> str:
+    """The completion time of a completed file without one in its name; '' for other files.
 
-    FormatError names the table and the file that cannot be placed.
+    It is the time of the file's last change, in the table's zone; as in Hudi, in the zone of this process if the table
+    records none.
     """
-    return timeline_of(list_timeline(storage, properties), properties)
-
-
-def _appeared(info: FileInfo, properties: TableProperties) -> str:
-    """The completion time of a completed file whose name tells none: when it was last changed, in the table's zone, or
-    in this process's where the table does not record one (as Hudi)."""
     if properties.layout == 1 or "_" in info.name or info.name.endswith((".requested", ".inflight")):
         return ""
     moment = _EPOCH + datetime.timedelta(milliseconds=info.modified_ns // 1_000_000)
@@ -161,14 +147,16 @@ def _appeared(info: FileInfo, properties: TableProperties) -> str:
 
 
 def list_timeline(storage: Storage, properties: TableProperties) -> list[FileInfo]:
-    """The files of the active timeline's folder, by name; instants' and others."""
+    """All files in the folder of the active timeline, by name; [] if it is missing, as in a table without commits."""
     return [info for info in storage.list_dir(properties.timeline_folder) if not info.is_dir]
 
 
 def timeline_of(listing: Iterable[FileInfo], properties: TableProperties) -> Timeline:
-    """The timeline that a listing of its folder shows. Errors as `load_timeline`."""
+    """The timeline of a listing of its folder. FormatError, with the table, for a file that is no valid instant."""
     try:
-        parsed = (parse_instant_file(info.name, properties.layout, _appeared(info, properties)) for info in listing)
+        parsed = (
+            parse_instant_file(info.name, properties.layout, _completion_by_mtime(info, properties)) for info in listing
+        )
         return build_timeline(properties.layout, [item for item in parsed if item is not None])
     except FormatError as error:
         where = f"{properties.timeline_folder} of table {redacted_uri(properties.base_path)}"

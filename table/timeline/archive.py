@@ -1,7 +1,8 @@
-"""Instants that left the active timeline, with what they did: the archive of layout 1, the history of layout 2.
+"""Reads the instants that left the active timeline, with their metadata: the archive of layout 1, the LSM history of
+layout 2.
 
-Shell: lists, reads, caches by file. Only completed writes, cleans and what rollbacks took back are kept. Not here: the
-active timeline (`timeline`), file formats (`archive_log`, `history`), whether a request needs any of it (enumerator).
+Lists and reads files, and caches by file. Only completed writes, cleans, and the instants that rollbacks removed are
+kept. The file formats are in `archive_v1` and `archive_v2`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from penstock.table.timeline.service_plans import (
 )
 
 MAX_ARCHIVE_BYTES: Final = 1 << 30
-"""Largest archive file of layout 1 that is read."""
+"""Largest archive file of layout 1 that is read, in bytes."""
 MAX_ARCHIVED: Final = 5_000_000
-"""Most archived instants, their write stats, replaced groups and cleaned files included, that are held."""
+"""Limit of archived instants in memory, counting their write stats, replaced groups and cleaned files."""
 
 _MERGE_PLAN: Final = "mergeArchivePlan"
 _MERGE_PLAN_BYTES: Final = 16 << 20
@@ -50,73 +51,85 @@ _ACTIONS: Final = {str(action): action for action in (*WRITE_ACTIONS, Action.CLE
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """A completed write, clean or rollback that left the active timeline, and what it did; named after its file."""
+    """A completed write, clean or rollback that left the active timeline."""
 
     instant: Instant
-    did: CommitMetadata | CleanMetadata | RolledBack
+    """The instant; its file name is that of the archive or history file."""
+    metadata: CommitMetadata | CleanMetadata | RolledBack
+    """The metadata of its completed file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Every archived write and clean. `commits` are by requested time, `cleans` by requested time ascending, `undone`
-    the requested times that archived rollbacks took back."""
+    """The archived writes and cleans of a table."""
 
     instants: tuple[Instant, ...]
+    """Archived writes and cleans, by requested time."""
     commits: Mapping[str, CommitMetadata]
+    """Requested time -> metadata of the write."""
     cleans: tuple[tuple[str, CleanMetadata], ...]
+    """(requested time, metadata), by requested time."""
     rolled_back: frozenset[str] = frozenset()
+    """Requested times of the instants that archived rollbacks removed."""
 
 
 class ArchiveCache:
-    """What archive and history files hold, by file identity; least recently used files go first."""
+    """A cache of archived instants by file identity. Evicts the least recently used files. Thread-safe."""
 
     def __init__(self, max_weight: int = MAX_ARCHIVED) -> None:
         self._max_weight = max_weight
-        self._held: OrderedDict[FileIdentity, tuple[ArchivedInstant, ...]] = OrderedDict()
+        self._entries: OrderedDict[FileIdentity, tuple[ArchivedInstant, ...]] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
 
     def get(self, identity: FileIdentity) -> tuple[ArchivedInstant, ...] | None:
-        """What this state of the file holds, if it was read before."""
+        """The instants of this version of the file, if cached."""
         with self._lock:
-            found = self._held.get(identity)
-            if found is not None:
-                self._held.move_to_end(identity)
-            return found
+            instants = self._entries.get(identity)
+            if instants is not None:
+                self._entries.move_to_end(identity)
+            return instants
 
-    def put(self, identity: FileIdentity, found: tuple[ArchivedInstant, ...]) -> None:
-        """Holds what was read, unless it is larger than the cache as a whole."""
-        weight = _weight(found)
+    def put(self, identity: FileIdentity, instants: tuple[ArchivedInstant, ...]) -> None:
+        """Caches the instants of a file, unless they exceed the size of the whole cache."""
+        weight = _weight(instants)
         with self._lock:
-            if identity in self._held or weight > self._max_weight:
+            if identity in self._entries or weight > self._max_weight:
                 return
-            self._held[identity] = found
+            self._entries[identity] = instants
             self._weight += weight
             while self._weight > self._max_weight:
-                _, dropped = self._held.popitem(last=False)
-                self._weight -= _weight(dropped)
+                _, evicted = self._entries.popitem(last=False)
+                self._weight -= _weight(evicted)
 
 
 def read_archive(storage: Storage, properties: TableProperties, cache: ArchiveCache) -> Archive:
     """Every archived write and clean of the table, each once.
 
-    Layout 2 takes its history's newest manifest, and what only the archive folder of before an upgrade holds; such an
-    instant's completion time is when its completed file appeared, or its requested time. CorruptFile for a file that
-    is damaged or missing; ConfigurationError for more than MAX_ARCHIVED; StorageError.
+    On layout 2 these are the instants of the history's newest manifest, and those that only the archive folder from
+    before an upgrade contains; the completion time of the latter is when its completed file was created, or its
+    requested time. CorruptFile for a file that is damaged or missing; ConfigurationError beyond MAX_ARCHIVED;
+    StorageError.
     """
-    found: dict[tuple[str, Action], ArchivedInstant] = {}
+    by_instant: dict[tuple[str, Action], ArchivedInstant] = {}
     weight = 0
-    for of_file in _files(storage, properties, cache):
-        weight += _weight(of_file)
+    for instants in _files(storage, properties, cache):
+        weight += _weight(instants)
         _check_weight(weight, properties)
-        for item in of_file:
-            found.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
-    items = [found[key] for key in sorted(found)]
+        for item in instants:
+            by_instant.setdefault((item.instant.requested_time, comparable_action(item.instant.action)), item)
+    items = [by_instant[key] for key in sorted(by_instant)]
     return Archive(
-        instants=tuple(item.instant for item in items if not isinstance(item.did, RolledBack)),
-        commits={item.instant.requested_time: item.did for item in items if isinstance(item.did, CommitMetadata)},
-        cleans=tuple((item.instant.requested_time, item.did) for item in items if isinstance(item.did, CleanMetadata)),
-        rolled_back=frozenset(time for item in items if isinstance(item.did, RolledBack) for time in item.did.instants),
+        instants=tuple(item.instant for item in items if not isinstance(item.metadata, RolledBack)),
+        commits={
+            item.instant.requested_time: item.metadata for item in items if isinstance(item.metadata, CommitMetadata)
+        },
+        cleans=tuple(
+            (item.instant.requested_time, item.metadata) for item in items if isinstance(item.metadata, CleanMetadata)
+        ),
+        rolled_back=frozenset(
+            time for item in items if isinstance(item.metadata, RolledBack) for time in item.metadata.instants
+        ),
     )
 
 
@@ -124,12 +137,13 @@ def _check_weight(weight: int, properties: TableProperties) -> None:
     if weight > MAX_ARCHIVED:
         raise ConfigurationError(
             f"archived timeline of more than {MAX_ARCHIVED} instants and files: table "
-            f"{redacted_uri(properties.base_path)}; give an `after` in the active timeline, or read from `earliest`"
+            f"{redacted_uri(properties.base_path)}; set `after` to an instant of the active timeline, or read from "
+            "`earliest`"
         )
 
 
 def _bounded(items: Iterable[ArchivedInstant], properties: TableProperties) -> Iterator[ArchivedInstant]:
-    """The items of one file, for as long as they can be held."""
+    """The items of one file; ConfigurationError beyond MAX_ARCHIVED."""
     weight = 0
     for item in items:
         weight += _weight((item,))
@@ -138,21 +152,21 @@ def _bounded(items: Iterable[ArchivedInstant], properties: TableProperties) -> I
 
 
 def has_old_archive(storage: Storage) -> bool:
-    """Whether a table of layout 2 still has the archive folder of layout 1 with something in it."""
+    """Whether a table of layout 2 still has archive files of layout 1."""
     return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(_OLD_FOLDER))
 
 
 def _files(storage: Storage, properties: TableProperties, cache: ArchiveCache) -> Iterator[tuple[ArchivedInstant, ...]]:
-    """What each file holds; those whose word counts more come first."""
+    """The instants of each file. Files that take precedence for an instant come first."""
     if properties.layout == 2:
         sizes = {info.name: info for info in storage.list_dir(properties.history_folder)}
         for name in history_files(storage, properties):
-            read = partial(_of_history, storage, properties, name)
+            read = partial(_read_history_file, storage, properties, name)
             yield _cached(cache, sizes.get(name), read, properties)
     folder = properties.history_folder if properties.layout == 1 else _OLD_FOLDER
     listed = [info for info in storage.list_dir(folder) if ARCHIVE_FILE.fullmatch(info.name) and not info.is_dir]
     for info in listed:
-        yield _cached(cache, info, partial(_of_archive, storage, properties, folder, info.name), properties)
+        yield _cached(cache, info, partial(_read_archive_file, storage, properties, folder, info.name), properties)
 
 
 def _cached(
@@ -162,18 +176,18 @@ def _cached(
     properties: TableProperties,
 ) -> tuple[ArchivedInstant, ...]:
     identity = FileIdentity(info.path, info.size_bytes, info.modified_ns) if info else None
-    known = cache.get(identity) if identity else None
-    if known is None:
-        known = tuple(_bounded(read(), properties))
+    instants = cache.get(identity) if identity else None
+    if instants is None:
+        instants = tuple(_bounded(read(), properties))
         if identity:
-            cache.put(identity, known)
-    return known
+            cache.put(identity, instants)
+    return instants
 
 
-def _weight(found: Iterable[ArchivedInstant]) -> int:
+def _weight(items: Iterable[ArchivedInstant]) -> int:
     total = 0
-    for item in found:
-        match item.did:
+    for item in items:
+        match item.metadata:
             case CommitMetadata(stats=stats, replaced=replaced):
                 total += 1 + len(stats) + len(replaced)
             case CleanMetadata(partitions=partitions):
@@ -183,22 +197,24 @@ def _weight(found: Iterable[ArchivedInstant]) -> int:
     return total
 
 
-def _of_history(storage: Storage, properties: TableProperties, name: str) -> Iterator[ArchivedInstant]:
+def _read_history_file(storage: Storage, properties: TableProperties, name: str) -> Iterator[ArchivedInstant]:
     table = redacted_uri(properties.base_path)
     last: tuple[bytes, CommitMetadata] | None = None
     for requested, completion, action_name, body in history_metadata(storage, properties, name, _ACTIONS):
         action = _ACTIONS[action_name]
         instant = _instant(requested, completion, action, name, f"history file {name} of table {table}")
-        if last is not None and body is last[0] and action not in _NO_COMMITS:  # a value of the file's dictionary
+        if (
+            last is not None and body is last[0] and action not in _NO_COMMITS
+        ):  # the same value of the file's dictionary
             yield ArchivedInstant(instant, replace(last[1], requested_time=instant.requested_time))
             continue
-        did = _did(body, instant, table)
-        if isinstance(did, CommitMetadata):
-            last = body, did
-        yield ArchivedInstant(instant, did)
+        metadata = _parse(body, instant, table)
+        if isinstance(metadata, CommitMetadata):
+            last = body, metadata
+        yield ArchivedInstant(instant, metadata)
 
 
-def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | RolledBack:
+def _parse(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMetadata | RolledBack:
     match instant.action:
         case Action.CLEAN:
             return parse_clean(body, instant, table)
@@ -208,18 +224,20 @@ def _did(body: bytes, instant: Instant, table: str) -> CommitMetadata | CleanMet
             return parse_commit(body, instant, table)
 
 
-def _of_archive(storage: Storage, properties: TableProperties, folder: str, name: str) -> tuple[ArchivedInstant, ...]:
-    """The completed instants of an archive file; none of the half-written result of a merge of archive files."""
+def _read_archive_file(
+    storage: Storage, properties: TableProperties, folder: str, name: str
+) -> tuple[ArchivedInstant, ...]:
+    """The completed instants of an archive file; () for the incomplete result of a merge of archive files."""
     where = f"archive file {folder}/{name} of table {redacted_uri(properties.base_path)}"
     try:
         data = storage.read_bytes(f"{folder}/{name}", MAX_ARCHIVE_BYTES)
     except FileNotFoundError as error:
-        raise StorageError(f"{where} is gone: it was merged meanwhile; asking again may help") from error
+        raise StorageError(f"{where} was deleted: archive files were merged; a retry may succeed") from error
     try:
         compactions: set[str] = set()
         entries = archive_entries(data, where)
-        found = list(_bounded(_completed(entries, compactions, name, where, properties.layout), properties))
-        return tuple(_with_compaction(item, compactions) for item in found)
+        items = list(_bounded(_completed(entries, compactions, name, where, properties.layout), properties))
+        return tuple(_with_compaction(item, compactions) for item in items)
     except CorruptFile:
         if _merging_into(storage, folder) == name:
             return ()
@@ -227,8 +245,10 @@ def _of_archive(storage: Storage, properties: TableProperties, folder: str, name
 
 
 def _merging_into(storage: Storage, folder: str) -> str:
-    """The file that a merge of small archive files writes (Hudi `HoodieMergeArchiveFilePlan`); '' if none goes on or
-    its plan cannot be read. Until it is done the merged files stay."""
+    """The file that a merge of small archive files writes (Hudi `HoodieMergeArchiveFilePlan`).
+
+    '' if no merge is in progress, or its plan cannot be read. The merged files are deleted when the merge is complete.
+    """
     try:
         plan = single_record(storage.read_bytes(f"{folder}/{_MERGE_PLAN}", _MERGE_PLAN_BYTES), _MERGE_PLAN)
     except (FileNotFoundError, CorruptFile, UnsupportedFeature):
@@ -239,7 +259,7 @@ def _merging_into(storage: Storage, folder: str) -> str:
 def _completed(
     entries: Iterable[ArchiveEntry], compactions: set[str], name: str, where: str, layout: int
 ) -> Iterator[ArchivedInstant]:
-    """The completed instants; `compactions` gets the requested times of compactions, in whatever state an entry is."""
+    """The completed instants. Adds the requested times of compactions, of entries in any state, to `compactions`."""
     for entry in entries:
         action = _ACTIONS.get(entry.action)
         if action in _COMPACTIONS:
@@ -247,31 +267,38 @@ def _completed(
         if action is None or not entry.is_completed:
             continue
         instant = _instant(entry.requested_time, _completion(entry, layout), action, name, where)
-        told = f"{where}, {action} {entry.requested_time}"
+        source = f"{where}, {action} {entry.requested_time}"
         if action is Action.CLEAN:
-            yield ArchivedInstant(instant, clean_of(entry.fields.within("hoodieCleanMetadata", told)))
+            yield ArchivedInstant(instant, clean_of(entry.fields.within("hoodieCleanMetadata", source)))
             continue
         if action is Action.ROLLBACK:
-            yield ArchivedInstant(instant, rollback_of(entry.fields.within("hoodieRollbackMetadata", told), action))
-        if action in (Action.ROLLBACK, Action.RESTORE):  # what a restore took back is not archived
+            yield ArchivedInstant(instant, rollback_of(entry.fields.within("hoodieRollbackMetadata", source), action))
+        if action in (
+            Action.ROLLBACK,
+            Action.RESTORE,
+        ):  # the archive does not record the instants that a restore removed
             continue
         replaces = instant.action is Action.REPLACE_COMMIT
         kind = "hoodieReplaceCommitMetadata" if replaces else "hoodieCommitMetadata"
-        yield ArchivedInstant(instant, commit_of(entry.fields.within(kind, told), instant))
+        yield ArchivedInstant(instant, commit_of(entry.fields.within(kind, source), instant))
 
 
 def _with_compaction(item: ArchivedInstant, compactions: AbstractSet[str]) -> ArchivedInstant:
-    """A commit that an entry of the archive shows to be a compaction is one, though its metadata may not say so."""
-    if isinstance(item.did, CommitMetadata) and item.instant.requested_time in compactions and not item.did.compacted:
-        return replace(item, did=replace(item.did, compacted=True))
+    """Marks a commit as compacted if an entry of the archive shows that it is: its metadata may not record it."""
+    if (
+        isinstance(item.metadata, CommitMetadata)
+        and item.instant.requested_time in compactions
+        and not item.metadata.compacted
+    ):
+        return replace(item, metadata=replace(item.metadata, compacted=True))
     return item
 
 
 def _completion(entry: ArchiveEntry, layout: int) -> str:
     if layout == 1:
         return ""
-    told = entry.transition
-    return told if len(told) == len(entry.requested_time) and told >= entry.requested_time else entry.requested_time
+    time = entry.transition
+    return time if len(time) == len(entry.requested_time) and time >= entry.requested_time else entry.requested_time
 
 
 def _instant(requested: str, completion: str, action: Action, file_name: str, where: str) -> Instant:

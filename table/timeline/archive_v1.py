@@ -1,7 +1,6 @@
-"""Archive files of timeline layout 1: log-format files of `HoodieArchivedMetaEntry` records, one for each state file.
+"""Decodes archive files of timeline layout 1: log files of `HoodieArchivedMetaEntry` records, one for each state file.
 
-Pure: bytes in, entries out (Hudi `ArchivedTimelineV1`). Not here: which files there are, what entries add up to
-(`archive`).
+Pure. Source: Hudi `ArchivedTimelineV1`. `archive` lists the files and combines the entries.
 """
 
 from __future__ import annotations
@@ -24,27 +23,29 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """A state of an instant. `state` is COMPLETED, INFLIGHT or REQUESTED; '' (writers before 0.6) means completed.
-
-    `transition` is when the state was reached, '' where the writer did not record it (before 0.14).
-    """
+    """A state file of an instant."""
 
     requested_time: str
+    """Requested time of the instant."""
     action: str
+    """Action of the state file."""
     state: str
+    """COMPLETED, INFLIGHT or REQUESTED; '' (writers before 0.6) means completed."""
     transition: str
+    """Time at which the state was reached; '' where the writer did not record it (before 0.14)."""
     fields: Fields
+    """All fields of the record."""
 
     @property
     def is_completed(self) -> bool:
-        """Whether the entry is of the completed file."""
+        """Whether the entry is a completed file."""
         return self.state in ("COMPLETED", "")
 
 
 def archive_entries(data: bytes, where: str) -> Iterator[ArchiveEntry]:
-    """The entries of an archive file, in file order. `where` names file and table for the errors.
+    """The entries of an archive file, in file order. `where` names file and table in errors.
 
-    CorruptFile for a block or record that is not whole: an archive has no writer that is still at it.
+    CorruptFile for an incomplete block or record: no writer appends to an archive file.
     """
     view = memoryview(data)
     schemas: dict[str, Schema] = {}
@@ -57,30 +58,31 @@ def archive_entries(data: bytes, where: str) -> Iterator[ArchiveEntry]:
 
 
 def _entries(view: memoryview, block: SchemaBlock, schema: Schema, where: str) -> Iterator[ArchiveEntry]:
-    at = f"{where}, block at byte {block.offset}"
-    place, end = block.content_start, block.content_end
-    version, place = _number(view, place, end, at)
-    count, place = _number(view, place, end, at)
-    if version not in _CONTENT_VERSIONS or not 0 <= count <= (end - place) // 4:
-        raise CorruptFile(f"{at}: got {count} records of version {version} in {end - place} bytes")
+    source = f"{where}, block at byte {block.offset}"
+    offset, end = block.content_start, block.content_end
+    version, offset = _number(view, offset, end, source)
+    count, offset = _number(view, offset, end, source)
+    if version not in _CONTENT_VERSIONS or not 0 <= count <= (end - offset) // 4:
+        raise CorruptFile(f"{source}: got {count} records of version {version} in {end - offset} bytes")
     for number in range(count):
-        length, place = _number(view, place, end, at)
-        if not 0 <= length <= end - place:
-            raise CorruptFile(f"{at}: record {number} of {length} bytes where {end - place} are left")
-        yield _entry(single_datum(bytes(view[place : place + length]), schema, f"{at}, record {number}"), at)
-        place += length
-    if place != end:
-        raise CorruptFile(f"{at}: {end - place} bytes are left behind its {count} records")
+        length, offset = _number(view, offset, end, source)
+        if not 0 <= length <= end - offset:
+            raise CorruptFile(f"{source}: record {number} of {length} bytes where {end - offset} are left")
+        data = bytes(view[offset : offset + length])
+        yield _entry(single_datum(data, schema, f"{source}, record {number}"), source)
+        offset += length
+    if offset != end:
+        raise CorruptFile(f"{source}: {end - offset} bytes are left after its {count} records")
 
 
-def _number(view: memoryview, place: int, end: int, at: str) -> tuple[int, int]:
-    if end - place < 4:
-        raise CorruptFile(f"{at} ends inside a number")
-    return int(_LENGTH.unpack_from(view, place)[0]), place + 4
+def _number(view: memoryview, offset: int, end: int, source: str) -> tuple[int, int]:
+    if end - offset < 4:
+        raise CorruptFile(f"{source} ends inside a number")
+    return int(_LENGTH.unpack_from(view, offset)[0]), offset + 4
 
 
-def _entry(record: Mapping[str, object], at: str) -> ArchiveEntry:
-    fields = Fields(record, at)
+def _entry(record: Mapping[str, object], source: str) -> ArchiveEntry:
+    fields = Fields(record, source)
     return ArchiveEntry(
         requested_time=fields.required_text("commitTime"),
         action=fields.text("actionType"),

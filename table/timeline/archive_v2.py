@@ -1,6 +1,6 @@
-"""Instants that left the active timeline: the LSM history of layout 2, and whether layout 1 has an archive.
+"""The LSM history of timeline layout 2: manifests, and the instants of its files.
 
-Source: Hudi `LSMTimeline`, `ArchivedTimelineV1`. Belongs here: what was archived. Not here: the active timeline.
+Source: Hudi `LSMTimeline`, `ArchivedTimelineV1`. `archive_v2_files` decodes the files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_CO
 
 
 def has_archived(storage: Storage, properties: TableProperties) -> bool:
-    """Whether any instant was archived, on either layout."""
+    """Whether any instant was archived, on layout 1 or 2."""
     if properties.layout == 1:
         return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
     version = history_version(storage, properties)
@@ -38,29 +38,29 @@ def has_archived(storage: Storage, properties: TableProperties) -> bool:
 def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
     """Requested -> completion time of every archived commit, deltacommit and replacecommit of a layout 2 table.
 
-    Only files of the newest manifest count: what was compacted away stays in the folder for a while. Empty on layout
-    1, which does not keep completion times. CorruptFile for a manifest or history file that is damaged or missing.
+    Only files of the newest manifest count: compacted files stay in the folder for some time. Empty on layout 1, which
+    has no completion times. CorruptFile for a manifest or history file that is damaged or missing.
     """
     version = None if properties.layout == 1 else history_version(storage, properties)
     if version is None:
         return {}
-    found: dict[InstantTime, InstantTime] = {}
+    completions: dict[InstantTime, InstantTime] = {}
     for name in _manifest_files(storage, properties, version):
         for requested, completion in _completions(storage, properties, name):
-            if found.setdefault(requested, completion) != completion:
+            if completions.setdefault(requested, completion) != completion:
                 raise CorruptFile(
                     f"{_where(properties, name)}: instant {requested} completed at {completion}, another history file "
-                    f"says {found[requested]}; expected one completion time"
+                    f"says {completions[requested]}; expected one completion time"
                 )
-        if len(found) > MAX_INSTANTS:
+        if len(completions) > MAX_INSTANTS:
             raise CorruptFile(f"{_where(properties, name)}: with it the history has more than {MAX_INSTANTS} instants")
-    return found
+    return completions
 
 
 def history_version(storage: Storage, properties: TableProperties) -> int | None:
-    """The number of the newest manifest of a layout 2 history, None if there is no history.
+    """The number of the newest manifest of a layout 2 history; None if there is no history.
 
-    If `_version_` is lost or unreadable the highest manifest counts, as in Hudi.
+    If `_version_` is missing or damaged, the manifest with the highest number counts, as in Hudi.
     """
     folder = properties.history_folder
     try:
@@ -103,7 +103,7 @@ def _completions(storage: Storage, properties: TableProperties, name: str) -> It
 
 
 def history_files(storage: Storage, properties: TableProperties) -> list[str]:
-    """The names of the history files that the newest manifest of a layout 2 table names; [] without a history."""
+    """The history files in the newest manifest of a layout 2 table; [] without a history."""
     version = history_version(storage, properties)
     return [] if version is None else _manifest_files(storage, properties, version)
 
@@ -111,8 +111,10 @@ def history_files(storage: Storage, properties: TableProperties) -> list[str]:
 def history_metadata(
     storage: Storage, properties: TableProperties, name: str, actions: Collection[str]
 ) -> Iterator[tuple[str, str, str, bytes]]:
-    """Requested time, completion time, action and metadata of each instant of these actions in a history file, each
-    once; '' and b'' for nulls."""
+    """(requested time, completion time, action, metadata) of each instant of these actions in a history file.
+
+    Each instant once; '' and b'' for nulls.
+    """
     where, path = _where(properties, name), f"{properties.history_folder}/{name}"
     instants = distinct_instants(storage, path, actions, where)
     texts = (instants.column(column).fill_null("").to_pylist() for column in COLUMNS)

@@ -1,8 +1,8 @@
-"""Reading a history file (layout 2): instants as columns, and metadata of the chosen ones alone.
+"""Decodes a history file of layout 2: its instants as columns, and the metadata of selected instants.
 
-A history file may be far smaller than its rows, as one dictionary value can stand in millions of them. So instants are
-filtered and made distinct as columns, a few rows at a time, before anything in Python is made of a row. Source: Hudi
-`LSMTimeline`, `HoodieLSMTimelineInstant`. Not here: which files count (`history`), what metadata means (`archive`).
+A history file can be far smaller than its decoded rows, since millions of rows can share one dictionary value. So the
+instants are filtered and deduplicated as columns, in small batches, before any row becomes a Python object. Source:
+Hudi `LSMTimeline`, `HoodieLSMTimelineInstant`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.storage.filesystem import Storage, is_local
 
 MAX_INSTANTS: Final = 2_000_000
-"""Most distinct instants of a history that are held."""
+"""Limit of distinct instants of a history."""
 
 _MAX_ROWS: Final = 20_000_000
 _MAX_GROUP_BYTES: Final = 2 << 30
 _READ_BYTES: Final = 64 << 20
-"""What one read decodes at most, where no single value is larger."""
+"""Most bytes that one read decodes, unless a single value is larger."""
 _INSTANT_ROWS: Final = 65_536
 _METADATA_ROWS: Final = 1024
 _MAX_TEXT_BYTES: Final = 256
-"""Longest instant time or action."""
+"""Longest instant time or action, in bytes."""
 _FRONT_CODED: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
-"""Encodings that pyarrow does not decode into indices."""
+"""Encodings that pyarrow cannot decode into dictionary indices."""
 
 COLUMNS: Final = ("instantTime", "completionTime", "action")
 _METADATA: Final = "metadata"
@@ -43,34 +43,36 @@ _T = TypeVar("_T")
 
 
 def distinct_instants(storage: Storage, path: str, actions: Collection[str], where: str) -> pa.Table:
-    """The instants of these actions, each once, in the order of their first rows: `COLUMNS` as text, null where the
-    file has null, and `row`, the first row's number.
+    """The instants of these actions, each once, in the order of their first rows.
 
-    `where` names file and table. CorruptFile for a file that is damaged, missing, or has more than MAX_INSTANTS.
+    The columns are `COLUMNS` as text, null where the file has null, and `row`, the number of the first row. `where`
+    names file and table. CorruptFile for a file that is damaged, missing, or has more than MAX_INSTANTS.
     """
-    with _Opened(storage, path, COLUMNS, where) as file:
-        wanted = pa.array(sorted(actions), pa.string())
-        found: list[pa.Table] = []
-        held, first_row = 0, 0
+    with _HistoryFile(storage, path, COLUMNS, where) as file:
+        action_values = pa.array(sorted(actions), pa.string())
+        parts: list[pa.Table] = []
+        count, first_row = 0, 0
         for batch in file.batches(range(file.num_row_groups), _INSTANT_ROWS):
             columns = [file.texts(column, name) for name, column in zip(COLUMNS, batch.columns, strict=True)]
             rows = pa.array(np.arange(first_row, first_row + batch.num_rows))
             first_row += batch.num_rows
-            part = pa.table([*columns, rows], names=[*COLUMNS, _ROW]).filter(pc.is_in(columns[2], value_set=wanted))
-            found.append(_first_rows(part))
-            held += found[-1].num_rows
-            if held > MAX_INSTANTS:
-                found = [_first_rows(pa.concat_tables(found))]
-                held = found[0].num_rows
-                file.check_instants(held)
-        if not found:
+            instants = pa.table([*columns, rows], names=[*COLUMNS, _ROW]).filter(
+                pc.is_in(columns[2], value_set=action_values)
+            )
+            parts.append(_first_rows(instants))
+            count += parts[-1].num_rows
+            if count > MAX_INSTANTS:
+                parts = [_first_rows(pa.concat_tables(parts))]
+                count = parts[0].num_rows
+                file.check_instants(count)
+        if not parts:
             return pa.table({**{name: pa.array([], pa.string()) for name in COLUMNS}, _ROW: pa.array([], pa.int64())})
-        return _first_rows(pa.concat_tables(found))
+        return _first_rows(pa.concat_tables(parts))
 
 
 def metadata_of(storage: Storage, path: str, rows: np.ndarray, where: str) -> Iterator[bytes]:
     """The metadata of these rows of a history file, ascending; b'' for null. Errors as for `distinct_instants`."""
-    with _Opened(storage, path, (_METADATA,), where) as file:
+    with _HistoryFile(storage, path, (_METADATA,), where) as file:
         begin = read = 0
         for number in range(file.num_row_groups):
             end = begin + file.rows_of(number)
@@ -84,7 +86,7 @@ def metadata_of(storage: Storage, path: str, rows: np.ndarray, where: str) -> It
             raise CorruptFile(f"{where} has metadata for {read} of {len(rows)} instants: expected one value for each")
 
 
-def _bodies(file: _Opened, batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
+def _bodies(file: _HistoryFile, batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
     begin = 0
     for batch in batches:
         first, last = np.searchsorted(rows, (begin, begin + batch.num_rows))
@@ -93,13 +95,13 @@ def _bodies(file: _Opened, batches: Iterator[pa.RecordBatch], rows: np.ndarray) 
         if not pa.types.is_dictionary(chosen.type):
             yield from (value.as_py() or b"" for value in file.as_bytes(chosen))
             continue
-        place, body = -1, b""
+        previous, body = -1, b""
         for index in chosen.indices.to_pylist():
             if index is None:
                 yield b""
                 continue
-            if index != place:
-                place, body = index, file.body_of(chosen.dictionary, index)
+            if index != previous:
+                previous, body = index, file.body_of(chosen.dictionary, index)
             yield body
 
 
@@ -108,12 +110,12 @@ def _first_rows(instants: pa.Table) -> pa.Table:
     return grouped.rename_columns([*COLUMNS, _ROW]).sort_by(_ROW)
 
 
-class _Opened:
-    """A history file, held against what pyarrow takes at its word."""
+class _HistoryFile:
+    """An open history file. Checks sizes that pyarrow does not check before it decodes."""
 
     def __init__(self, storage: Storage, path: str, columns: Sequence[str], where: str) -> None:
         self._columns, self._where = list(columns), where
-        self._near = is_local(storage)
+        self._is_local = is_local(storage)
         try:
             self._source = self._guarded(lambda: storage.open_input(path))
         except FileNotFoundError as error:
@@ -124,7 +126,7 @@ class _Opened:
             self._source.close()
             raise
 
-    def __enter__(self) -> _Opened:
+    def __enter__(self) -> _HistoryFile:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,7 +141,7 @@ class _Opened:
         return int(self._file.metadata.row_group(number).num_rows)
 
     def batches(self, groups: Collection[int], most_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups in file order, text as indices where that can be, a few rows at a time."""
+        """The rows of these row groups in file order, in small batches; texts as dictionary indices where possible."""
         for number in groups:
             rows = self._guarded(partial(self._rows_at_once, number, most_rows))
             parts = self._file.iter_batches(rows, row_groups=[number], columns=self._columns, use_threads=False)
@@ -162,12 +164,12 @@ class _Opened:
         return self._guarded(lambda: values.cast(pa.large_binary()))
 
     def body_of(self, dictionary: pa.Array, index: int) -> bytes:
-        """A value of a dictionary, whose indices pyarrow does not look at; b'' for null."""
+        """A value of a dictionary, whose indices pyarrow does not check; b'' for null."""
         return self._guarded(lambda: dictionary[index].cast(pa.large_binary()).as_py() or b"")
 
-    def check_instants(self, held: int) -> None:
-        """CorruptFile for more than MAX_INSTANTS."""
-        if held > MAX_INSTANTS:
+    def check_instants(self, count: int) -> None:
+        """CorruptFile if the count exceeds MAX_INSTANTS."""
+        if count > MAX_INSTANTS:
             raise CorruptFile(f"{self._where} holds more than {MAX_INSTANTS} instants, no more are read")
 
     def _open(self) -> pq.ParquetFile:
@@ -185,8 +187,8 @@ class _Opened:
         return pq.ParquetFile(self._source, metadata=footer, read_dictionary=self._as_indices(footer), pre_buffer=False)
 
     def _as_indices(self, footer: pq.FileMetaData) -> list[str]:
-        """The columns that can be decoded into indices in every row group."""
-        chosen = []
+        """The columns that can be decoded into dictionary indices in every row group."""
+        columns = []
         for place in range(footer.num_columns):
             leaf = footer.schema.column(place)
             chunks = (footer.row_group(number).column(place) for number in range(footer.num_row_groups))
@@ -195,12 +197,12 @@ class _Opened:
                 and leaf.physical_type == "BYTE_ARRAY"
                 and not any(_FRONT_CODED.intersection(chunk.encodings) for chunk in chunks)
             ):
-                chosen.append(leaf.path)
-        return chosen
+                columns.append(leaf.path)
+        return columns
 
     def _rows_at_once(self, number: int, most_rows: int) -> int:
         pages: Collection[ChunkPages] = ()
-        if self._near:
+        if self._is_local:
             pages = check_pages(self._source, self._file.metadata, number, self._columns).values()
         widest = sum(page.largest_bytes if page.front_coded else page.bytes_per_value for page in pages)
         return max(1, min(most_rows, _READ_BYTES // max(1, widest)))
@@ -212,9 +214,7 @@ class _Opened:
             raise
         except (pa.ArrowException, KeyError, ValueError, IndexError, OSError) as error:
             if is_storage_failure(error):
-                raise StorageError(
-                    f"{self._where} cannot be read: {str(error)[:200]}; asking again may help"
-                ) from error
+                raise StorageError(f"{self._where} cannot be read: {str(error)[:200]}; a retry may succeed") from error
             raise CorruptFile(f"{self._where} cannot be read as a history file: {str(error)[:200]}") from error
 
 

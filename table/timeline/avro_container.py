@@ -1,8 +1,7 @@
-"""Avro object container files of the timeline: the one record a plan or commit file holds.
+"""Decodes Avro object container files of the timeline, which hold a single record (a plan or commit metadata).
 
-The header is checked before fastavro decodes anything, because the schema in the file is not to be trusted: no
-recursion, no compression, no arrays of values that take no bytes (a count alone could then fill the memory).
-Not here: data blocks of log files (`penstock.table.log`), what a record means (`commits`, `plans`).
+The schema in a file is untrusted, so the header is checked before fastavro decodes anything. Recursion, compression,
+and arrays of values that take no bytes are refused: with the latter, a count alone could exhaust the memory.
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ DECODING_ERRORS: Final = (
     fastavro.schema.SchemaParseException,
     fastavro.schema.UnknownType,
 )
-"""What parsing a schema and decoding with it raise for bytes that do not fit."""
+"""Exceptions of fastavro for damaged schemas and values."""
 
 
 def is_container(data: bytes) -> bool:
-    """Whether the bytes start as an Avro object container file; by magic, never by table version."""
+    """Whether the bytes are an Avro object container file, by magic; the table version does not determine it."""
     return data[:4] == MAGIC
 
 
 def single_record(data: bytes, where: str) -> dict[str, object]:
-    """The only record of the file. `where` names instant, file and table for the errors.
+    """The only record of the file. `where` names instant, file and table in errors.
 
-    CorruptFile for anything that is not one whole file with one record without a codec (Hudi compresses none).
+    CorruptFile for anything other than a complete file with one uncompressed record (Hudi never compresses it).
     """
     try:
         schema, codec = _header(data)
         if codec not in ("", "null"):
-            raise ValueError(f"codec {codec[:40]!r}, Hudi writes none")
+            raise ValueError(f"codec {codec[:40]!r}, expected none")
         _check_header_schema(schema)
         records: list[object] = []
         for record in fastavro.reader(io.BytesIO(data)):
@@ -77,7 +76,7 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
 
 
 def checked_schema(text: str, where: str) -> Schema:
-    """A record schema that `single_datum` takes. CorruptFile for one that is not bounded as those in files must be."""
+    """The parsed schema for `single_datum`. CorruptFile for a schema that `bounded_schema` refuses."""
     try:
         if len(text) > _MAX_SCHEMA_BYTES:
             raise ValueError(f"schema of {len(text)} characters, at most {_MAX_SCHEMA_BYTES} are read")
@@ -85,11 +84,11 @@ def checked_schema(text: str, where: str) -> Schema:
         _check_schema(schema)
         return fastavro.parse_schema(schema)
     except DECODING_ERRORS as error:
-        raise CorruptFile(f"{where}: its schema is no bounded Avro schema: {str(error)[:200]}") from error
+        raise CorruptFile(f"{where}: its schema is not a valid, bounded Avro schema: {str(error)[:200]}") from error
 
 
 def single_datum(data: bytes, schema: Schema, where: str) -> dict[str, object]:
-    """The record that the bytes are, without a header. CorruptFile if they are not one whole record."""
+    """Decodes one record without a container header. CorruptFile if the bytes are not exactly one record."""
     source = io.BytesIO(data)
     try:
         record = fastavro.schemaless_reader(source, schema, None)
@@ -104,7 +103,7 @@ def single_datum(data: bytes, schema: Schema, where: str) -> dict[str, object]:
 
 
 def _header(data: bytes) -> tuple[bytes, str]:
-    """The schema and the codec of the file's header. ValueError where the bytes do not fit."""
+    """The schema and the codec in the file's header. ValueError for a damaged header."""
     if not is_container(data):
         raise ValueError(f"starts with {data[:4]!r}, expected {MAGIC!r}")
     entries: dict[bytes, bytes] = {}
@@ -147,7 +146,7 @@ def _byte_string(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def bounded_schema(schema_json: str) -> object:
-    """The JSON of a schema from a file. ValueError for one of the kinds that are refused above."""
+    """Decodes the JSON of a schema from a file. ValueError for schemas that are refused (see the module)."""
     if len(schema_json) > _MAX_SCHEMA_BYTES:
         raise ValueError(f"schema of {len(schema_json)} characters, at most {_MAX_SCHEMA_BYTES} are read")
     schema: object = json.loads(schema_json)
@@ -157,22 +156,24 @@ def bounded_schema(schema_json: str) -> object:
 
 @functools.lru_cache(maxsize=8)
 def _check_header_schema(schema: bytes) -> None:
-    """`_check_schema` of a header's schema: the files of a timeline repeat a few, one for each action. What failed is
-    not remembered."""
+    """`_check_schema` of a header's schema. Cached, as the files of a timeline share a few schemas; failures are not
+    cached."""
     _check_schema(json.loads(schema))
 
 
 def _check_schema(schema: object) -> None:
-    """ValueError unless the schema is bounded in size and depth, does not recurse, and repeats nothing for free."""
-    _SchemaWalk().cost(schema, 0)
+    """ValueError unless the schema is bounded in size and depth, not recursive, and repeated values take bytes."""
+    _SchemaCosts().cost(schema, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """The fewest bytes a value of a type takes, and the most values it decodes to (items of arrays not counted)."""
+    """Size limits of the values of a type."""
 
     least_bytes: int
+    """The fewest bytes that a value takes."""
     values: int
+    """The most values that it decodes to, without the items of arrays."""
 
     def __add__(self, other: _Cost) -> _Cost:
         return _Cost(self.least_bytes + other.least_bytes, self.values + other.values)
@@ -191,8 +192,8 @@ _BY_NAME: Final = {
 }
 
 
-class _SchemaWalk:
-    """Costs of the types of one schema. A named type is None while it is open, which finds recursion."""
+class _SchemaCosts:
+    """Computes the costs of the types of one schema. A named type is None until it is complete, to detect recursion."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Cost | None] = {}
@@ -229,7 +230,7 @@ class _SchemaWalk:
         )
 
     def _repeated(self, item: object, depth: int, key_bytes: int) -> _Cost:
-        """An array or map: one byte ends it; what it repeats must take bytes in proportion to what it decodes to."""
+        """An array or map: one byte ends it. Its items must take bytes in proportion to the values they decode to."""
         cost = self.cost(item, depth + 1)
         if cost.values > _MAX_VALUES_PER_BYTE * (cost.least_bytes + key_bytes):
             raise ValueError(f"schema repeats {cost.values} values that may take {cost.least_bytes} bytes")
@@ -247,7 +248,7 @@ class _SchemaWalk:
         return cost
 
     def _define(self, schema: dict[str, object], cost: _Cost | None) -> _Cost:
-        """Takes in a named type, by its short name: one name in two namespaces is refused, Hudi has none."""
+        """Registers a named type by its short name. Refuses one name in two namespaces, which Hudi never writes."""
         name = _short_name(schema["name"])
         if name in self._named or name in _BY_NAME:
             raise ValueError(f"schema defines the type {name[:60]!r} twice")

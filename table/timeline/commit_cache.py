@@ -15,45 +15,48 @@ MAX_STATS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """One state of a file: a file that is created again differs in size or time."""
+    """Identifies one version of a file: a file that was created again differs in size or time."""
 
     path: str
+    """Relative to the table's base path."""
     size_bytes: int
+    """Size of the file."""
     modified_ns: int
+    """Time of the last change, in nanoseconds since the epoch."""
 
 
 class CommitCache:
-    """Least recently used commits go first, beyond `max_commits` commits or `max_stats` write stats in all."""
+    """Holds up to `max_commits` commits with `max_stats` write stats in total; evicts the least recently used ones."""
 
     def __init__(self, max_commits: int = MAX_COMMITS, max_stats: int = MAX_STATS) -> None:
         self._max_commits = max_commits
         self._max_stats = max_stats
-        self._held: OrderedDict[FileIdentity, CommitMetadata] = OrderedDict()
+        self._commits: OrderedDict[FileIdentity, CommitMetadata] = OrderedDict()
         self._stats = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._commits)
 
     def get(self, identity: FileIdentity) -> CommitMetadata | None:
-        """The metadata that was read from this state of the file."""
+        """The metadata of this version of the file, if cached."""
         with self._lock:
-            found = self._held.get(identity)
-            if found is not None:
-                self._held.move_to_end(identity)
-            return found
+            commit = self._commits.get(identity)
+            if commit is not None:
+                self._commits.move_to_end(identity)
+            return commit
 
     def put(self, identity: FileIdentity, commit: CommitMetadata) -> None:
-        """Holds the metadata; a commit that is larger than the cache as a whole is not held."""
+        """Caches the metadata, unless the commit exceeds the size of the whole cache."""
         weight = _weight(commit)
         with self._lock:
-            if identity in self._held or weight > self._max_stats:
+            if identity in self._commits or weight > self._max_stats:
                 return
-            self._held[identity] = commit
+            self._commits[identity] = commit
             self._stats += weight
-            while len(self._held) > self._max_commits or self._stats > self._max_stats:
-                _, dropped = self._held.popitem(last=False)
-                self._stats -= _weight(dropped)
+            while len(self._commits) > self._max_commits or self._stats > self._max_stats:
+                _, evicted = self._commits.popitem(last=False)
+                self._stats -= _weight(evicted)
 
 
 def _weight(commit: CommitMetadata) -> int:

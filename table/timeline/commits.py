@@ -1,7 +1,7 @@
-"""Commit metadata: what a completed instant wrote (Hudi `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`).
+"""Decodes commit metadata: the files that a completed instant wrote and replaced. Pure.
 
-Pure: bytes in, values out; JSON and Avro by magic. Belongs here: completed commit, deltacommit and replacecommit
-files. Not here: plans, requested files and cleans (`plans`), reading the file (`hudi_table`).
+Source: Hudi `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`. Commit, deltacommit and replacecommit files are JSON
+or Avro, by their magic. `service_plans` decodes plans, requested files and cleans.
 """
 
 from __future__ import annotations
@@ -19,36 +19,42 @@ from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
 
 MAX_COMMIT_BYTES: Final = 256 << 20
-"""Largest metadata file that is read."""
+"""Largest metadata file that is read, in bytes."""
 
 SERVICE_OPERATIONS: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX", "BUCKET_RESCALE", "ALTER_SCHEMA"})
 """Operations that add no rows to the table (Hudi `WriteOperationType`)."""
 _KEEP_SCHEMA: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
-"""Operations that cannot change the table's schema (`WriteOperationType.canUpdateSchema`)."""
+"""Operations that cannot change the table's schema (Hudi `WriteOperationType.canUpdateSchema`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What an instant wrote to one file (Hudi `HoodieWriteStat`).
-
-    `path` is relative to the base path, its folder is `partition`; '' where nothing was written. `base_file` and
-    `log_files` are bare names, filled by version 6 and by tables with change logging. `prev_commit` is '' for a new
-    file group. `file_size_bytes` may be stale for a log that was appended to. `change_logs` maps the paths of the
-    `.cdc` logs that it wrote with a base file to their sizes.
-    """
+    """The writes of an instant to one file (Hudi `HoodieWriteStat`)."""
 
     partition: str
+    """Partition path."""
     file_id: str
+    """The file group in the partition."""
     path: str
+    """Relative to the base path, in the folder of `partition`; '' if no file was written."""
     num_writes: int
+    """Number of records written."""
     num_deletes: int
+    """Number of records deleted."""
     num_inserts: int
+    """Number of records inserted."""
     num_update_writes: int
+    """Number of records updated."""
     file_size_bytes: int
+    """Size of the file; may be stale for a log that was appended to."""
     base_file: str
+    """Name of the slice's base file. Table version 6 and tables with change logging record it."""
     log_files: tuple[str, ...]
+    """Names of the slice's logs, recorded as `base_file`."""
     prev_commit: str
+    """Instant of the previous slice; '' for a new file group."""
     change_logs: Mapping[str, int] = field(default_factory=dict)
+    """Path -> size in bytes of the `.cdc` logs written together with a base file."""
 
     @property
     def file_name(self) -> str:
@@ -58,45 +64,52 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMetadata:
-    """What a completed instant did. `stats` are sorted by (partition, file id), in file order within.
-
-    `schema_json` is the writer's Avro schema without meta columns, '' if it recorded none. `replaced` holds
-    (partition, file id) of the groups that a replacecommit ends, sorted. `operation` is upper case, '' if unrecorded.
-    """
+    """The metadata of a completed write instant."""
 
     requested_time: InstantTime
+    """Requested time of the instant."""
     operation: str
+    """Operation of the writer, upper case; '' if it recorded none."""
     compacted: bool
+    """Whether the instant is a compaction."""
     schema_json: str
+    """The writer's Avro schema without meta columns; '' if it recorded none."""
     extra: Mapping[str, str]
+    """Extra metadata."""
     stats: tuple[WriteStat, ...]
+    """Write stats by (partition, file id), in file order within."""
     replaced: tuple[tuple[str, str], ...]
+    """(partition, file id) of the file groups that a replacecommit replaces, sorted."""
 
     @property
     def is_service(self) -> bool:
-        """Whether the instant only rearranges rows (compaction, clustering, …). By operation, never by action: a
-        table's first bulk insert completes as `.commit` too."""
+        """Whether the instant is a table service, which changes no row (compaction, clustering, …).
+
+        The operation determines it, not the action: the first bulk insert of a table completes as `.commit` too.
+        """
         return self.compacted or self.operation in SERVICE_OPERATIONS
 
     @property
     def may_change_schema(self) -> bool:
-        """Whether the schema recorded here, and its history, can be newer than that of the instants before: of every
-        write, and of `ALTER TABLE`, which is a service by its rows."""
+        """Whether the recorded schema and its history can be newer than those of earlier instants.
+
+        True for every write, and for `ALTER TABLE`, which changes no row.
+        """
         return not (self.compacted or self.operation in _KEEP_SCHEMA)
 
 
 def parse_commit(data: bytes, instant: Instant, table: str = "") -> CommitMetadata:
-    """The metadata in a completed instant's file. `table` is for error texts.
+    """Decodes the file of a completed instant. `table` is for error texts.
 
-    Unknown fields are ignored. CorruptFile, naming instant and file, for bytes that are not one whole record, a
-    required field that is missing (partitionToWriteStats, fileId, and partitionToReplaceFileIds of a replacecommit),
-    a field of the wrong type, a path that leaves the table.
+    Unknown fields are ignored. CorruptFile, with instant and file, for bytes that are not one complete record, a
+    missing required field (partitionToWriteStats, fileId, and partitionToReplaceFileIds of a replacecommit), a field of
+    the wrong type, or a path outside of the table.
     """
     return commit_of(decode_metadata(data, instant, table), instant)
 
 
 def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
-    """The metadata in decoded fields of a completed instant. CorruptFile as `parse_commit`."""
+    """The metadata of a completed instant from its decoded fields. CorruptFile as `parse_commit`."""
     replaces = instant.action is Action.REPLACE_COMMIT
     replaced = [
         (partition, file_id)
@@ -142,17 +155,20 @@ def decode_metadata(data: bytes, instant: Instant, table: str) -> Fields:
 
 
 def describe_file(instant: Instant, table: str) -> str:
-    """The file of an instant for an error text: action, requested time, file name, table."""
+    """Describes the file of an instant for an error text: action, requested time, file name, table."""
     of_table = f" of table {table}" if table else ""
     return f"{instant.action} {instant.requested_time}, file {instant.file_name}{of_table}"
 
 
 def _without_scheme(path: str, partition: str) -> str:
-    """`file:PARTITION/NAME` as `PARTITION/NAME`: what Hudi 1.2.0 writes on version 6 for a log file that a marker told
-    it of, such as that of a rolled back attempt, when the partition path is no valid URI (a space in it)."""
+    """Converts `file:PARTITION/NAME` to `PARTITION/NAME`.
+
+    Hudi 1.2.0 writes the former on version 6 for a log file that it takes from a marker, such as that of a rolled back
+    attempt, if the partition path is not a valid URI (it has a space).
+    """
     scheme, colon, rest = path.partition(":")
-    named = colon and scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
-    return rest if named else path
+    has_scheme = colon and scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
+    return rest if has_scheme else path
 
 
 def _write_stat(partition: str, stat: Fields) -> WriteStat:
@@ -180,7 +196,7 @@ def _write_stat(partition: str, stat: Fields) -> WriteStat:
 
 def _change_logs(partition: str, stat: Fields) -> dict[str, int]:
     sizes = Fields(stat.mapping("cdcStats"), stat.where, f"{stat.path}cdcStats.")
-    found: dict[str, int] = {}
+    logs: dict[str, int] = {}
     for path in sizes.values:
         checked = _without_scheme(sizes.checked("path", path), partition)
         if checked.rpartition("/")[0] != partition:
@@ -188,11 +204,11 @@ def _change_logs(partition: str, stat: Fields) -> dict[str, int]:
                 f"{stat.where}, field {stat.path}cdcStats: got {path[:200]!r}, expected a file in partition "
                 f"{partition[:200]!r}"
             )
-        found[checked] = max(sizes.file_bytes(path), 0)
-    return found
+        logs[checked] = max(sizes.file_bytes(path), 0)
+    return logs
 
 
 def _extra(fields: Fields) -> dict[str, str]:
-    """extraMetadata without null values."""
-    known = Fields(fields.mapping("extraMetadata"), fields.where, "extraMetadata.")
-    return {key: known.text(key) for key, value in known.values.items() if value is not None}
+    """The entries of extraMetadata that are not null."""
+    extra = Fields(fields.mapping("extraMetadata"), fields.where, "extraMetadata.")
+    return {key: extra.text(key) for key, value in extra.values.items() if value is not None}

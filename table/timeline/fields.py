@@ -1,6 +1,5 @@
-"""Typed access to the fields of a decoded metadata record, JSON or Avro alike. Pure.
-
-Belongs here: the errors that name instant, file and field. Not here: which fields there are (`commits`, `plans`).
+"""Typed access to the fields of a decoded metadata record, from JSON or Avro. Errors name instant, file and field.
+Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from penstock.table.storage.filesystem import checked_path
 
 _INT64_END = 2**63
 MAX_FILE_BYTES = 2**46
-"""The most bytes that a file is taken to have: 64 TiB, above what any store holds."""
+"""Upper limit of the size of one file: 64 TiB, more than any object store allows."""
 
 
 def _within(value: int, limit: int) -> int:
@@ -23,15 +22,18 @@ def _within(value: int, limit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of one record; `where` names table, instant and file, `path` the record within it.
+    """The fields of one record.
 
-    A field of another type than asked is CorruptFile; one that is absent or null is the default, or CorruptFile where
-    it is required. Unknown fields are never looked at.
+    A field of the wrong type raises CorruptFile. An absent or null field has the default value, or raises CorruptFile
+    if it is required. Unknown fields are ignored.
     """
 
     values: Mapping[str, object]
+    """The decoded fields by name."""
     where: str
+    """Table, instant and file, for errors."""
     path: str = ""
+    """Path of the record within the file, for errors."""
 
     def text(self, name: str) -> str:
         """A string; '' if absent or null."""
@@ -43,7 +45,7 @@ class Fields:
         return value
 
     def required_text(self, name: str) -> str:
-        """A string that must be there and not be empty."""
+        """A required string, not empty."""
         value = self.text(name)
         if not value:
             raise self.missing(name)
@@ -76,12 +78,15 @@ class Fields:
         return value
 
     def count(self, name: str) -> int:
-        """A number of rows of one file, which some writers leave negative for unknown; 0 if absent or null. One that no
-        file can have is MAX_FILE_ROWS: Hudi reads such a table, and no row depends on it."""
+        """A number of rows of one file; negative if unknown to some writers, 0 if absent or null.
+
+        A larger number is reduced to MAX_FILE_ROWS instead of refused: Hudi reads such a table, and no row depends on
+        it.
+        """
         return _within(self.number(name), MAX_FILE_ROWS)
 
     def file_bytes(self, name: str) -> int:
-        """The size of one file, else as `count`, with MAX_FILE_BYTES."""
+        """The size of one file in bytes; otherwise as `count`, with the limit MAX_FILE_BYTES."""
         return _within(self.number(name), MAX_FILE_BYTES)
 
     def flag(self, name: str) -> bool:
@@ -117,23 +122,23 @@ class Fields:
         return value
 
     def required_mapping(self, name: str) -> Mapping[str, object]:
-        """A map that must be there (it may be empty)."""
+        """A required map, which may be empty."""
         if self.values.get(name) is None:
             raise self.missing(name)
         return self.mapping(name)
 
     def partitions(self, name: str, *, required: bool = False) -> Iterator[tuple[str, Fields]]:
-        """The entries of a map by partition, each as a record whose field `of` is the value; keys are checked."""
-        found = self.required_mapping(name) if required else self.mapping(name)
-        for partition, value in found.items():
+        """The entries of a map by partition, each as a record with the value in the field `of`. Checks the keys."""
+        entries = self.required_mapping(name) if required else self.mapping(name)
+        for partition, value in entries.items():
             self.checked(name, partition)
             yield partition, Fields({"of": value}, self.where, f"{self.path}{name}[{partition[:100]}].")
 
     def within(self, name: str, where: str) -> Fields:
-        """A record that must be there, told of in errors by a `where` of its own."""
+        """A required record, with its own `where` for errors."""
         value = self.values.get(name)
         if not isinstance(value, dict):
-            raise CorruptFile(f"{where} lacks the record {name}: the file is damaged or was not Hudi's")
+            raise CorruptFile(f"{where} lacks the record {name}: the file is damaged, or Hudi did not write it")
         return Fields(value, where)
 
     def nested(self, name: str, value: object) -> Fields:
@@ -143,21 +148,23 @@ class Fields:
         return Fields(value, self.where, f"{self.path}{name}.")
 
     def checked(self, name: str, path: str) -> str:
-        """The path if it stays under the base path (`checked_path`), else CorruptFile naming the field too."""
+        """The path, if it stays under the base path (`checked_path`); else CorruptFile with the field."""
         try:
             return checked_path(path)
         except CorruptFile as error:
             raise CorruptFile(f"{self.where}, field {self.path}{name}: {error}") from None
 
     def bare(self, name: str, value: str) -> str:
-        """The text if it is a file name without folders."""
+        """The text, if it is a file name without folders; else CorruptFile."""
         if not value or "/" in value:
             raise self._wrong(name, value, "a file name without folders")
         return self.checked(name, value)
 
     def missing(self, name: str) -> CorruptFile:
-        """The error for a required field that is not there."""
-        return CorruptFile(f"{self.where} lacks the field {self.path}{name}: the file is damaged or was not Hudi's")
+        """The error for a missing required field."""
+        return CorruptFile(
+            f"{self.where} lacks the field {self.path}{name}: the file is damaged, or Hudi did not write it"
+        )
 
     def _as_text(self, name: str, value: object) -> str:
         if not isinstance(value, str):
@@ -166,7 +173,7 @@ class Fields:
 
     def _wrong(self, name: str, value: object, expected: str) -> CorruptFile:
         try:
-            shown = str(value)[:80]
+            got = str(value)[:80]
         except RecursionError:
-            shown = "a value that nests too deeply"
-        return CorruptFile(f"{self.where}, field {self.path}{name}: got {shown!r}, expected {expected}")
+            got = "a value that nests too deeply"
+        return CorruptFile(f"{self.where}, field {self.path}{name}: got {got!r}, expected {expected}")

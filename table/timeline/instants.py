@@ -1,7 +1,6 @@
-"""One instant of a timeline, and the file names that stand for it on layouts 1 and 2.
+"""Instants of a timeline: actions, states, and the names of their files on layouts 1 and 2. Pure.
 
-Pure. Belongs here: names, actions, states (Hudi `InstantFileNameGeneratorV1/V2`, `InstantGeneratorV1/V2`). Not here:
-how the files of a table add up (`timeline`), what is in them (`commits`, `plans`).
+Source: Hudi `InstantFileNameGeneratorV1/V2`, `InstantGeneratorV1/V2`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from penstock.proto.model.positions import InstantTime
 
 
 class Action(StrEnum):
-    """What an instant does to the table."""
+    """The action of an instant, as in its file name."""
 
     COMMIT = "commit"
     DELTA_COMMIT = "deltacommit"
@@ -33,7 +32,7 @@ class Action(StrEnum):
 
 
 class State(StrEnum):
-    """How far an instant is."""
+    """The state of an instant."""
 
     REQUESTED = "requested"
     INFLIGHT = "inflight"
@@ -42,17 +41,22 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """An instant by one of its files. `completion_time` is None unless completed on layout 2."""
+    """An instant, as one of its files describes it."""
 
     requested_time: InstantTime
+    """Time at which the writer requested the instant; identifies it."""
     completion_time: InstantTime | None
+    """Time at which it completed; None if it is pending, and on layout 1."""
     action: Action
+    """Its action, as in the file name."""
     state: State
+    """Its state, as in the file name."""
     file_name: str
+    """Name of the file in the timeline's folder."""
 
     @property
     def is_completed(self) -> bool:
-        """Whether the instant is part of the table."""
+        """Whether the instant completed."""
         return self.state is State.COMPLETED
 
 
@@ -73,31 +77,31 @@ COMPLETES_AS: Final = {
     Action.LOG_COMPACTION: Action.DELTA_COMMIT,
     Action.CLUSTERING: Action.REPLACE_COMMIT,
 }
-"""Actions whose completed file bears another action's name (Hudi `InstantComparison.COMPARABLE_ACTIONS`)."""
+"""Actions whose completed file has the name of another action (Hudi `InstantComparison.COMPARABLE_ACTIONS`)."""
 
 _MAX_NAME = 255
 _MAX_PARSED = 1 << 16
-"""Names remembered: a timeline is listed again and again, and most of its files were there before."""
+"""Number of cached names: a timeline is listed repeatedly, and most of its files stay the same."""
 _SHAPE = re.compile(r"(?P<requested>[0-9]+)(?:_(?P<completed>[0-9]+))?\.(?P<first>\w+)(?:\.(?P<second>[^0-9]+))?", re.A)
-_PASSED_OVER = re.compile(r".*(?:\.crc|\.tmp|\.bak|\.swp|~|\._COPYING_)", re.S)
+_TEMPORARY = re.compile(r".*(?:\.crc|\.tmp|\.bak|\.swp|~|\._COPYING_)", re.S)
 
 
 def comparable_action(action: Action) -> Action:
-    """The action that the files of one instant have in common: what it completes as."""
+    """The action as which an instant completes; all files of an instant have it in common."""
     return COMPLETES_AS.get(action, action)
 
 
 @lru_cache(maxsize=_MAX_PARSED)
-def parse_instant_file(name: str, layout: int, appeared: str = "") -> Instant | None:
-    """The instant whose file bears this name in a timeline folder; None for a file that is no instant's.
+def parse_instant_file(name: str, layout: int, default_completion: str = "") -> Instant | None:
+    """The instant of a file in a timeline folder, by its name; None for any other file.
 
-    Not an instant's: names that do not start with digits and a known shape, checksums (.crc) and temporary copies
-    (.tmp, .bak, …). FormatError for a name of an instant's shape with an unknown action or state, or of the other
-    layout, or a completed one without completion time on layout 2 if `appeared` does not tell it (what an upgrade left;
-    Hudi takes the moment at which the file was last changed, `ActiveTimelineV2`).
+    Other files have names of another form, or are checksums (.crc) and temporary copies (.tmp, .bak, …). FormatError
+    for the name of an instant with an unknown action or state, or of the other layout. FormatError also for a completed
+    file without a completion time on layout 2, unless `default_completion` gives it. An upgrade leaves such files; Hudi
+    uses the time of their last change (`ActiveTimelineV2`).
     """
     match = _SHAPE.fullmatch(name) if len(name) <= _MAX_NAME else None
-    if match is None or _PASSED_OVER.fullmatch(name):
+    if match is None or _TEMPORARY.fullmatch(name):
         return None
     requested, completed, first, second = match.group("requested", "completed", "first", "second")
     if max(len(requested), len(completed or "")) > 24:
@@ -109,11 +113,11 @@ def parse_instant_file(name: str, layout: int, appeared: str = "") -> Instant | 
     elif action in COMPLETES_AS:
         raise FormatError(f"timeline file {name!r}: a {action} completes as {COMPLETES_AS[action]}, got {action}")
     elif layout == 1 and completed:
-        raise FormatError(f"timeline file {name!r} is of timeline layout 2, the table says layout 1")
+        raise FormatError(f"timeline file {name!r} is of timeline layout 2, the table has layout 1")
     elif layout == 2 and not completed:
-        if not appeared:
-            raise FormatError(f"timeline file {name!r} has no completion time, which timeline layout 2 needs")
-        completed = appeared
+        if not default_completion:
+            raise FormatError(f"timeline file {name!r} has no completion time, which timeline layout 2 requires")
+        completed = default_completion
     if layout == 1 and action is Action.CLUSTERING:
         raise FormatError(f"timeline file {name!r}: on layout 1 clustering is a replacecommit, got clustering")
     return Instant(
@@ -146,9 +150,9 @@ def _action_and_state(name: str, first: str, second: str | None) -> tuple[Action
 def instant_file_name(
     requested_time: str, action: Action, state: State, completion_time: str | None, layout: int
 ) -> str:
-    """The name Hudi gives the file of an instant in this state: the inverse of `parse_instant_file`.
+    """The file name of an instant in this state: the inverse of `parse_instant_file`.
 
-    `completion_time` is needed for completed instants on layout 2 alone.
+    Only completed instants on layout 2 have a `completion_time`.
     """
     if state is not State.COMPLETED:
         if action is Action.COMMIT and state is State.INFLIGHT:

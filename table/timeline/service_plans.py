@@ -1,7 +1,7 @@
-"""Plans of table services, and what a clean or rollback took away: compaction plans, requested replaces, metadata.
+"""Decodes plans of table services (compactions, requested replacecommits) and metadata of cleans and rollbacks. Pure.
 
-Pure. Plans hold the writer's absolute paths: only partitions, file ids and file names are taken from them, never a
-path to open.
+Plans contain absolute paths of the writer: only partitions, file ids and file names are read from them, never a path
+to open.
 """
 
 from __future__ import annotations
@@ -16,53 +16,66 @@ from penstock.table.timeline.instants import Action, Instant
 
 @dataclass(frozen=True, slots=True)
 class CompactionGroup:
-    """A file group that a (log) compaction will rewrite, and the slice it starts from (Hudi `CompactionOperation`)."""
+    """A file group that a compaction or log compaction will rewrite (Hudi `CompactionOperation`)."""
 
     partition: str
+    """Partition path."""
     file_id: str
+    """The file group in the partition."""
     base_instant: str
+    """Key of the slice that the compaction reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedReplace:
-    """A requested replacecommit or clustering: `input_groups` are (partition, file id), sorted, for clustering only."""
+    """A requested replacecommit or clustering."""
 
     operation: str
+    """Operation of the writer, upper case; '' if it recorded none."""
     is_clustering: bool
+    """Whether it is a clustering."""
     input_groups: tuple[tuple[str, str], ...]
+    """(partition, file id) of the file groups that a clustering reads, sorted; () for other operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedPartition:
-    """Names of the files a clean deleted from a partition; `whole` if the partition was dropped with them."""
+    """The files that a clean deleted from a partition."""
 
     partition: str
+    """Partition path."""
     file_names: tuple[str, ...]
+    """Names without folders, sorted."""
     whole: bool
+    """Whether the clean deleted the partition too."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanMetadata:
-    """What a completed clean did. `earliest_to_retain` is '' under KEEP_LATEST_FILE_VERSIONS; `policy` is Hudi's
-    `HoodieCleaningPolicy`, '' if no partition tells it."""
+    """The metadata of a completed clean."""
 
     earliest_to_retain: str
+    """Earliest instant that the clean retains; '' under KEEP_LATEST_FILE_VERSIONS."""
     last_completed: str
+    """Last completed instant before the clean."""
     partitions: tuple[CleanedPartition, ...]
+    """Partitions with deleted files, by path."""
     policy: str = ""
+    """Hudi's `HoodieCleaningPolicy`; '' if no partition records it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Requested times of the instants that a completed rollback or restore took back."""
+    """The metadata of a completed rollback or restore."""
 
     instants: tuple[str, ...]
+    """Requested times of the instants that it removed."""
 
 
 def parse_compaction_plan(data: bytes, instant: Instant, table: str = "") -> tuple[CompactionGroup, ...]:
     """The groups of a compaction's or log compaction's requested file (Hudi `HoodieCompactionPlan`), in its order.
 
-    CorruptFile for bytes that are no whole plan or an operation without file id.
+    CorruptFile for bytes that are not a complete plan, or an operation without a file id.
     """
     plan = decode_metadata(data, instant, table)
     return tuple(
@@ -76,9 +89,9 @@ def parse_compaction_plan(data: bytes, instant: Instant, table: str = "") -> tup
 
 
 def parse_requested_replace(data: bytes, instant: Instant, table: str = "") -> RequestedReplace:
-    """A replacecommit's or clustering's requested file (Hudi `HoodieRequestedReplaceMetadata`).
+    """Decodes the requested file of a replacecommit or clustering (Hudi `HoodieRequestedReplaceMetadata`).
 
-    An empty file is a replace that is not clustering: insert_overwrite of old writers (Hudi `ClusteringUtils`).
+    An empty file is a replacecommit other than clustering: insert_overwrite of old writers (Hudi `ClusteringUtils`).
     """
     if not data:
         return RequestedReplace("", False, ())
@@ -99,12 +112,12 @@ def parse_requested_replace(data: bytes, instant: Instant, table: str = "") -> R
 
 
 def parse_clean(data: bytes, instant: Instant, table: str = "") -> CleanMetadata:
-    """A completed clean (Hudi `HoodieCleanMetadata`): names only, whether the file holds bare names or whole paths."""
+    """Decodes a completed clean (Hudi `HoodieCleanMetadata`). The file may have names or complete paths."""
     return clean_of(decode_metadata(data, instant, table))
 
 
 def clean_of(fields: Fields) -> CleanMetadata:
-    """A completed clean from its decoded fields. CorruptFile as `parse_clean`."""
+    """The metadata of a clean from its decoded fields. CorruptFile as `parse_clean`."""
     entries = [
         (partition, entry.nested("of", entry.values["of"]))
         for partition, entry in fields.partitions("partitionMetadata", required=True)
@@ -119,12 +132,12 @@ def clean_of(fields: Fields) -> CleanMetadata:
 
 
 def parse_rollback(data: bytes, instant: Instant, table: str = "") -> RolledBack:
-    """What a completed rollback (Hudi `HoodieRollbackMetadata`) or restore (`HoodieRestoreMetadata`) took back."""
+    """Decodes a completed rollback (Hudi `HoodieRollbackMetadata`) or restore (`HoodieRestoreMetadata`)."""
     return rollback_of(decode_metadata(data, instant, table), instant.action)
 
 
 def rollback_of(fields: Fields, action: Action) -> RolledBack:
-    """The same from decoded fields."""
+    """The metadata of a rollback or restore from its decoded fields."""
     return RolledBack(fields.texts("instantsToRollback" if action is Action.RESTORE else "commitsRollback"))
 
 

@@ -1,7 +1,7 @@
-"""Reads files that their writer may not have finished: Hudi before 1.0 writes a timeline file in place on file systems
-that let it (`HoodieWrapperFileSystem.createImmutableFileInPath`), so its name is there before its bytes.
+"""Reads timeline files that their writer may not have completed yet.
 
-Shell around a clock. Not here: what the bytes mean.
+Hudi before 1.0 writes a timeline file in place on some file systems
+(`HoodieWrapperFileSystem.createImmutableFileInPath`), so a listing shows the name before all bytes are written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.proto.retry import RetryPolicy
 T = TypeVar("T")
 
 FRESH_NS: Final = 3 * 10**9
-"""A file that was changed this long ago is what its writer left."""
+"""A file that was last changed longer ago is complete."""
 _RETRY: Final = RetryPolicy(first_delay_ms=10, longest_delay_ms=700, attempts=8)
 
 
@@ -25,12 +25,15 @@ def read_when_complete(
     parse: Callable[[bytes], T],
     modified_ns: Callable[[], int | None],
     *,
-    pause: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = time.sleep,
     wall_ns: Callable[[], int] = time.time_ns,
 ) -> T:
-    """What `parse` makes of the bytes; a file that it refuses is read again for a second and a half, but only while
-    `modified_ns` (nanoseconds since the epoch; 0 or None: not known) says that it was changed just now. Then the
-    CorruptFile of `parse`; errors of `read`."""
+    """The result of `parse` for the file's bytes.
+
+    A file that `parse` refuses with CorruptFile is read again with the delays of a `RetryPolicy`, for about 1.5 s,
+    while `modified_ns` (nanoseconds since the epoch; 0 or None: unknown) is within FRESH_NS of now. Then raises the
+    CorruptFile of `parse`. Errors of `read` are raised at once.
+    """
     for failures in range(1, _RETRY.attempts or 1):
         try:
             return parse(read())
@@ -38,5 +41,5 @@ def read_when_complete(
             changed = modified_ns()
             if not changed or abs(wall_ns() - changed) > FRESH_NS:
                 break
-        pause(_RETRY.backoff_ms(failures, chance=0) / 1000)
+        sleep(_RETRY.backoff_ms(failures, chance=0) / 1000)
     return parse(read())

@@ -1,4 +1,4 @@
-"""Time zones by name, in which a timeline may be written. Not here: what an instant's digits mean in one."""
+"""The time zone of a timeline, by its IANA name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.proto.errors import ConfigurationError
 
 
 def named_zone(name: str) -> tzinfo:
-    """The zone of this IANA name (`UTC` needs no database). ConfigurationError if there is none."""
+    """The zone of this IANA name; `UTC` needs no time zone database. ConfigurationError for an unknown name."""
     if name.upper() in ("UTC", "Z"):
         return UTC
     try:

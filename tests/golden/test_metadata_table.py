@@ -20,7 +20,7 @@ from penstock.proto.model.splits import EventTimeBounds, Plan, Split, UnknownBou
 from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata import listing
-from penstock.table.metadata.column_stats import COLUMN_STATS, PARTITION_STATS, combined_stats
+from penstock.table.metadata.column_stats import COLUMN_STATS, combined_stats
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.keys import column_stats_key, partition_stats_key
 from penstock.table.metadata.listing import TableListing
@@ -192,7 +192,7 @@ def test_column_statistics_are_the_true_ones(golden: Golden, case: str) -> None:
 
 def test_partition_statistics_hold_those_of_the_files(golden: Golden) -> None:
     table, metadata = opened(golden.table("B_v9_colstats_mor"))
-    records = metadata.records(PARTITION_STATS, None)
+    records = metadata.records("partition_stats", None)
     for partition in table.list_partitions():
         stats = combined_stats(records[partition_stats_key("v", partition)])
         true = [f["bounds"]["v"] for p, f in true_bounds("B_v9_colstats_mor").items() if p.startswith(partition + "/")]

@@ -51,7 +51,7 @@ def test_a_read_that_has_no_memory_says_so(
         raise error
 
     monkeypatch.setattr(file, "pieces", fails)
-    with pytest.raises(OutOfMemory, match=r"table .*: split .*: the process has not the memory"):
+    with pytest.raises(OutOfMemory, match=r"table .*: split .*: the process has not enough memory"):
         list(penstock.read(str(golden.table(case))))
 
 

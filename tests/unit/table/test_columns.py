@@ -48,5 +48,5 @@ def test_columns_keep_the_order_asked_for_and_none_means_all() -> None:
 
 
 def test_a_column_is_named_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"'id' is asked for twice \(as 'id' and 'ID'\)"):
+    with pytest.raises(ConfigurationError, match=r"'id' is requested twice \(as 'id' and 'ID'\)"):
         resolve_columns(["id", "ID"], NAMES)

@@ -91,7 +91,7 @@ def _check_timeline(table: HudiTable) -> set[tuple[str, str]]:
     named: set[tuple[str, str]] = set()
     for instant in timeline.completed_writes:
         commit = table.commit(instant)
-        assert commit.operation and commit.schema_json and timeline.is_committed(instant.requested_time)
+        assert commit.operation and commit.schema_json and timeline.completed_write(instant.requested_time) is instant
         for stat in commit.stats:
             name = parse_file_name(stat.file_name)
             assert name is not None and name.file_id == stat.file_id
@@ -101,7 +101,8 @@ def _check_timeline(table: HudiTable) -> set[tuple[str, str]]:
             assert clustering is (commit.operation == "CLUSTER")
             assert not clustering or set(table.requested_replace(instant).input_groups) == set(commit.replaced)
     for instant in timeline.pending:
-        assert not timeline.is_committed(instant.requested_time)
+        assert timeline.completed_write(instant.requested_time) is None
+        assert instant.requested_time >= timeline.first_active
         if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
             assert table.compaction_plan(instant)
         elif comparable_action(instant.action) is Action.REPLACE_COMMIT:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, TableError
 from penstock.table.files import listing
-from penstock.table.files.listing import creating_instants, find_partitions, list_data_files
+from penstock.table.files.listing import creating_instants, list_data_files, list_partitions
 from penstock.table.storage.filesystem import open_storage
 
 Touch = Callable[..., None]
@@ -26,7 +26,7 @@ def touch(tmp_path: pathlib.Path) -> Touch:
 
 
 def _found(base: pathlib.Path) -> tuple[str, ...]:
-    return find_partitions(open_storage(str(base)))
+    return list_partitions(open_storage(str(base)))
 
 
 def test_marked_folders_at_any_depth(tmp_path: pathlib.Path, touch: Touch) -> None:

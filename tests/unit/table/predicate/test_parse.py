@@ -120,7 +120,7 @@ def test_a_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str
 def test_what_no_value_of_the_type_decides_is_decided(text: str, answer: bool) -> None:
     found = parsed(text)
     assert isinstance(found, Constant)
-    assert found.answer is answer
+    assert found.result is answer
 
 
 @given(
@@ -139,7 +139,7 @@ def test_integers_compare_with_any_number_exactly(op: Op, literal: decimal.Decim
     }
     meaning = comparison("c", pa.int8(), op, NumberLiteral(literal))
     if isinstance(meaning, ConstantComparison):
-        assert meaning.answer == check[op](value, literal)
+        assert meaning.result == check[op](value, literal)
     else:
         assert check[meaning.op](value, meaning.value.as_py()) == check[op](value, literal)
 
@@ -188,7 +188,7 @@ def test_the_columns_of_a_filter() -> None:
         ("day = 1", "compare it with DATE"),
         ("day = TIMESTAMP '2024-01-01 00:00:00'", "compare it with DATE"),
         ("at = 5", "compare it with TIMESTAMP"),
-        ("id", "does not suit it"),
+        ("id", "does not match this type"),
         ("raw = 'x'", "only IS"),
         ("tags = 'x'", "only IS"),
         ("place = 'x'", "only IS"),
@@ -207,7 +207,7 @@ def test_the_columns_of_a_filter() -> None:
         ("1 = 1", "not supported"),
         ("true", "not supported"),
         ('"id" = 1', "backticks"),
-        ("name = 'it''s'", r"a quote inside a text is written \\'"),
+        ("name = 'it''s'", r"write a quote inside a text as \\'"),
         ("name like 'a_'", "only 'prefix%'"),
         ("name like 'a'", "only 'prefix%'"),
         ("name like '%a'", "only 'prefix%'"),
@@ -364,5 +364,5 @@ def test_filters_of_many_parts_are_refused_before_they_are_parsed(
     text: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grammar, "Dialect", None)  # the way to the parser
-    with pytest.raises(ConfigurationError, match=f"at most {most} are taken"):
+    with pytest.raises(ConfigurationError, match=f"at most {most} are allowed"):
         parsed(text)

@@ -66,7 +66,7 @@ def test_a_short_answer_is_an_error_unless_nothing_but_the_mark_is_missing(data:
     try:
         found = bytes(opened(Store(data, cut)).read())
     except OSError as error:
-        assert "answered fewer" in str(error)
+        assert "returned fewer" in str(error)
     else:
         assert found[: len(data) - len(missing)] == data[: len(data) - len(missing)]
         assert missing[:1] == missing[-1:] == _UNREAD  # nobody can tell by two bytes
@@ -84,7 +84,7 @@ def test_parquet_is_read_through_it_and_a_short_answer_is_told_as_the_storages()
     table = pa.table({"n": list(range(5000))})
     pq.write_table(table, sink, compression="none", use_dictionary=False)
     assert pq.read_table(opened(Store(sink.getvalue()))) == table
-    with pytest.raises(OSError, match="answered fewer than"):
+    with pytest.raises(OSError, match="returned fewer than"):
         pq.read_table(opened(Store(sink.getvalue(), cut=9)))
 
 

@@ -148,7 +148,7 @@ def failing(error: Exception) -> ArrowStorage:
 
 
 def test_other_failure_is_a_storage_error_with_the_path() -> None:
-    with pytest.raises(StorageError, match="p=a of table s3://bucket/table: bus on fire; asking again") as caught:
+    with pytest.raises(StorageError, match="p=a of table s3://bucket/table: bus on fire; a retry") as caught:
         failing(OSError("bus on fire")).read_bytes("p=a", 9)
     assert caught.value.retryable
 

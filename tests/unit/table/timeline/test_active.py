@@ -11,15 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import FormatError, InvariantViolation
-from penstock.table.config.properties import parse_table_properties
+from penstock.table.config.properties import TableProperties, parse_table_properties
 from penstock.table.storage.filesystem import open_storage
-from penstock.table.timeline.active import Timeline, build_timeline, load_timeline
+from penstock.table.timeline.active import Timeline, build_timeline, list_timeline, timeline_of
 from penstock.table.timeline.instants import Action, State, parse_instant_file
 
 
 def _timeline(layout: int, names: Iterable[str]) -> Timeline:
     parsed = (parse_instant_file(name, layout) for name in names)
     return build_timeline(layout, [item for item in parsed if item is not None])
+
+
+def load_timeline(base: pathlib.Path, properties: TableProperties) -> Timeline:
+    return timeline_of(list_timeline(open_storage(str(base)), properties), properties)
+
+
+def is_committed(timeline: Timeline, requested_time: str) -> bool:
+    return timeline.completed_write(requested_time) is not None or requested_time < timeline.first_active
+
+
+def completion_of(timeline: Timeline, requested_time: str) -> str | None:
+    write = timeline.completed_write(requested_time)
+    return write.completion_time if write else None
 
 
 LAYOUT_1 = [
@@ -71,7 +84,7 @@ def test_layout_1_the_highest_state_of_an_instant_counts() -> None:
 def test_layout_1_order_key_is_the_requested_time() -> None:
     timeline = _timeline(1, LAYOUT_1)
     assert [timeline.order_key(i) for i in timeline.completed_writes] == ["001", "002", "003"]
-    assert timeline.completion_of("001") is None
+    assert completion_of(timeline, "001") is None
 
 
 def test_layout_2_order_key_is_the_completion_time() -> None:
@@ -80,8 +93,8 @@ def test_layout_2_order_key_is_the_completion_time() -> None:
         ("101", "150"),
         ("102", "110"),
     ]
-    assert (timeline.completion_of("101"), timeline.completion_of("103")) == ("150", None)
-    assert timeline.completion_of("105") is None, "a clean writes no data"
+    assert (completion_of(timeline, "101"), completion_of(timeline, "103")) == ("150", None)
+    assert completion_of(timeline, "105") is None, "a clean writes no data"
     assert [(i.requested_time, i.action) for i in timeline.pending] == [
         ("103", Action.CLUSTERING),
         ("104", Action.REPLACE_COMMIT),
@@ -93,28 +106,28 @@ def test_layout_2_order_key_is_the_completion_time() -> None:
 def test_first_active_skips_savepointed_instants() -> None:
     timeline = _timeline(2, LAYOUT_2)
     assert timeline.first_active == "102"
-    assert timeline.is_committed("101"), "completed"
-    assert timeline.is_committed("100") and timeline.is_committed("0999"), "archived"
-    assert not timeline.is_committed("103"), "pending"
-    assert not timeline.is_committed("999"), "never was"
+    assert is_committed(timeline, "101"), "completed"
+    assert is_committed(timeline, "100") and is_committed(timeline, "0999"), "archived"
+    assert not is_committed(timeline, "103"), "pending"
+    assert not is_committed(timeline, "999"), "never was"
     assert [i.requested_time for i in timeline.savepoints] == ["101"]
 
 
 def test_first_active_counts_pending_writes() -> None:
     timeline = _timeline(1, ["002.deltacommit", "001.deltacommit.requested", "000.clean"])
     assert timeline.first_active == "001"
-    assert not timeline.is_committed("001") and timeline.is_committed("0001")
+    assert not is_committed(timeline, "001") and is_committed(timeline, "0001")
 
 
 def test_empty_timeline_shows_nothing() -> None:
     timeline = _timeline(2, [])
     assert (timeline.first_active, timeline.completed_writes, timeline.pending) == ("", (), ())
-    assert not timeline.is_committed("0") and not timeline.is_committed("")
+    assert not is_committed(timeline, "0") and not is_committed(timeline, "")
 
 
 def test_all_writes_savepointed_leaves_no_first_active() -> None:
     timeline = _timeline(1, ["001.commit", "001.savepoint"])
-    assert timeline.first_active == "" and timeline.is_committed("001") and not timeline.is_committed("000")
+    assert timeline.first_active == "" and is_committed(timeline, "001") and not is_committed(timeline, "000")
 
 
 def test_two_completed_files_of_one_instant_are_an_error() -> None:
@@ -135,13 +148,13 @@ def test_error_of_loading_names_file_and_table(tmp_path: pathlib.Path, name: str
     (folder / name).write_bytes(b"")
     properties = parse_table_properties(b"hoodie.table.name=t\nhoodie.table.version=9\n", str(tmp_path))
     with pytest.raises(error) as caught:
-        load_timeline(open_storage(str(tmp_path)), properties)
+        load_timeline(tmp_path, properties)
     assert name in str(caught.value) and str(tmp_path) in str(caught.value)
 
 
 def test_missing_timeline_folder_is_a_table_without_commits(tmp_path: pathlib.Path) -> None:
     properties = parse_table_properties(b"hoodie.table.name=t\nhoodie.table.version=9\n", str(tmp_path))
-    assert load_timeline(open_storage(str(tmp_path)), properties).instants == ()
+    assert load_timeline(tmp_path, properties).instants == ()
 
 
 def test_a_completed_file_without_completion_time_completed_when_it_was_last_changed(tmp_path: pathlib.Path) -> None:
@@ -152,6 +165,6 @@ def test_a_completed_file_without_completion_time_completed_when_it_was_last_cha
     left.write_bytes(b"")
     os.utime(left, ns=(0, 1_767_225_600_123_999_999))
     text = b"hoodie.table.name=t\nhoodie.table.version=9\nhoodie.table.timeline.timezone=UTC\n"
-    (found,) = load_timeline(open_storage(str(tmp_path)), parse_table_properties(text, str(tmp_path))).instants
+    (found,) = load_timeline(tmp_path, parse_table_properties(text, str(tmp_path))).instants
     assert (found.requested_time, found.completion_time) == ("20260101000000000", "20260101000000123")
     assert found.file_name == left.name

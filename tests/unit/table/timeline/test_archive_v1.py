@@ -78,7 +78,7 @@ def test_fewer_records_than_bytes_are_corrupt() -> None:
     whole = block(entry("1"), entry("2"))
     at = whole.index(struct.pack(">ii", 3, 2)) + 7
     for count in (0, 1):
-        with pytest.raises(CorruptFile, match=f"bytes are left behind its {count} records"):
+        with pytest.raises(CorruptFile, match=f"bytes are left after its {count} records"):
             times(whole[:at] + bytes([count]) + whole[at + 1 :])
 
 
@@ -90,7 +90,7 @@ def test_an_entry_without_a_time_is_corrupt() -> None:
 def test_a_schema_that_is_not_bounded_is_refused() -> None:
     loop = {"type": "record", "name": "a", "fields": [{"name": "b", "type": ["null", "a"]}]}
     for schema in (loop, "no such type", {"type": "array", "items": "null"}):
-        with pytest.raises(CorruptFile, match="schema is no bounded Avro schema"):
+        with pytest.raises(CorruptFile, match="schema is not a valid, bounded Avro schema"):
             times(block(entry("1"), schema=schema))
 
 

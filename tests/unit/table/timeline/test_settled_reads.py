@@ -26,12 +26,12 @@ class Written:
         self.looks += 1
         return b"whole" if self.looks >= self.comes else b""
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.now_ns += round(seconds * 1e9)
 
     def settled(self) -> str:
         return read_when_complete(
-            self.read, parsed, lambda: self.changed_ns, pause=self.pause, wall_ns=lambda: self.now_ns
+            self.read, parsed, lambda: self.changed_ns, sleep=self.sleep, wall_ns=lambda: self.now_ns
         )
 
 
