@@ -1,5 +1,5 @@
-"""Following a table: what is new behind a position, how far one round goes, what must never be passed over silently.
+"""Continuous discovery: rounds of new data after a progress, their limits, and the checks that no instant is skipped.
 
-Belongs here: rounds, limits, late and vanished instants, lost ranges, time to loss. Not here: what a range's splits are
-(`planner`, `changes`), groups and readers (`core`).
+Belongs here: rounds, limits, late and vanished instants, lost ranges, lag and time to loss. Not here: which splits a
+range has (`planning`), consumer groups and readers (`core`, `groups`).
 """

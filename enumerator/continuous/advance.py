@@ -1,7 +1,4 @@
-"""One look at a table for a group: what is new behind its progress, checked, cut to the limits, and planned.
-
-Shell: reads the table, asks the pure parts. Not here: decisions (`checks`, `rounds`), when to look (`table_watch`).
-"""
+"""Plan the next round of a group or stream: read the table, check the progress, apply the limits, plan the range."""
 
 from __future__ import annotations
 
@@ -13,17 +10,17 @@ from typing import Final
 
 from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import (
+    missing_instants,
+    moved_to_layout,
     newest_active,
-    on_layout,
+    progress_at,
     refuse_archived_late,
     refuse_invalidated,
     refuse_late,
     refuse_newer_position,
-    remembered,
-    vanished,
 )
 from penstock.enumerator.continuous.lag import instant_ms
-from penstock.enumerator.continuous.round_limits import data_instants_behind, next_end, reshaped_in
+from penstock.enumerator.continuous.round_limits import data_instants_after, next_end, reshaped_in
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.archived_timeline import with_archive
@@ -37,8 +34,8 @@ from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRe
 from penstock.proto.model.splits import Plan
 from penstock.table.hudi_table import HudiTable
 
-_LOOKS: Final = 3
-"""How often a round is planned again because the timeline grew behind its back."""
+_MAX_ATTEMPTS: Final = 3
+"""How often a round is planned if the timeline changes during planning."""
 
 
 def advance(
@@ -50,18 +47,21 @@ def advance(
     clock_ms: Callable[[], int] = wall_ms,
     planned: Planning = plan_request,
 ) -> Advance:
-    """The next round behind the progress, or that nothing is new. Looks at the table as it is now.
+    """The next round after the progress on the table as it is now, or NothingNew.
 
-    The round's range never passes `following.upto`, and reaches it in a last round, maybe of no splits, once a service
-    that completed there or behind it shows that nothing comes before it any more; nor does it pass on layout 1 a
-    pending instant that may still bring rows; with
-    `hollow_after_ms` one whose file is older than that by the wall clock is passed, with a WARNING, and is LateInstant
-    should it complete after all. Limits are kept but for a first file group that is larger, and for rows whose state
-    at the limits' end was cleaned, where a later end still answers exactly (WARNING). Errors: LateInstant,
-    DataInvalidated, PositionExpired (the range behind the progress cannot be answered any more), those of planning;
-    StorageError as it comes. `planned` plans the round.
+    Where the range ends:
+
+    * It never passes `following.upto`. It reaches it in a last round, which may have no splits, once an instant that
+      completed there or later shows that nothing before it can complete any more.
+    * On layout 1 it never passes a pending instant that may still add rows. With `hollow_after_ms`, a pending instant
+      whose file is older by the wall clock is passed with a WARNING; it is a LateInstant if it completes later.
+    * It keeps the limits, with two exceptions: a first file group that is larger, and a range of rows whose state at
+      the limit was cleaned while a later end can still be answered exactly (WARNING).
+
+    `planned` plans the round. LateInstant; DataInvalidated; PositionExpired if the range after the progress can no
+    longer be answered; StorageError; errors of planning.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         table = table.refreshed()
         passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
@@ -75,46 +75,50 @@ def advance(
                 end = max(end, following.upto)
         if end == progress.position:
             return NothingNew()
-        found = _planned(table, name, following, progress, facts, end, passed_over, planned)
-        end = found.commit_range.upto
+        plan = _planned_round(table, name, following, progress, facts, end, passed_over, planned)
+        end = plan.commit_range.upto
         again = read_timeline(table, passed_over)
         if _inside(active, end, again) == _inside(again, end, active):
-            _tell_passed_over(name, passed_over, found.commit_range)
+            _log_passed_over(name, passed_over, plan.commit_range)
             return NextRound(
-                commit_range=found.commit_range,
-                plan=found,
-                progress=remembered(active, end, progress, table.properties.layout),
+                commit_range=plan.commit_range,
+                plan=plan,
+                progress=progress_at(active, end, progress, table.properties.layout),
                 without=progress.ahead,
-                reshaped=reshaped_in(facts, found.commit_range),
-                commits=_commits_in(facts, found.commit_range, progress.ahead),
+                reshaped=reshaped_in(facts, plan.commit_range),
+                commits=_commits_in(facts, plan.commit_range, progress.ahead),
                 issued=_issued(table, end, clock_ms()),
             )
     raise StorageError(
-        f"the timeline of table {facts.table} changed behind each of {_LOOKS} looks at it; asking again may help"
+        f"the timeline of table {facts.table} changed during each of {_MAX_ATTEMPTS} attempts to plan; asking "
+        "again may help"
     )
 
 
 def _is_settled(facts: TimelineFacts, upto: Position) -> bool:
-    """Whether the timeline shows that nothing completes at or below `upto` any more: something, be it a service, has
-    completed there or behind it, and on layout 1 no pending instant below may still bring rows."""
-    hole = horizon(facts.timeline, facts.pending_clusterings)
-    if hole is not None and hole.requested_time <= upto.order_key:
+    """Whether the timeline shows that nothing can complete at or before `upto` any more.
+
+    An instant, possibly a service, has completed there or later; and on layout 1 no pending instant before it may still
+    add rows.
+    """
+    pending = horizon(facts.timeline, facts.pending_clusterings)
+    if pending is not None and pending.requested_time <= upto.order_key:
         return False
     return newest_active(facts) >= upto.order_key
 
 
 def _issued(table: HudiTable, end: Position, now_ms: int) -> Issued | None:
-    """Known where the timeline is in UTC."""
+    """The time of the round's newest instant; None unless the timeline is in UTC."""
     zone = UTC if table.properties.timezone.upper() == "UTC" else None
     issued_ms = instant_ms(end.order_key, zone)
     return None if issued_ms is None else Issued(instant_ms=issued_ms, delay_ms=max(0, now_ms - issued_ms))
 
 
 def start_progress(table: HudiTable, position: Position | None) -> Progress:
-    """The progress of a group that starts behind `position`, None for the newest one there is.
+    """The progress of a group that starts after `position`; None starts after the newest position.
 
-    ConfigurationError for a position behind everything the table holds, or at or behind a pending instant of layout 1
-    that may still bring rows; StateVersionError for one inside an instant that cannot be cut there.
+    ConfigurationError for a position after everything in the table, or on layout 1 at or after a pending instant that
+    may still add rows; StateVersionError for a position at which its instant cannot be cut.
     """
     table = table.refreshed()
     facts = read_timeline(table)
@@ -127,34 +131,36 @@ def start_progress(table: HudiTable, position: Position | None) -> Progress:
         table, facts, position
     ):
         raise ConfigurationError(
-            f"position {position} lies behind everything that table {facts.table} holds (its newest is {newest}): give "
+            f"position {position} is after everything in table {facts.table} (its newest is {newest}): give "
             "that or an earlier one, or `latest`"
         )
-    hole = horizon(facts.timeline, facts.pending_clusterings)
-    if hole is not None and position.order_key >= hole.requested_time:
+    pending = horizon(facts.timeline, facts.pending_clusterings)
+    if pending is not None and position.order_key >= pending.requested_time:
         raise ConfigurationError(
-            f"position {position} of table {facts.table} lies at or behind instant {hole.requested_time} "
-            f"({hole.action}, {hole.state}), which is not completed and may still bring rows: give one before it"
+            f"position {position} of table {facts.table} is at or after instant {pending.requested_time} "
+            f"({pending.action}, {pending.state}), which is not completed and may still add rows: give one before it"
         )
     cut_at(position, facts.timeline, facts.commits, facts.table, facts.complete_from)
     start = Progress(position, table_id=table.properties.name)
-    return remembered(facts, position, start, table.properties.layout)
+    return progress_at(facts, position, start, table.properties.layout)
 
 
 def check_progress(table: HudiTable, progress: Progress) -> Progress:
-    """The progress on the table's layout, if what it consumed is still the table's, remembering what of that is active
-    now: LateInstant, DataInvalidated and ConfigurationError as for `advance`."""
+    """The progress on the table's layout, with the consumed instants that are active now.
+
+    LateInstant and DataInvalidated as for `advance`, if the table no longer holds what was consumed.
+    """
     facts = read_timeline(table)
-    known = _checked(table, facts, progress)
-    return remembered(facts, known.position, known, table.properties.layout)
+    checked = _checked(table, facts, progress)
+    return progress_at(facts, checked.position, checked, table.properties.layout)
 
 
 def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Progress:
-    """The progress on the table's layout, or the error that says why it cannot go on."""
+    """The progress on the table's layout, or an error if it is no longer valid."""
     layout, table_id = table.properties.layout, table.properties.name
     if progress.layout == 0:
-        return remembered(facts, progress.position, replace(progress, table_id=table_id), layout)
-    gone = vanished(facts, progress)
+        return progress_at(facts, progress.position, replace(progress, table_id=table_id), layout)
+    gone = missing_instants(facts, progress)
     reaches = is_earliest(progress.position) or progress.position.order_key <= newest_active(facts)
     if gone or not reaches:
         archived = _archived(table, facts, gone)
@@ -163,7 +169,7 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
         if gone and progress.layout == layout and _may_be_late(table, facts, progress, gone):
             refuse_archived_late(facts, with_archive(facts, table.archive()), progress, gone)
     if progress.layout != layout:
-        progress = on_layout(with_archive(facts, table.archive()), progress, layout)
+        progress = moved_to_layout(with_archive(facts, table.archive()), progress, layout)
         log_event(
             "progress moved to another timeline layout",
             table=facts.table,
@@ -176,7 +182,7 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
 
 
 def _may_be_late(table: HudiTable, facts: TimelineFacts, progress: Progress, gone: Collection[InstantTime]) -> bool:
-    """Whether the archive has to be read for late instants: a history tells of each write when it completed."""
+    """Whether the archive must be read to find late instants. The history of layout 2 holds every completion time."""
     completions = table.archived_completions()
     if not all(item in completions for item in gone):
         return True
@@ -191,7 +197,7 @@ def _may_be_late(table: HudiTable, facts: TimelineFacts, progress: Progress, gon
 
 
 def _archived(table: HudiTable, facts: TimelineFacts, gone: Collection[InstantTime]) -> Collection[str]:
-    """Requested times of archived writes; the whole archive is read only if the history does not hold all of `gone`."""
+    """Requested times of archived writes. The whole archive is read only if the history lacks one of `gone`."""
     completions = table.archived_completions()
     if gone and all(item in completions for item in gone):
         return completions.keys()
@@ -199,7 +205,7 @@ def _archived(table: HudiTable, facts: TimelineFacts, gone: Collection[InstantTi
 
 
 def _is_archived(table: HudiTable, facts: TimelineFacts, position: Position) -> bool:
-    """Whether an archived write reaches the position in commit order."""
+    """Whether an archived write is at or after the position in commit order."""
     if not complete_from(table, facts.timeline):
         return False
     timeline = facts.timeline.with_archived(table.archive().instants)
@@ -207,7 +213,7 @@ def _is_archived(table: HudiTable, facts: TimelineFacts, position: Position) -> 
 
 
 def reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, request: PlanRequest) -> TimelineFacts:
-    """The facts with archived instants, if any may lie behind the position."""
+    """The facts, with archived instants if any may be after the position."""
     if not facts.complete_from or after >= Position(InstantTime(facts.complete_from)):
         return facts
     if is_earliest(after) and isinstance(request.query, Incremental):
@@ -217,13 +223,13 @@ def reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, reque
     whole = with_archive(facts, table.archive())
     if whole.complete_from and after < Position(InstantTime(whole.complete_from)):
         raise PositionExpired(
-            f"position {after} of table {facts.table} lies before instants that are gone even from the archive: its "
-            f"timeline is complete from {whole.oldest_known or whole.complete_from} on; begin there, or read a snapshot"
+            f"position {after} of table {facts.table} is before instants that are gone even from the archive: its "
+            f"timeline is complete from {whole.oldest_known or whole.complete_from} on; start there, or read a snapshot"
         )
     return whole
 
 
-def _planned(
+def _planned_round(
     table: HudiTable,
     name: str,
     following: Following,
@@ -233,22 +239,22 @@ def _planned(
     passed_over: Collection[str],
     planned: Planning,
 ) -> Plan:
-    """The plan up to `end`, or for rows up to the next end behind it that can still be answered."""
+    """The plan up to `end`, or for rows up to the first later end that can still be answered."""
     position, query = progress.position, following.request.query
     if isinstance(query, Changes):
-        asked: PlanRequest = replace(following.request, query=Changes(query.format, position, end, progress.ahead))
-        return planned(table, name, asked, passed_over)
+        changes = Changes(query.format, position, end, progress.ahead)
+        return planned(table, name, replace(following.request, query=changes), passed_over)
     if not isinstance(query, Incremental):
         raise ConfigurationError(f"following table {name} by {type(query).__name__}: expected a range or changes")
     lost: PositionExpired | None = None
-    for place, later in enumerate(_later_ends(facts, end, following.upto)):
+    for attempt, later in enumerate(_later_ends(facts, end, following.upto)):
         rows = Incremental(position, later, progress.ahead)
         try:
             plan = planned(table, name, replace(following.request, query=rows), passed_over)
         except PositionExpired as error:
             lost = lost or error
             continue
-        if place:
+        if attempt:
             log_event(
                 "round beyond its limits",
                 level=logging.WARNING,
@@ -265,15 +271,15 @@ def _planned(
 
 
 def _later_ends(facts: TimelineFacts, end: Position, upto: Position | None) -> list[Position]:
-    """`end`, then ends behind it in growing steps, the last one there is at the end."""
-    behind = [Position(key) for key, _ in data_instants_behind(facts, end, upto)]
-    behind = [item for item in behind if upto is None or item <= upto]
-    steps = [step for step in (0, 1, 3, 7, 15, 31, 63, 127) if step < len(behind)]
-    return [end, *(behind[step] for step in steps if step < len(behind) - 1), *behind[-1:]]
+    """`end`, then later ends in growing steps, up to the last one."""
+    later = [Position(key) for key, _ in data_instants_after(facts, end, upto)]
+    later = [item for item in later if upto is None or item <= upto]
+    steps = [step for step in (0, 1, 3, 7, 15, 31, 63, 127) if step < len(later)]
+    return [end, *(later[step] for step in steps if step < len(later) - 1), *later[-1:]]
 
 
 def _inside(facts: TimelineFacts, end: Position, other: TimelineFacts) -> frozenset[str]:
-    """Writes of the facts up to `end`; not those that left the timeline meanwhile from its old end."""
+    """Writes of the facts up to `end`, without those that were archived in the meantime."""
     first = max(facts.timeline.first_active, other.timeline.first_active)
     return frozenset(
         item.requested_time
@@ -283,28 +289,28 @@ def _inside(facts: TimelineFacts, end: Position, other: TimelineFacts) -> frozen
 
 
 def _commits_in(facts: TimelineFacts, commit_range: CommitRange, ahead: frozenset[InstantTime]) -> int:
-    """Data instants of the range, in part included."""
-    behind = data_instants_behind(facts, commit_range.after, commit_range.upto)
-    return sum(item.requested_time not in ahead for _, instants in behind for item in instants)
+    """The number of data instants in the range, those covered in part included."""
+    inside = data_instants_after(facts, commit_range.after, commit_range.upto)
+    return sum(item.requested_time not in ahead for _, instants in inside for item in instants)
 
 
-def _tell_passed_over(name: str, passed_over: Collection[str], commit_range: CommitRange) -> None:
-    """Told once a group: by the round that passes it."""
+def _log_passed_over(name: str, passed_over: Collection[str], commit_range: CommitRange) -> None:
+    """Log the pending instants that this round passes."""
     for instant in passed_over:
         if commit_range.after.order_key < instant <= commit_range.upto.order_key:
             log_event("hollow instant passed over", level=logging.WARNING, table=name, instant=instant)
 
 
 def _hollow(table: HudiTable, hollow_after_ms: int | None, now_ms: int) -> tuple[str, ...]:
-    """Pending instants of layout 1 that are older than a writer can be, by the time of their files."""
+    """Pending instants of layout 1 whose files are so old that their writer must have died."""
     if hollow_after_ms is None or table.properties.layout != 1:
         return ()
     timeline = table.timeline()
-    found: list[str] = []
+    hollow: list[str] = []
     clusterings = pending_clusterings(table, timeline)
-    while (hole := horizon(timeline, clusterings.union(found))) is not None:
-        info = table.storage.file_info(f"{table.properties.timeline_folder}/{hole.file_name}")
+    while (pending := horizon(timeline, clusterings.union(hollow))) is not None:
+        info = table.storage.file_info(f"{table.properties.timeline_folder}/{pending.file_name}")
         if info is None or not info.modified_ns or now_ms - info.modified_ns // 1_000_000 < hollow_after_ms:
             break
-        found.append(hole.requested_time)
-    return tuple(found)
+        hollow.append(pending.requested_time)
+    return tuple(hollow)

@@ -1,11 +1,9 @@
-"""A cheap answer to "has this table changed since?": two file times, no listing.
+"""Detect cheaply whether a table has changed: two file times, no listing.
 
-Shell: reads file times and a clock. Not here: what changed (`advance`).
-
-A folder's time tells that a file was added or renamed in it, which every step of every instant does. It tells that
-nothing was only if it is old enough: a second change within the grain of the file system's clock leaves it as it is.
-Storages that keep no times of folders (object stores) never say "unchanged" so: there `look_closely` lists the
-timeline, once for all that follow the table.
+The modification time of a folder changes when a file is added or renamed in it, which every step of every instant does.
+An unchanged time proves that nothing happened only if it is old enough: a second change within the resolution of the
+file system's clock does not move it. Object stores keep no folder times, so the probe never reports "unchanged" there;
+`probe_listing` then lists the timeline, once for all groups that follow the table.
 """
 
 from __future__ import annotations
@@ -20,40 +18,42 @@ from penstock.table.config.properties import PROPERTIES_FILE
 from penstock.table.hudi_table import HudiTable
 
 SETTLED_NS: Final = 2_000_000_000
-"""A time younger than this may stay the same through another change: some file systems count in two-second steps."""
+"""A younger time may stay the same through another change: some file systems count in two-second steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """File times of a table's timeline, as they were before it was read; 0 where the storage does not tell.
-
-    `is_settled`: they were old enough that any later change must show in them. `listing`: else, where it was taken, a
-    digest of the timeline's file names and sizes, in which every step of every instant shows.
-    """
+class TableFingerprint:
+    """File times of a table's timeline, taken before the timeline was read; 0 if the storage does not keep them."""
 
     timeline_ns: int
+    """Modification time of the timeline folder, nanoseconds since 1970."""
     properties_ns: int
+    """Modification time of `hoodie.properties`, nanoseconds since 1970."""
     properties_bytes: int
+    """Size of `hoodie.properties`."""
     timeline_folder: str
+    """Path of the timeline folder in the table."""
     is_settled: bool
+    """Whether the times were old enough that every later change moves them."""
     listing: str = ""
+    """A digest of the timeline's file names and sizes, which every step of every instant changes; '' if not taken."""
 
 
-class TableWatch:
-    """The gate before polling one table. Any thread; two file operations a look."""
+class ChangeProbe:
+    """Probes one table before it is read. Any thread; two file operations for each probe."""
 
     def __init__(self, table: HudiTable, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
-        """`clock_ns` is the wall clock that file times are held against."""
+        """`clock_ns` is the wall clock that file times are compared with."""
         self._storage, self._clock_ns = table.storage, clock_ns
         self._folder = table.properties.timeline_folder
 
-    def look(self) -> Look:
-        """The table's file times now: to be taken before the table is read, and kept with what was found."""
+    def probe(self) -> TableFingerprint:
+        """The table's file times now. Take them before reading the table, and keep them with the result."""
         now_ns = self._clock_ns()
         folder = self._storage.file_info(self._folder)
         properties = self._storage.file_info(PROPERTIES_FILE)
         times = [info.modified_ns if info is not None else 0 for info in (folder, properties)]
-        return Look(
+        return TableFingerprint(
             timeline_ns=times[0],
             properties_ns=times[1],
             properties_bytes=properties.size_bytes if properties is not None else 0,
@@ -61,21 +61,17 @@ class TableWatch:
             is_settled=all(0 < changed_ns <= now_ns - SETTLED_NS for changed_ns in times),
         )
 
-    def look_closely(self) -> Look:
-        """As `look`; where the file times prove nothing, with a listing of the timeline instead."""
-        found = self.look()
-        if found.is_settled:
-            return found
+    def probe_listing(self) -> TableFingerprint:
+        """Like `probe`; if the file times prove nothing, with a digest of the timeline's listing."""
+        fingerprint = self.probe()
+        if fingerprint.is_settled:
+            return fingerprint
         digest = hashlib.sha256()
         for info in self._storage.list_dir(self._folder):
             digest.update(f"{info.name}\0{info.size_bytes}\n".encode())
-        return replace(found, listing=digest.hexdigest())
-
-    def follow(self, table: HudiTable) -> None:
-        """From now on watches the table as it is after an upgrade, which moves the timeline to another folder."""
-        self._storage, self._folder = table.storage, table.properties.timeline_folder
+        return replace(fingerprint, listing=digest.hexdigest())
 
 
-def nothing_changed(before: Look | None, now: Look) -> bool:
-    """Whether what was found behind `before` is still so. Never true on doubt."""
+def is_unchanged(before: TableFingerprint | None, now: TableFingerprint) -> bool:
+    """Whether the table is certainly the same as when `before` was taken."""
     return before is not None and (before.is_settled or bool(before.listing)) and before == now

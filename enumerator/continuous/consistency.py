@@ -1,7 +1,6 @@
-"""What must never be passed over in silence: late instants, consumed ones that are gone, another table in its place.
+"""Check a progress against the timeline: late instants, consumed instants that are gone, a recreated table. Pure.
 
-Pure: a progress against the timeline, and the way of a progress to another timeline layout. Not here: reading
-(`advance`), how far a round goes (`rounds`).
+Also moves a progress to another timeline layout after a table upgrade.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
 from penstock.table.timeline.instants import Instant
 
 _RESET = (
-    "reset the group (`penstock groups reset`; a Spark query begins with a new checkpoint), or read a snapshot and go "
-    "on from `latest`"
+    "reset the group (`penstock groups reset`; a Spark query begins with a new checkpoint), or read a snapshot and "
+    "continue from `latest`"
 )
 
 
 def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
-    """LateInstant if a data instant is completed at or behind the position that was not consumed there.
+    """LateInstant if a data instant that was not consumed is completed at or before the position.
 
-    Instants older than every consumed one that is still active were archived, and remembered no longer, when the
-    position moved: they are not late. Nor are those that a savepoint keeps in front of the active timeline.
+    Instants older than the active timeline are not late: they were archived when the position moved and are no longer
+    tracked, or a savepoint keeps them before the active timeline.
     """
     if is_earliest(progress.position):
         return
@@ -43,12 +42,12 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
 def refuse_archived_late(
     active: TimelineFacts, whole: TimelineFacts, progress: Progress, gone: Collection[InstantTime]
 ) -> None:
-    """LateInstant if a data instant completed at or behind the position and was archived before anybody looked.
+    """LateInstant if a data instant completed at or before the position and was archived before it was read.
 
     `whole` are the active facts with the archive, `gone` the consumed instants that were archived since the position
-    moved. Hudi archives in order of requested time (`TimelineArchiverV2.getInstantsToArchive`): what was archived when
-    the position moved was requested before all of `gone`, so an instant behind the first of them was active then, or
-    not completed.
+    moved. Hudi archives in order of requested time (`TimelineArchiverV2.getInstantsToArchive`). So an instant that was
+    archived when the position moved was requested before all of `gone`; an instant requested after the first of them
+    was active or not completed at that time.
     """
     if not gone or is_earliest(progress.position):
         return
@@ -63,15 +62,15 @@ def refuse_archived_late(
 
 def _late(table: str, item: Instant, order_key: InstantTime, progress: Progress) -> LateInstant:
     return LateInstant(
-        f"instant {item.requested_time} of table {table} is completed at order key {order_key}, at or behind "
-        f"position {progress.position}, which had passed it when it was not completed yet: its rows were not "
-        f"delivered and will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
+        f"instant {item.requested_time} of table {table} completed at order key {order_key}, at or before "
+        f"position {progress.position}, which had moved past it before it completed: its rows were not delivered and "
+        f"will not be. Read range ({just_before(order_key)}, {order_key}] once, then {_RESET}; "
         "writers whose clocks agree, or table version 8 and above, prevent this"
     )
 
 
-def vanished(facts: TimelineFacts, progress: Progress) -> frozenset[InstantTime]:
-    """Consumed instants that are not on the active timeline as completed: archived, or taken back."""
+def missing_instants(facts: TimelineFacts, progress: Progress) -> frozenset[InstantTime]:
+    """Consumed instants that are not completed on the active timeline: archived, or rolled back."""
     return frozenset(
         item for item in progress.consumed | progress.ahead if facts.timeline.completed_write(item) is None
     )
@@ -80,28 +79,25 @@ def vanished(facts: TimelineFacts, progress: Progress) -> frozenset[InstantTime]
 def refuse_invalidated(
     facts: TimelineFacts, progress: Progress, gone: Collection[str], archived: Collection[str], table_id: str
 ) -> None:
-    """DataInvalidated if one of the `gone` instants was not archived, or no known instant reaches the position.
-
-    `archived` are requested times of the archive.
-    """
+    """DataInvalidated if one of the `gone` instants was not archived. `archived` are requested times of the archive."""
     lost = sorted(set(gone) - set(archived))
     if lost:
         pending = {item.requested_time for item in facts.timeline.pending}
         state = "pending again" if lost[0] in pending else "neither active nor archived"
         raise DataInvalidated(
             f"instant {lost[0]} of table {facts.table}{_others(lost)} was consumed at position {progress.position} and "
-            f"is {state}: it was rolled back, the table was restored to before it, or {_made_anew(progress, table_id)}."
-            f" What was read of it is no longer the table's; take it back downstream, then {_RESET}"
+            f"is {state}: it was rolled back, the table was restored to before it, or {_recreated(progress, table_id)}."
+            f" Its rows are no longer part of the table; remove them from the sink, then {_RESET}"
         )
 
 
 def refuse_newer_position(facts: TimelineFacts, progress: Progress, reaches: bool, table_id: str) -> None:
-    """DataInvalidated for a position behind everything that the timeline, with its archive, holds."""
+    """DataInvalidated for a position after everything in the timeline and its archive."""
     if not reaches:
         raise DataInvalidated(
-            f"position {progress.position} of table {facts.table} lies behind everything that its timeline holds: it "
-            f"was restored to before that, or {_made_anew(progress, table_id)}. Take back downstream what was read, "
-            f"then {_RESET}"
+            f"position {progress.position} of table {facts.table} is after everything in its timeline: it was "
+            f"restored to before that, or {_recreated(progress, table_id)}. Remove the rows that were read from the "
+            f"sink, then {_RESET}"
         )
 
 
@@ -110,12 +106,12 @@ def newest_active(facts: TimelineFacts) -> str:
     return max(map(facts.timeline.order_key, facts.timeline.completed_writes), default="")
 
 
-def remembered(facts: TimelineFacts, position: Position, before: Progress | None, layout: int) -> Progress:
-    """The progress at a position of these facts: which active data instants it has consumed.
+def progress_at(facts: TimelineFacts, position: Position, before: Progress | None, layout: int) -> Progress:
+    """The progress at a position of these facts, with the active data instants that it has consumed.
 
-    Archived ones are forgotten but for the newest, which tells a table that was created anew as long as no other can.
-    So are those that a savepoint keeps in front of the active timeline, where later ones may be archived already
-    (`hoodie.archive.beyond.savepoint`).
+    Archived instants are dropped, except for the newest if no active one is left: it is needed to detect a recreated
+    table. Instants that a savepoint keeps before the active timeline are dropped too, because later ones may already be
+    archived (`hoodie.archive.beyond.savepoint`).
     """
     inside = facts.timeline.completed_writes
     consumed = {
@@ -135,13 +131,13 @@ def remembered(facts: TimelineFacts, position: Position, before: Progress | None
     return Progress(position, layout, frozenset(consumed), ahead, before.table_id if before is not None else "")
 
 
-def on_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress:
-    """The progress on the timeline's layout, if that changed with an upgrade: no instant is passed, none read twice.
+def moved_to_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress:
+    """The progress on another timeline layout after an upgrade. No instant is skipped or read twice.
 
-    `facts` hold archived instants too. Consumed are those that are remembered, and what was archived with a requested
-    time up to the old position. The new position stands in front of the first instant, in the new order, that was not
-    consumed; consumed ones behind it are `ahead`. DataInvalidated if the old position lies inside an instant that
-    others come before now.
+    `facts` include archived instants. Consumed instants are those in the progress, and archived ones with a requested
+    time up to the old position. The new position is before the first instant, in the new order, that was not consumed;
+    consumed instants after it become `ahead`. DataInvalidated if the old position lies inside an instant that other
+    instants precede in the new order.
     """
     if progress.layout in (0, layout) or is_earliest(progress.position):
         return replace(progress, layout=layout)
@@ -165,7 +161,7 @@ def on_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress
         if partial is None or not before or order_key(partial) != before[-1]:
             raise DataInvalidated(
                 f"position {progress.position} of table {facts.table} lies inside an instant, and an upgrade of the "
-                f"table put other instants between it and the position's start; {_RESET}"
+                f"table placed other instants before that one; {_RESET}"
             )
         position = Position(before[-1], progress.position.index)
     ahead = frozenset(
@@ -190,13 +186,13 @@ def _requested_up_to(progress: Progress) -> str:
 
 
 def just_before(order_key: str) -> InstantTime:
-    """The greatest order key below this one, among those of its length."""
+    """The greatest order key below this one, of the same length."""
     return InstantTime(str(max(int(order_key) - 1, 0)).zfill(len(order_key)))
 
 
-def _made_anew(progress: Progress, table_id: str) -> str:
+def _recreated(progress: Progress, table_id: str) -> str:
     renamed = progress.table_id and progress.table_id != table_id
-    return f"it is another table now ({table_id}, it was {progress.table_id})" if renamed else "the table was made anew"
+    return f"it is another table now ({table_id}, it was {progress.table_id})" if renamed else "the table was recreated"
 
 
 def _others(lost: list[InstantTime] | list[str]) -> str:

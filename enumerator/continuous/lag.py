@@ -1,6 +1,6 @@
-"""How far a group is behind its table, and what is left before the cleaner takes what it has not read.
+"""The lag of a group, and the time until the cleaner removes data that it has not read. Pure.
 
-Pure. Times of instants are wall clock in the timeline's zone; the shell (`retention`) says which that is.
+Times of instants are wall-clock times in the timeline's zone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from penstock.enumerator.continuous.round_limits import amount_behind, data_instants_behind
+from penstock.enumerator.continuous.round_limits import amount_after, data_instants_after
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.instants import Instant
@@ -25,18 +25,22 @@ BY_HOURS = "KEEP_LATEST_BY_HOURS"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What the newest completed clean said. `cleaned_at` is its requested time."""
+    """The newest completed clean."""
 
     cleaned_at: str
+    """The requested time of the clean."""
     clean: CleanMetadata
+    """Its metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Data commits, and seconds, until the cleaner overtakes the next instant; None: unknown."""
+    """The margin until the cleaner reaches the next instant to read; None where unknown."""
 
     commits: int | None = None
+    """In data commits."""
     seconds: float | None = None
+    """In seconds."""
 
 
 def lag_of(
@@ -51,17 +55,17 @@ def lag_of(
 ) -> GroupLag:
     """The lag of a group that committed up to a position.
 
-    `completed_ms` tells when an instant completed, in UTC milliseconds, None if nobody knows. `zone` is that of the
-    timeline, None if unknown: then no seconds of loss are told.
+    `completed_ms` is the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the
+    timeline; without it the seconds until loss are unknown.
     """
-    from penstock.proto.model.groups import GroupLag  # late: streams without a group ask this module too
+    from penstock.proto.model.groups import GroupLag  # late import: streams without a group use this module too
 
-    commits, amount = amount_behind(facts, committed, ahead)
-    behind = [item for _, instants in data_instants_behind(facts, committed) for item in instants]
-    behind = [item for item in behind if item.requested_time not in ahead]
-    completions = [known for item in behind if (known := completed_ms(item)) is not None]
+    commits, amount = amount_after(facts, committed, ahead)
+    unread = [item for _, instants in data_instants_after(facts, committed) for item in instants]
+    unread = [item for item in unread if item.requested_time not in ahead]
+    completions = [known for item in unread if (known := completed_ms(item)) is not None]
     seconds = max(now_ms - min(completions), 0) / 1000 if completions else 0.0
-    loss = loss_of(facts, behind, retention, now_ms=now_ms, zone=zone)
+    loss = loss_of(facts, unread, retention, now_ms=now_ms, zone=zone)
     return GroupLag(
         commits=commits,
         size_bytes=amount.size_bytes,
@@ -72,33 +76,33 @@ def lag_of(
 
 
 def loss_of(
-    facts: TimelineFacts, behind: list[Instant], retention: Retention | None, *, now_ms: int, zone: tzinfo | None
+    facts: TimelineFacts, unread: list[Instant], retention: Retention | None, *, now_ms: int, zone: tzinfo | None
 ) -> Loss:
-    """What is left for a group whose uncommitted data instants are `behind`; for one that is caught up, what would be
-    left for the newest instant.
+    """The margin of a group whose uncommitted data instants are `unread`; for a group without lag, that of the newest
+    instant.
 
-    The cleaner keeps what the commits from `earliestCommitToRetain` on need (Hudi `CleanPlanner`). Keeping a number of
-    commits, each new one moves that by one: the commits left are those from it up to the next instant, and the seconds
-    those times the mean time between the table's commits. Keeping hours, it moves with the clock. Nothing is known
-    without a clean, or of a cleaner that keeps file versions.
+    The cleaner keeps the files that commits from `earliestCommitToRetain` on need (Hudi `CleanPlanner`). If it keeps a
+    number of commits, each new commit moves that limit by one: the margin is the commits from the limit up to the next
+    instant, times the mean time between the table's commits. If it keeps hours, the limit moves with the clock. The
+    margin is unknown without a clean, and for a cleaner that keeps file versions.
     """
     earliest = retention.clean.earliest_to_retain if retention is not None else ""
     data = sorted(item.requested_time for item in facts.timeline.completed_writes if facts.is_data(item))
     if retention is None or not earliest or not data:
         return Loss()
-    following = min((item.requested_time for item in behind), default=data[-1])
-    kept = sum(earliest <= requested <= following for requested in data)
+    following = min((item.requested_time for item in unread), default=data[-1])
+    margin = sum(earliest <= requested <= following for requested in data)
     if retention.clean.policy == BY_HOURS:
-        return Loss(kept, _hours_left(following, retention, now_ms, zone))
+        return Loss(margin, _hours_left(following, retention, now_ms, zone))
     times = [at for requested in data if (at := instant_ms(requested, zone)) is not None]
     if len(times) < 2 or len(times) < len(data):
-        return Loss(kept)
+        return Loss(margin)
     mean_ms = sum(later - earlier for earlier, later in pairwise(times)) / (len(times) - 1)
-    return Loss(kept, kept * mean_ms / 1000)
+    return Loss(margin, margin * mean_ms / 1000)
 
 
 def _hours_left(following: str, retention: Retention, now_ms: int, zone: tzinfo | None) -> float | None:
-    """The next instant is cleaned once it is older than what the clean kept."""
+    """Seconds until the next instant is older than the period that the clean keeps."""
     ends = (retention.cleaned_at, retention.clean.earliest_to_retain, following)
     cleaned_ms, earliest_ms, following_ms = (instant_ms(text, zone) for text in ends)
     if cleaned_ms is None or earliest_ms is None or following_ms is None:

@@ -1,6 +1,6 @@
-"""What a table's cleaner leaves a group: lag and time to loss, and from where a lost range can begin again.
+"""Lag and time to loss of groups on a table, and the earliest position that can still be read.
 
-Shell: reads the timeline and the newest clean, has ranges planned. Not here: the numbers (`lag`).
+Reads the timeline and the newest clean, and plans ranges to test positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import just_before
 from penstock.enumerator.continuous.lag import Retention, instant_ms, lag_of
-from penstock.enumerator.continuous.round_limits import data_instants_behind
+from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.discovery import read_timeline
@@ -37,22 +37,21 @@ def lag(
     zone: tzinfo | None = None,
     clock_ms: Callable[[], int] = wall_ms,
 ) -> GroupLag:
-    """`lags` of one."""
+    """`lags` of one group."""
     return lags(table, [(progress, committed)], zone=zone, clock_ms=clock_ms)[0]
 
 
 def lags(
     table: HudiTable,
-    places: Sequence[tuple[Progress, Position]],
+    groups: Sequence[tuple[Progress, Position]],
     *,
     zone: tzinfo | None = None,
     clock_ms: Callable[[], int] = wall_ms,
 ) -> list[GroupLag]:
-    """How far groups that committed up to a position are behind, by the wall clock, and their times to loss. The table
-    is read once.
+    """The lag and the time to loss of each (progress, committed position), by the wall clock. Reads the table once.
 
-    `zone` is that of a timeline that is written in its writer's local time; without it an instant of such a timeline
-    completed when its file was last changed, where the storage tells, and no seconds of loss are told.
+    `zone` is that of a timeline in its writer's local time. Without it the completion time of an instant on such a
+    timeline is the modification time of its file, if the storage keeps it, and the seconds until loss are unknown.
     """
     table = table.refreshed()
     facts = read_timeline(table)
@@ -78,22 +77,22 @@ def lags(
             retention=retention,
             zone=known,
         )
-        for progress, committed in places
+        for progress, committed in groups
     ]
 
 
 def earliest_position(table: HudiTable, request: PlanRequest) -> Position:
-    """The earliest position from which a range to now can be answered exactly; the newest one at worst.
+    """The earliest position from which a range up to now can be answered exactly; in the worst case the newest one.
 
-    For changes EARLIEST if that can be; for rows never EARLIEST, which is the table's snapshot, but at best the place
-    before the oldest known instant. Candidates are tried by bisection: what can be answered from one place can be from
-    every later one. At most about twenty plans. Errors of planning other than PositionExpired as they come.
+    For changes this may be EARLIEST; for rows it is at best the position before the oldest known instant, because a
+    range from EARLIEST is a snapshot. Candidates are tested by bisection, since a range that can be answered from one
+    position can be from every later one: about twenty plans at most. Errors of planning other than PositionExpired.
     """
     table = table.refreshed()
     facts = read_timeline(table)
     if facts.complete_from:
         facts = with_archive(facts, table.archive())
-    keys = [key for key, _ in data_instants_behind(facts, EARLIEST)]
+    keys = [key for key, _ in data_instants_after(facts, EARLIEST)]
     if not keys:
         return EARLIEST
     changes = isinstance(request.query, Changes)
@@ -109,18 +108,17 @@ def earliest_position(table: HudiTable, request: PlanRequest) -> Position:
 
 
 def _can_answer(table: HudiTable, request: PlanRequest, after: Position) -> bool:
-    query = Incremental(after, Latest())
-    asked = request.query
-    ranged = Changes(asked.format, after, Latest()) if isinstance(asked, Changes) else query
+    query = request.query
+    to_now = Changes(query.format, after, Latest()) if isinstance(query, Changes) else Incremental(after, Latest())
     try:
-        plan_request(table, request.table, replace(request, query=ranged, event_time="", event_time_unit=""))
+        plan_request(table, request.table, replace(request, query=to_now, event_time="", event_time_unit=""))
     except PositionExpired:
         return False
     return True
 
 
 def _newest_clean(table: HudiTable, cleans: tuple[Instant, ...]) -> Retention | None:
-    """None without a completed clean, or if it is archived while it is read."""
+    """None without a completed clean, or if it is archived while this reads it."""
     if not cleans:
         return None
     newest = cleans[-1]

@@ -1,8 +1,4 @@
-"""How far one round goes: the next position under limits, counted in the order in which positions move.
-
-Pure, from the timeline and commit metadata. Not here: what is read of a table (`advance`), what a range's splits are
-(`penstock.enumerator.planning.slice_planner`).
-"""
+"""The end of the next round under limits, from the timeline and commit metadata. Pure."""
 
 from __future__ import annotations
 
@@ -26,17 +22,20 @@ from penstock.table.timeline.instants import Instant
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Files, bytes and rows of write stats. Deletes are rows too: they are read."""
+    """An amount of written data."""
 
     files: int = 0
+    """Files."""
     size_bytes: int = 0
+    """Bytes on storage."""
     rows: int = 0
+    """Rows, deletes included, because they are read too."""
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.files + other.files, self.size_bytes + other.size_bytes, self.rows + other.rows)
 
     def exceeds(self, limits: RoundLimits) -> bool:
-        """Whether it is more than a round may hold."""
+        """Whether the amount is more than a round may hold."""
         return (
             0 < limits.max_files < self.files
             or 0 < limits.max_bytes < self.size_bytes
@@ -45,7 +44,7 @@ class Amount:
 
 
 def amount_of(stats: tuple[WriteStat, ...]) -> Amount:
-    """What these write stats tell; negative counts, which some writers leave for unknown, are none."""
+    """The sum of these write stats. Negative counts, which some writers record for unknown, count as 0."""
     return Amount(
         len(stats),
         sum(max(stat.file_size_bytes, 0) for stat in stats),
@@ -61,40 +60,42 @@ def next_end(
     *,
     changes: bool = False,
 ) -> Position:
-    """Where the next round behind `after` ends; `after` itself if nothing new is completed.
+    """The end of the next round after `after`; `after` itself if nothing new is completed.
 
-    Walks data instants by order key, never by requested time, up to the horizon. At least one file group is taken,
-    however large. A round ends inside an instant only if that replaces no file group and shares its order key with no
-    other; otherwise the instant is taken as a whole; so is, with `changes`, one that may have moved keys between file
-    groups, so that a key's delete never comes in a later round than its insert. A round that starts inside an instant
-    ends in it or behind it. Instants of `ahead` count for nothing.
+    Data instants are counted by order key, never by requested time, up to the horizon. Instants in `ahead` do not
+    count. A round holds at least one file group, however large.
+
+    A round may end inside an instant only if the instant replaces no file group and its order key is unique; otherwise
+    it holds the whole instant. With `changes`, it also holds an instant as a whole that may have moved keys between
+    file groups, so that the delete of a key never comes in a later round than its insert. A round that starts inside an
+    instant ends inside or after it.
     """
     newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after)
     of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
-    end, held, commits = after, Amount(), 0
-    for order_key, instants in data_instants_behind(facts, after):
+    end, amount, commits = after, Amount(), 0
+    for order_key, instants in data_instants_after(facts, after):
         if is_earliest(after) and order_key < facts.complete_from:
-            end = Position(order_key)  # the state there depends on archived instants: the first round begins later
+            end = Position(order_key)  # the state there depends on archived instants: the first round ends later
             continue
         counted = [item for item in instants if item.requested_time not in ahead]
         if counted and 0 < limits.max_commits <= commits:
             return end
-        places = list(_pieces(facts, counted, order_key, after))
-        taken, stop = _within(places, held, limits)
-        if stop is not None and held.files and stop == places[0][0]:
+        pieces = list(_pieces(facts, counted, order_key, after))
+        total, stop = _within(pieces, amount, limits)
+        if stop is not None and amount.files and stop == pieces[0][0]:
             return end
         if stop is not None and of_key[order_key] == 1 and _ends_inside(facts, instants[0], changes=changes):
             return Position(order_key, stop)
-        if stop is not None and held.files:
+        if stop is not None and amount.files:
             return end
         if stop is not None or after.order_key == order_key:
             return Position(order_key)
-        end, held, commits = Position(order_key), taken, commits + len(counted)
+        end, amount, commits = Position(order_key), total, commits + len(counted)
     return max(end, newest)
 
 
 _Piece = tuple[int, tuple[WriteStat, ...]]
-"""What an instant wrote into a file group, and the index of the first of these write stats."""
+"""(Index of the first write stat, write stats) of one instant in one file group."""
 
 
 def _ends_inside(facts: TimelineFacts, instant: Instant, *, changes: bool) -> bool:
@@ -103,61 +104,61 @@ def _ends_inside(facts: TimelineFacts, instant: Instant, *, changes: bool) -> bo
 
 
 def may_move_keys(commit: CommitMetadata) -> bool:
-    """Whether a key may have been deleted from one file group and inserted into another (a global index that updates
-    partition paths does so): its write stats tell deletes and inserts."""
+    """Whether the commit may have deleted a key from one file group and inserted it into another, as a global index
+    that updates partition paths does. Its write stats then hold deletes and inserts."""
     return any(stat.num_deletes > 0 for stat in commit.stats) and any(stat.num_inserts > 0 for stat in commit.stats)
 
 
-def _within(pieces: list[_Piece], held: Amount, limits: RoundLimits) -> tuple[Amount, int | None]:
-    """What is held with the pieces that the limits allow, and where the first lies that they do not."""
-    for place, stats in pieces:
-        more = held + amount_of(stats)
-        if held.files and more.exceeds(limits):
-            return held, place
-        held = more
-    return held, None
+def _within(pieces: list[_Piece], amount: Amount, limits: RoundLimits) -> tuple[Amount, int | None]:
+    """(The amount with all pieces that fit the limits, the index of the first piece that does not; None if all fit)."""
+    for index, stats in pieces:
+        more = amount + amount_of(stats)
+        if amount.files and more.exceeds(limits):
+            return amount, index
+        amount = more
+    return amount, None
 
 
 def _pieces(facts: TimelineFacts, instants: list[Instant], order_key: InstantTime, after: Position) -> Iterator[_Piece]:
-    """The file groups that the instants wrote behind `after`, in order."""
+    """The pieces that the instants wrote after `after`, in order."""
     for item in instants:
-        place = 0
+        index = 0
         for _, stats in stat_groups(facts.commits[item.requested_time]):
-            if Position(order_key, place) >= after or after.order_key != order_key:
-                yield place, stats
-            place += len(stats)
+            if Position(order_key, index) >= after or after.order_key != order_key:
+                yield index, stats
+            index += len(stats)
 
 
-def data_instants_behind(
+def data_instants_after(
     facts: TimelineFacts, after: Position, upto: Position | None = None
 ) -> Iterator[tuple[InstantTime, tuple[Instant, ...]]]:
-    """Data instants with anything in (after, upto], below the horizon, by order key: those that share one together."""
-    found: dict[InstantTime, list[Instant]] = {}
+    """Data instants with writes in (after, upto], below the horizon, grouped by order key in order."""
+    by_key: dict[InstantTime, list[Instant]] = {}
     for item in completed_in_order(facts.timeline, facts.pending_clusterings):
         order_key = facts.timeline.order_key(item)
-        behind = Position(order_key) > after and (upto is None or Position(order_key, 0) < upto)
-        if behind and facts.is_data(item):
-            found.setdefault(order_key, []).append(item)
-    for order_key, instants in found.items():
+        inside = Position(order_key) > after and (upto is None or Position(order_key, 0) < upto)
+        if inside and facts.is_data(item):
+            by_key.setdefault(order_key, []).append(item)
+    for order_key, instants in by_key.items():
         yield order_key, tuple(instants)
 
 
-def amount_behind(facts: TimelineFacts, after: Position, ahead: frozenset[InstantTime]) -> tuple[int, Amount]:
-    """How many data instants lie behind `after` below the horizon, in part included, and what they hold there."""
-    commits, held = 0, Amount()
-    for order_key, instants in data_instants_behind(facts, after):
+def amount_after(facts: TimelineFacts, after: Position, ahead: frozenset[InstantTime]) -> tuple[int, Amount]:
+    """(The number of data instants after `after` below the horizon, in part included; the amount they wrote there)."""
+    commits, amount = 0, Amount()
+    for order_key, instants in data_instants_after(facts, after):
         counted = [item for item in instants if item.requested_time not in ahead]
         commits += len(counted)
         for _, stats in _pieces(facts, counted, order_key, after):
-            held += amount_of(stats)
-    return commits, held
+            amount += amount_of(stats)
+    return commits, amount
 
 
 def reshaped_in(facts: TimelineFacts, commit_range: CommitRange) -> frozenset[str]:
-    """Partitions in which file groups were replaced by an instant of the range, services included.
+    """Partitions in which an instant of the range, services included, replaced file groups.
 
-    On layout 1 a clustering takes its place in commit order when it is requested, so one that completed after the
-    position had passed it is in no range: a range that writes into groups it made counts as if it held it.
+    On layout 1 the order key of a clustering is its requested time, so a clustering that completes after the position
+    has passed it is in no range. A range that writes into groups created by such a clustering counts as holding it.
     """
     partitions: set[str] = set()
     late: dict[tuple[str, str], None] = {}

@@ -1,7 +1,4 @@
-"""The files that reading splits takes, and whether they are still there.
-
-Shell: lists and asks for files. Not here: what a missing file means.
-"""
+"""The files that splits read, and whether they still exist. Lists folders and reads file information."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from penstock.proto.model.splits import Split
 from penstock.table.storage.filesystem import Storage
 
 FEW: Final = 8
-"""Files of a folder that are asked for one by one; of more the folder is listed."""
+"""Up to this many files of a folder are checked one by one; for more, the folder is listed."""
 
 
 def paths_of(split: Split) -> Iterator[str]:
@@ -29,18 +26,18 @@ def paths_of(split: Split) -> Iterator[str]:
 
 
 def missing_file(storage: Storage, splits: Iterable[Split]) -> str:
-    """The first file, by folder and name, that is not there; '' if all are. StorageError."""
+    """The first file, by folder and name, that does not exist; '' if all exist. StorageError."""
     folders: dict[str, set[str]] = {}
     for split in splits:
         for path in paths_of(split):
             folder, _, _ = path.rpartition("/")
             folders.setdefault(folder, set()).add(path)
     for folder, paths in sorted(folders.items()):
-        asked = sorted(paths)
-        if len(asked) > FEW:
-            there = {info.path for info in storage.list_dir(folder)}
-            asked = [path for path in asked if path not in there]
-        for path in asked:
+        unchecked = sorted(paths)
+        if len(unchecked) > FEW:
+            listed = {info.path for info in storage.list_dir(folder)}
+            unchecked = [path for path in unchecked if path not in listed]
+        for path in unchecked:
             if storage.file_info(path) is None:
                 return path
     return ""

@@ -1,4 +1,4 @@
-"""What following a table takes and gives. Values only."""
+"""Inputs and results of advancing on a table. Values only."""
 
 from __future__ import annotations
 
@@ -12,47 +12,56 @@ from penstock.proto.model.streams import Progress as Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What to look for behind a progress: `request.query` says of which kind, its bounds are ignored. `drained`:
-    whatever was planned before is done."""
+    """A request for the next round after a progress."""
 
     request: PlanRequest
+    """The kind of query and its options. The bounds of `request.query` are ignored."""
     progress: Progress
+    """The progress after which the round starts."""
     limits: RoundLimits
+    """The limits of the round."""
     upto: Position | None = None
+    """The position that no round passes; None without an end."""
     drained: bool = True
+    """Whether all earlier rounds are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingNew:
-    """Nothing completed behind the position; it does not move. `seen_ms` is the clock when the table was looked at."""
+    """Nothing completed after the position, which does not move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issued:
-    """An instant's time in UTC milliseconds since 1970, and how long behind it the wall clock was."""
+    """The time of a round's newest instant."""
 
     instant_ms: int
+    """The instant's time, UTC milliseconds since 1970."""
     delay_ms: int
+    """The time from the instant until the round was planned, milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRound:
-    """One round: its plan, and the progress once it is consumed. `without` are instants that the plan leaves out.
-
-    `reshaped` are partitions in which an instant of the range, or a service up to its end, replaced file groups: rows
-    may have moved between groups there, so what comes later waits for what came before. `commits` counts its data
-    instants, those that it holds in part included. `issued`: the time of the newest of them, and when it was planned.
-    `lost_records`: of a topic, passed over because they had expired.
-    """
+    """One round: a range of commits, or of topic records, with its plan."""
 
     commit_range: CommitRange
+    """The range of positions."""
     plan: Plan
+    """The plan of the range."""
     progress: Progress
+    """The progress after the round is consumed."""
     without: frozenset[InstantTime] = frozenset()
+    """Instants in the range that the plan leaves out, because they were consumed before."""
     reshaped: frozenset[str] = frozenset()
+    """Partitions in which an instant of the range, or a service up to its end, replaced file groups. Rows may have
+    moved between groups there, so later rounds wait until earlier ones are consumed."""
     commits: int = 0
+    """The number of data instants, those covered in part included."""
     issued: Issued | None = None
+    """The time of the newest instant; None if it is unknown."""
     lost_records: int = 0
+    """Records of a topic that were skipped because they had expired."""
 
 
 Advance = NothingNew | NextRound

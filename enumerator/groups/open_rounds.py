@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.enumerator.continuous.change_probe import Look, nothing_changed
+from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.rounds import DONE
@@ -51,7 +51,7 @@ class LostRound:
 class _Seen:
     """What the look before showed of a group's table. `missing`: the round that lacked a file, and since when."""
 
-    look: Look
+    look: TableFingerprint
     clean: str
     missing: tuple[str, int] | None = None
 
@@ -77,7 +77,7 @@ class OpenRounds:
         checked_ms = self._checked_ms.get(key)
         return checked_ms is None or self.clock_ms() - checked_ms >= interval_ms
 
-    def lost(self, key: GroupKey, path: str, look: Look) -> LostRound | None:
+    def lost(self, key: GroupKey, path: str, look: TableFingerprint) -> LostRound | None:
         """The oldest round of the group that is lost. `look` is the table's, taken before. Errors of storage: then the
         same check is made again by the next call."""
         found = self._checked(key, path, look)
@@ -85,9 +85,9 @@ class OpenRounds:
             self._checked_ms[key] = self.clock_ms()
         return found
 
-    def _checked(self, key: GroupKey, path: str, look: Look) -> LostRound | None:
+    def _checked(self, key: GroupKey, path: str, look: TableFingerprint) -> LostRound | None:
         seen = self._seen.get(key)
-        if seen is not None and seen.missing is None and nothing_changed(seen.look, look):
+        if seen is not None and seen.missing is None and is_unchanged(seen.look, look):
             return None
         clean = self.files.newest_clean(path)
         if seen is not None and seen.missing is None and seen.clean == clean:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from penstock.enumerator.continuous.change_probe import Look, nothing_changed
+from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
@@ -55,7 +55,7 @@ class GroupTables(ChecksFiles, Protocol):
         """ConfigurationError if the topic of the table of that name cannot be reached from now on."""
         ...
 
-    def probe(self, path: str) -> Look:
+    def probe(self, path: str) -> TableFingerprint:
         """A cheap sign of whether the table changed; take it before the table is read."""
         ...
 
@@ -106,7 +106,7 @@ class SplitDiscovery:
     looked_ms: dict[GroupKey, int] = field(default_factory=dict)
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
     looking_since_ms: dict[str, int] = field(default_factory=dict)
-    _idle: dict[GroupKey, tuple[int, Position, Look]] = field(default_factory=dict)
+    _idle: dict[GroupKey, tuple[int, Position, TableFingerprint]] = field(default_factory=dict)
     _open: OpenRounds = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class SplitDiscovery:
 
     def look_at(self, table: str) -> int:
         """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
-        glances: dict[str, Look] = {}
+        glances: dict[str, TableFingerprint] = {}
         self.looking_since_ms[table] = self.clock_ms()
         try:
             for item in self.coordinator.look(self._with_rounds):
@@ -179,12 +179,12 @@ class SplitDiscovery:
 
     def _isolated(
         self,
-        step: Callable[[GroupKey, int, Following, OnLostRange, dict[str, Look]], int],
+        step: Callable[[GroupKey, int, Following, OnLostRange, dict[str, TableFingerprint]], int],
         key: GroupKey,
         number: int,
         following: Following,
         on_lost: OnLostRange,
-        glances: dict[str, Look],
+        glances: dict[str, TableFingerprint],
     ) -> int:
         """The step, whose exceptions are this group's trouble. Only a keeper that has lost its store raises."""
         try:
@@ -196,7 +196,12 @@ class SplitDiscovery:
             return 0
 
     def _check_rounds(
-        self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, glances: dict[str, Look]
+        self,
+        key: GroupKey,
+        number: int,
+        following: Following,
+        on_lost: OnLostRange,
+        glances: dict[str, TableFingerprint],
     ) -> int:
         """Moves the group if a cleaner took files of a round that was planned: no reader could ever finish it."""
         path = self.path_of(key.table)
@@ -224,7 +229,7 @@ class SplitDiscovery:
         number: int,
         following: Following,
         on_lost: OnLostRange,
-        glances: dict[str, Look],
+        glances: dict[str, TableFingerprint],
     ) -> int:
         start, in_lake = following.progress.position, following.request.hybrid is None
         idle = self._idle.pop(key, None)
@@ -232,7 +237,7 @@ class SplitDiscovery:
             path = self.path_of(key.table)
             if path not in glances:
                 glances[path] = self.follows.probe(path)
-            if in_lake and idle is not None and idle[:2] == (number, start) and nothing_changed(idle[2], glances[path]):
+            if in_lake and idle is not None and idle[:2] == (number, start) and is_unchanged(idle[2], glances[path]):
                 self._idle[key] = idle
                 self._seen(key)
                 return 0

@@ -20,7 +20,7 @@ from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.plan import Planning
-from penstock.enumerator.snapshots.plan import plan_list
+from penstock.enumerator.snapshots.plan import plan_snapshot
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace
@@ -140,7 +140,7 @@ def _state_as_inserts(table: HudiTable, name: str, following: Following, planned
     newest = start_progress(table, None)
     if is_earliest(newest.position):
         return NothingNew()
-    plan, splits = plan_list(table, name, following.request, newest.position, ChangeFormat.ROWS, planned)
+    plan, splits = plan_snapshot(table, name, following.request, newest.position, ChangeFormat.ROWS, planned)
     commit_range = CommitRange(following.progress.position, newest.position)
     return NextRound(
         commit_range=commit_range,

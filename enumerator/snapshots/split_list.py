@@ -1,7 +1,4 @@
-"""The list of splits that a snapshot is handed out by: its order, its name, how far a batch goes in it. Pure.
-
-Not here: planning (`snapshots`).
-"""
+"""The list of a snapshot's splits: its order, its digest, and the end of a batch in it. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +19,12 @@ _BEFORE_ALL: Final = -(2**63)
 
 
 def in_event_time_order(splits: Sequence[Split]) -> tuple[Split, ...]:
-    """By lower bound, upper bound, id; those without bounds first, so that the watermark need not wait for them."""
-    return tuple(sorted(splits, key=_place))
+    """The splits by lower bound, upper bound and id. Splits without bounds come first, so that they do not hold the
+    watermark back at the end."""
+    return tuple(sorted(splits, key=_event_time_key))
 
 
-def _place(split: Split) -> tuple[int, int, str]:
+def _event_time_key(split: Split) -> tuple[int, int, str]:
     match split.event_time:
         case EventTimeBounds(min_us, max_us):
             return (min_us, max_us, split.split_id)
@@ -35,48 +33,51 @@ def _place(split: Split) -> tuple[int, int, str]:
 
 
 def digest_of(splits: Sequence[Split]) -> str:
-    """The name of a list: 32 hexadecimal digits, the same for the same splits in the same order."""
-    taken = hashlib.sha256()
+    """The digest of a list, 32 hex digits: equal for equal splits in the same order."""
+    digest = hashlib.sha256()
     for split in splits:
-        taken.update(split.split_id.encode() + b"\n")
-    return taken.hexdigest()[:32]
+        digest.update(split.split_id.encode() + b"\n")
+    return digest.hexdigest()[:32]
 
 
-def checked(splits: tuple[Split, ...], digest: str, table: str, at: str) -> tuple[Split, ...]:
-    """The list, if it has that name; DataInvalidated if not."""
-    found = digest_of(splits)
-    if found != digest:
+def verified(splits: tuple[Split, ...], digest: str, table: str, at: str) -> tuple[Split, ...]:
+    """The list. DataInvalidated if its digest is another one."""
+    actual = digest_of(splits)
+    if actual != digest:
         raise DataInvalidated(
-            f"the snapshot of table {table} at {at} that the stream was reading is another one now: its list of splits "
-            f"is named {found} ({len(splits)} splits), expected {digest}. Files of the table changed under it, or the "
-            "options by which splits are made (eventTime, where, splitBytes, metadata). Take back downstream what was "
-            "read, and begin with a new checkpoint"
+            f"the snapshot of table {table} at {at} that the stream was reading has changed: the digest of its splits "
+            f"is {actual} ({len(splits)} splits), expected {digest}. Files of the table changed, or an option that "
+            "determines the splits (eventTime, where, splitBytes, metadata). Remove the rows that were read from the "
+            "sink, and start with a new checkpoint"
         )
     return splits
 
 
-def cut(splits: Sequence[Split], first: int, limits: RoundLimits, rows_of: Callable[[Split], int]) -> int:
-    """The end of the batch that begins with split `first`: at least one split behind it, as many as the limits allow.
-    `rows_of` is asked only if rows are limited."""
-    held, end = Amount(), first
+def batch_end(splits: Sequence[Split], first: int, limits: RoundLimits, max_rows_of: Callable[[Split], int]) -> int:
+    """The end of the batch that starts with split `first`: as many splits as the limits allow, at least one.
+
+    `max_rows_of` is called only if rows are limited.
+    """
+    amount, end = Amount(), first
     for split in splits[first:]:
-        rows = rows_of(split) if limits.max_rows else 0
-        held += Amount(len(files_of(split)), split.size_bytes, rows)
-        if end > first and held.exceeds(limits):
+        rows = max_rows_of(split) if limits.max_rows else 0
+        amount += Amount(len(files_of(split)), split.size_bytes, rows)
+        if end > first and amount.exceeds(limits):
             break
         end += 1
     return end
 
 
 def files_of(split: Split) -> tuple[FileRef, ...]:
-    """The files that reading the split takes."""
+    """The files that the split reads."""
     if isinstance(split.part, GroupChanges):
         return tuple(file for step in split.part.steps for file in step.files)
     return split.logs if split.base is None else (split.base, *split.logs)
 
 
 def as_inserts(split: Split, instant: InstantTime, place: int) -> Split:
-    """The rows of a whole slice as inserts by one instant, at the split's order key; its group is number `place`."""
+    """A split that returns the rows of a whole slice as inserts of one instant, at the slice's order key. `place` is
+    the number of its file group."""
     files = SliceFiles(base=split.base, base_instant=split.base_instant, logs=split.logs)
     step = ChangeStep(instant=instant, order_key=split.order_key, place=place, source=ComparedStates(None, files))
     return replace(split, base=None, base_instant="", logs=(), part=GroupChanges((step,)))

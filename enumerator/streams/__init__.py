@@ -1,5 +1,5 @@
-"""Streams of the range door: where one begins, how far its next batch goes, and which watermark that carries.
+"""Streams of the plan API: their start, the end of their next batch, and the watermark of a batch.
 
-Belongs here: snapshots in event-time order, what is still to come, watermarks. Not here: ranges, limits, late instants
-(`watch`), what a range's splits are (`planner`), consumer groups (`core`).
+Belongs here: snapshots in event-time order, splits that are still to come, watermarks. Not here: ranges, limits and
+late instants (`continuous`), which splits a range has (`planning`), consumer groups (`core`).
 """

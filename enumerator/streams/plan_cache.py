@@ -1,6 +1,6 @@
-"""What streams of this process keep between two questions, so that nothing immutable is planned twice. Any thread.
+"""Bounded caches of the streams of this process, so that no plan is computed twice. Any thread.
 
-Belongs here: bounded caches. Not here: decisions. Losing any of it costs time alone.
+Losing an entry costs time only.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
-from penstock.enumerator.continuous.change_probe import Look
-from penstock.enumerator.streams.watermark import Reach
+from penstock.enumerator.continuous.change_probe import TableFingerprint
+from penstock.enumerator.streams.watermark import EventTimeSpan
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan, Split
@@ -20,70 +20,81 @@ from penstock.proto.model.streams import EventTimeRule, StreamPoint, StreamScope
 
 MAX_PLANS: Final = 8
 MAX_PLAN_SPLITS: Final = 200_000
-"""A larger plan is made again rather than kept."""
-MAX_REACHES: Final = 20_000
+"""A plan with more splits is not cached; it is planned again."""
+MAX_SPANS: Final = 20_000
 MAX_LISTS: Final = 4
 MAX_IDLE: Final = 64
 MAX_MISSING: Final = 1_000
 MISSING_MS: Final = 30_000
-"""How long a file that a completed instant names, and that is not there, may be out of sight before it is damage."""
+"""How long a file that a completed instant names may be missing before that counts as damage."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
-    """The newest `most` values by key."""
+class LruCache(Generic[K, V]):
+    """The most recently used values by key, up to a maximum number."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._held: OrderedDict[K, V] = OrderedDict()
+    def __init__(self, max_size: int) -> None:
+        self._max_size, self._lock = max_size, threading.Lock()
+        self._values: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, now the newest; None if it is not held (any more)."""
+        """The value, marked as used; None if it is not cached."""
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
     def take(self, key: K) -> V | None:
-        """The value, which is then held no more."""
+        """Remove and return the value; None if it is not cached."""
         with self._lock:
-            return self._held.pop(key, None)
+            return self._values.pop(key, None)
 
     def put(self, key: K, value: V) -> None:
-        """Holds the value."""
+        """Cache the value."""
         with self._lock:
-            self._held[key] = value
-            self._held.move_to_end(key)
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._max_size:
+                self._values.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
-class IdleAt:
-    """Nothing was new behind a point when the table's files looked like this."""
+class IdlePoint:
+    """A point after which the table had nothing new."""
 
     point: StreamPoint
-    look: Look
+    """The point."""
+    fingerprint: TableFingerprint
+    """The table's fingerprint, taken before the table was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamMemory:
-    """Plans are kept for one use by (path, request), lists of snapshots by (path, request of the whole, format of
-    changes), reaches of ranges by (path, request, rule), idle points by path and scope."""
+class StreamPlanCache:
+    """The caches of all streams of one process."""
 
-    plans: Kept[tuple[str, PlanRequest], Plan] = field(default_factory=lambda: Kept(MAX_PLANS))
-    lists: Kept[tuple[str, PlanRequest, ChangeFormat | None], tuple[Plan, tuple[Split, ...]]] = field(
-        default_factory=lambda: Kept(MAX_LISTS)
+    plans: LruCache[tuple[str, PlanRequest], Plan] = field(default_factory=lambda: LruCache(MAX_PLANS))
+    """Plans by (path, request). Each is used once."""
+    lists: LruCache[tuple[str, PlanRequest, ChangeFormat | None], tuple[Plan, tuple[Split, ...]]] = field(
+        default_factory=lambda: LruCache(MAX_LISTS)
     )
-    reaches: Kept[tuple[str, PlanRequest, EventTimeRule], Reach] = field(default_factory=lambda: Kept(MAX_REACHES))
-    idle: Kept[tuple[str, StreamScope], IdleAt] = field(default_factory=lambda: Kept(MAX_IDLE))
-    missing: Kept[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Kept(MAX_MISSING))
+    """Snapshots by (path, request of the whole snapshot, format of changes)."""
+    spans: LruCache[tuple[str, PlanRequest, EventTimeRule], EventTimeSpan] = field(
+        default_factory=lambda: LruCache(MAX_SPANS)
+    )
+    """Event-time spans of ranges by (path, request, rule)."""
+    idle: LruCache[tuple[str, StreamScope], IdlePoint] = field(default_factory=lambda: LruCache(MAX_IDLE))
+    """Idle points by (path, scope)."""
+    missing: LruCache[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: LruCache(MAX_MISSING))
+    """Missing files by (path of the table, path of the file): the first and last time, ms, when one was needed."""
 
     def may_appear(self, file: tuple[str, str], now_ms: int) -> bool:
-        """Whether a file (table's path, its own) that is not there is still waited for: MISSING_MS from when it was
-        first asked about here, '' never. What nobody has asked about for ten times as long is forgotten."""
+        """Whether a missing file (path of the table, path of the file) may still appear.
+
+        It may for MISSING_MS after it was first needed here; '' never. After ten times as long without a call the file
+        is forgotten.
+        """
         since_ms, last_ms = self.missing.get(file) or (now_ms, now_ms)
         if now_ms - last_ms > 10 * MISSING_MS:
             since_ms = now_ms
@@ -91,15 +102,15 @@ class StreamMemory:
         return bool(file[1]) and now_ms - since_ms < MISSING_MS
 
     def keep_plan(self, path: str, request: PlanRequest, plan: Plan) -> None:
-        """For the one who will ask for it next."""
+        """Cache a plan that the client requests next."""
         if len(plan.splits) <= MAX_PLAN_SPLITS:
-            self.plans.put((path, _planned_alike(request)), plan)
+            self.plans.put((path, _plan_key(request)), plan)
 
     def take_plan(self, path: str, request: PlanRequest) -> Plan | None:
-        """A plan that was just made for such a request."""
-        return self.plans.take((path, _planned_alike(request)))
+        """Remove and return the plan that was cached for an equal request."""
+        return self.plans.take((path, _plan_key(request)))
 
 
-def _planned_alike(request: PlanRequest) -> PlanRequest:
-    """What splits do not depend on is left out; tables are told apart by path."""
+def _plan_key(request: PlanRequest) -> PlanRequest:
+    """The request without the fields that do not affect splits. The path identifies the table."""
     return replace(request, table="", slots=0, of_stream="")

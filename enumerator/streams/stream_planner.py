@@ -1,7 +1,6 @@
-"""Where a stream begins, and how far its next batch goes: one look at the table, planned, with its watermark.
+"""The start of a stream and its next batch: where the batch ends, its plan, and its watermark.
 
-Shell: reads the table through `watch` and planning, asks the pure parts. Not here: decisions (`watermark`,
-`snapshot_list`), caches (`memory`), when to look (the caller).
+Reads the table. The caller decides when to ask for a batch.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 from penstock.enumerator.continuous.advance import advance, reaching_back, start_progress
 from penstock.enumerator.continuous.lag import instant_ms
 from penstock.enumerator.continuous.retention import earliest_position
-from penstock.enumerator.continuous.round_limits import data_instants_behind
+from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
 from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.log import log_event
@@ -22,10 +21,10 @@ from penstock.enumerator.planning.commit_order import horizon, is_earliest
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
-from penstock.enumerator.snapshots.plan import plan_list
-from penstock.enumerator.snapshots.split_list import checked, cut, digest_of
-from penstock.enumerator.streams.plan_cache import StreamMemory
-from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
+from penstock.enumerator.snapshots.plan import plan_snapshot
+from penstock.enumerator.snapshots.split_list import batch_end, digest_of, verified
+from penstock.enumerator.streams.plan_cache import StreamPlanCache
+from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired
 from penstock.proto.model.hybrid import Hybrid, HybridMode
 from penstock.proto.model.lost_ranges import OnLostRange
@@ -55,22 +54,31 @@ from penstock.table.schema.changes import change_schema
 from penstock.table.timeline.zones import named_zone
 
 SETTLED_MS: Final = 60_000
-"""So long behind a time no instant completes at it any more, whatever the writers' clocks say."""
+"""No instant completes at a time this many milliseconds after that time, whatever the clocks of the writers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLook:
-    """One look at a table for a stream. `path` tells tables apart in `memory`, `name` is what plans call the table."""
+class StreamPlanner:
+    """Plans one call of a stream on a table."""
 
     table: HudiTable
+    """The table as it is now."""
     path: str
+    """The table's path, which identifies it in `cache`."""
     name: str
+    """The table's name in plans."""
     scope: StreamScope
+    """The stream's request and options."""
     planned: Planning
-    memory: StreamMemory
+    """Plans a request."""
+    cache: StreamPlanCache
+    """The caches of the streams of this process."""
     side: TopicSide
+    """The topic of a hybrid stream."""
     clock_ms: Callable[[], int]
-    rows_of: Callable[[HudiTable, Split], int]
+    """The wall clock, UTC milliseconds since 1970."""
+    max_rows_of: Callable[[HudiTable, Split], int]
+    """An upper bound for the rows of a split."""
 
     def start(self, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
@@ -84,7 +92,7 @@ class StreamLook:
                 return self._start_snapshot(Watermark())
 
     def _check_event_time(self) -> None:
-        """ConfigurationError for a watermark that this table cannot have."""
+        """ConfigurationError for a watermark rule that does not fit the table."""
         rule, request = self.scope.rule, self.scope.request
         if rule is None:
             return
@@ -107,64 +115,64 @@ class StreamLook:
         if point.ended:
             return NextBatch(point=point)
         try:
-            return self._behind(point)
+            return self._batch_after(point)
         except PositionExpired as error:
             hybrid = self.scope.request.hybrid
             if hybrid is not None and (hybrid.mode is HybridMode.CHANGELOG or point.progress.kafka is not None):
-                raise  # what a topic has lost is not in the lake's later commits; a changelog's lake is one state
-            return self._behind_loss(point, error)
+                raise  # later commits of the lake lack what a topic lost; the lake of a changelog is a single state
+            return self._batch_after_loss(point, error)
 
-    def _behind(self, point: StreamPoint) -> NextBatch:
+    def _batch_after(self, point: StreamPoint) -> NextBatch:
         place, hybrid = point.snapshot, self.scope.request.hybrid
         if place is not None and place.done < place.total:
             return self._in_snapshot(point, place)
         if hybrid is None:
             return self._in_commits(point)
         if point.progress.kafka is None:
-            found = self._in_lake_of(hybrid, point)
-            if found is not None:
-                return found
-        from penstock.enumerator.streams.topic_batches import behind_lake  # late: few streams have a topic
+            in_lake = self._in_lake_of(hybrid, point)
+            if in_lake is not None:
+                return in_lake
+        from penstock.enumerator.streams.topic_batches import batch_after_lake  # late: few streams have a topic
 
-        batch, plan = behind_lake(self.table, self.name, self.scope, hybrid, point, self.side)
+        batch, plan = batch_after_lake(self.table, self.name, self.scope, hybrid, point, self.side)
         if plan is not None:
             self._keep(batch.point, plan)
         return batch
 
     def _in_lake_of(self, hybrid: Hybrid, point: StreamPoint) -> NextBatch | None:
-        """The next batch of the lake; None once the lake has no more. A changelog's is the state alone: the newest rows
-        of later commits do not tell what was deleted."""
+        """The next batch of the lake; None at its end. The lake of a changelog is its snapshot only, because the newest
+        rows of later commits do not show deletes."""
         empty = is_earliest(point.progress.position)
         if hybrid.mode is HybridMode.CHANGELOG:
-            again = self._start_snapshot(point.watermark) if empty else point
-            if again.snapshot is None or again.snapshot.done == again.snapshot.total:
-                return NextBatch(point=point) if is_earliest(again.progress.position) else None
-            return self._in_snapshot(again, again.snapshot)
-        found = self._in_commits(point)
-        return found if found.point != point or empty else None
+            started = self._start_snapshot(point.watermark) if empty else point
+            if started.snapshot is None or started.snapshot.done == started.snapshot.total:
+                return NextBatch(point=point) if is_earliest(started.progress.position) else None
+            return self._in_snapshot(started, started.snapshot)
+        batch = self._in_commits(point)
+        return batch if batch.point != point or empty else None
 
-    def _behind_loss(self, point: StreamPoint, error: PositionExpired) -> NextBatch:
-        """What lies behind the point cannot be answered any more: what the scope says is done, and told."""
+    def _batch_after_loss(self, point: StreamPoint, error: PositionExpired) -> NextBatch:
+        """Apply the scope's `on_lost_range`, because the range after the point can no longer be answered."""
         match self.scope.on_lost_range:
             case OnLostRange.FAIL:
                 raise error
             case OnLostRange.EARLIEST:
-                behind = earliest_position(self.table, self._request)
-                again = StreamPoint(progress=start_progress(self.table, behind), watermark=point.watermark)
+                earliest = earliest_position(self.table, self._request)
+                restart = StreamPoint(progress=start_progress(self.table, earliest), watermark=point.watermark)
             case OnLostRange.SNAPSHOT:
-                again = self._start_snapshot(point.watermark)
-        if again.snapshot is None and again.progress.position <= point.progress.position:
-            # the range can be answered after all: a file was out of sight. A point never moves back
-            return self._behind(point)
+                restart = self._start_snapshot(point.watermark)
+        if restart.snapshot is None and restart.progress.position <= point.progress.position:
+            # The range can be answered after all: a listing was stale. A point never moves back.
+            return self._batch_after(point)
         log_event(
             "range lost",
             table=self.name,
             after=point.progress.position,
-            goes_on_behind=again.progress.position,
-            snapshot=again.snapshot is not None,
+            goes_on_behind=restart.progress.position,
+            snapshot=restart.snapshot is not None,
             reason=str(error)[:500],
         )
-        return replace(self._behind(again), lost=str(error))
+        return replace(self._batch_after(restart), lost=str(error))
 
     def _start_snapshot(self, watermark: Watermark) -> StreamPoint:
         newest = start_progress(self.table, None)
@@ -177,8 +185,8 @@ class StreamLook:
 
     def _in_snapshot(self, point: StreamPoint, place: SnapshotPlace) -> NextBatch:
         plan, splits = self._list(point.progress.position)
-        checked(splits, place.digest, self.name, str(point.progress.position))
-        end = cut(splits, place.done, self.scope.limits, lambda split: self.rows_of(self.table, split))
+        verified(splits, place.digest, self.name, str(point.progress.position))
+        end = batch_end(splits, place.done, self.scope.limits, lambda split: self.max_rows_of(self.table, split))
         planned, later = splits[place.done : end], splits[end:]
         watermark = self._watermark(point, planned, point.progress, later)
         reached = replace(
@@ -198,8 +206,8 @@ class StreamLook:
             limits=self.scope.limits,
             upto=min(bounds, default=None),
         )
-        found = advance(self.table, self.name, following, clock_ms=self.clock_ms, planned=self.planned)
-        match found:
+        round_ = advance(self.table, self.name, following, clock_ms=self.clock_ms, planned=self.planned)
+        match round_:
             case NothingNew():
                 end = self._ended(replace(point, content=NoBatch()))
                 return NextBatch(point=end if end.ended else point)
@@ -207,16 +215,16 @@ class StreamLook:
                 reached = StreamPoint(
                     progress=progress,
                     watermark=self._watermark(point, plan.splits, progress, ()),
-                    content=CommitsBatch(commit_range.after, found.without),
+                    content=CommitsBatch(commit_range.after, round_.without),
                 )
                 self._keep(reached, plan)
                 return NextBatch(point=self._ended(reached), schema_json=plan.scan.schema_json)
 
     def _keep(self, reached: StreamPoint, plan: Plan) -> None:
-        """The caller will ask for the batch's plan next."""
+        """Cache the batch's plan, which the client requests next."""
         request = batch_request(self.scope, reached)
         if request is not None:
-            self.memory.keep_plan(self.path, request, plan)
+            self.cache.keep_plan(self.path, request, plan)
 
     @property
     def _request(self) -> PlanRequest:
@@ -224,66 +232,66 @@ class StreamLook:
 
     @property
     def _zone(self) -> tzinfo | None:
-        """The zone of the timeline; None for a LOCAL one that nobody tells."""
+        """The time zone of the timeline; None if it is LOCAL and no option names the zone."""
         if self.table.properties.timezone.upper() == "UTC":
             return UTC
-        told = self.scope.rule.timezone if self.scope.rule is not None else ""
-        return named_zone(told) if told else None
+        name = self.scope.rule.timezone if self.scope.rule is not None else ""
+        return named_zone(name) if name else None
 
     def _instant_us(self, instant: InstantTime) -> int | None:
-        told_ms = instant_ms(instant, self._zone)
-        return None if told_ms is None else told_ms * 1000
+        time_ms = instant_ms(instant, self._zone)
+        return None if time_ms is None else time_ms * 1000
 
     def _list(self, at: Position) -> tuple[Plan, tuple[Split, ...]]:
-        """The snapshot's splits, all of them, in their order."""
+        """The plan of the whole snapshot, and its splits in order."""
         request = self._request
         changes = request.query.format if isinstance(request.query, Changes) else None
-        alike = replace(request, table="", slots=0, of_stream="", query=Incremental(EARLIEST, at))
-        key = (self.path, alike, changes)
-        held = self.memory.lists.get(key)
-        if held is None:
-            held = plan_list(self.table, self.name, request, at, changes, self.planned)
-            self.memory.lists.put(key, held)
-        return held
+        cache_request = replace(request, table="", slots=0, of_stream="", query=Incremental(EARLIEST, at))
+        key = (self.path, cache_request, changes)
+        snapshot = self.cache.lists.get(key)
+        if snapshot is None:
+            snapshot = plan_snapshot(self.table, self.name, request, at, changes, self.planned)
+            self.cache.lists.put(key, snapshot)
+        return snapshot
 
     def _watermark(
         self, point: StreamPoint, planned: tuple[Split, ...], progress: Progress, later: tuple[Split, ...]
     ) -> Watermark:
-        """Of the batch that holds `planned`; `later` are splits of the snapshot that come behind it."""
+        """The watermark of the batch with the splits `planned`. `later` are the snapshot's splits after it."""
         rule = self.scope.rule
         if rule is None:
             return self._commit_watermark(point.watermark, progress.position)
-        coming = reach_of(later, rule, self._instant_us) | self._coming(progress)
-        return next_watermark(point.watermark, reach_of(planned, rule, self._instant_us), coming, rule)
+        coming = span_of(later, rule, self._instant_us) | self._coming(progress)
+        return next_watermark(point.watermark, span_of(planned, rule, self._instant_us), coming, rule)
 
     def _commit_watermark(self, before: Watermark, position: Position) -> Watermark:
-        """Without an event-time column the commit's time is the event time."""
+        """The watermark without an event-time column: the commit's time is the event time."""
         at_us = self._instant_us(position.order_key)
         if at_us is None:
             return before
         return Watermark(at_us if before.at_us is None else max(before.at_us, at_us), at_us)
 
-    def _coming(self, progress: Progress) -> Reach:
-        """What known commits hold that no batch up to `progress` does: each commit's rows as it left them."""
+    def _coming(self, progress: Progress) -> EventTimeSpan:
+        """The span of the known commits after `progress`: each commit's rows as of that commit."""
         rule = self.scope.rule
         if rule is None:
             raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
         facts = reaching_back(self.table, read_timeline(self.table), progress.position, self._request)
-        found, before = Reach(), progress.position
-        for order_key, instants in data_instants_behind(facts, before, self.scope.upto):
+        span, before = EventTimeSpan(), progress.position
+        for order_key, instants in data_instants_after(facts, before, self.scope.upto):
             if all(item.requested_time in progress.ahead for item in instants):
                 continue
             end = Position(order_key) if self.scope.upto is None else min(Position(order_key), self.scope.upto)
-            reach = self._reach(before, end, progress)
-            if reach is None:
-                continue  # a state that cannot be read any more is no batch's end: the next one that can tells of it
-            found, before = found | reach, end
-            if found.is_open:
-                return found
-        return found
+            of_range = self._span_of_range(before, end, progress)
+            if of_range is None:
+                continue  # no batch can end at a state that cannot be read; the next readable one covers its rows
+            span, before = span | of_range, end
+            if span.is_unbounded:
+                return span
+        return span
 
-    def _reach(self, after: Position, upto: Position, progress: Progress) -> Reach | None:
-        """Of the rows of a range; None if its end cannot be answered any more."""
+    def _span_of_range(self, after: Position, upto: Position, progress: Progress) -> EventTimeSpan | None:
+        """The span of the rows of a range; None if its end can no longer be answered."""
         rule, request = self.scope.rule, replace(self._request, columns=())  # a later schema may lack some
         if rule is None:
             raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
@@ -292,18 +300,18 @@ class StreamLook:
         else:
             request = replace(request, query=Incremental(after, upto, progress.ahead))
         key = (self.path, replace(request, table="", slots=0, of_stream=""), rule)
-        held = self.memory.reaches.get(key)
-        if held is None:
+        span = self.cache.spans.get(key)
+        if span is None:
             try:
                 plan = self.planned(self.table, self.name, request, ())
             except PositionExpired:
                 return None
-            held = reach_of(plan.splits, rule, self._instant_us)
-            self.memory.reaches.put(key, held)
-        return held
+            span = span_of(plan.splits, rule, self._instant_us)
+            self.cache.spans.put(key, span)
+        return span
 
     def _ended(self, point: StreamPoint) -> StreamPoint:
-        """The point, as the stream's end if nothing can come behind it up to the scope's end."""
+        """The point, marked as the end of the stream if nothing can follow it up to the scope's end."""
         upto, place = self.scope.upto, point.snapshot
         if upto is None or (place is not None and place.done < place.total):
             return point
@@ -312,19 +320,19 @@ class StreamLook:
         return replace(point, watermark=watermark_at_end(point.watermark, self.scope), ended=True)
 
     def _is_past(self, position: Position, upto: Position) -> bool:
-        """Whether the clock says that no instant completes at or before `upto` any more, and none is there unread."""
+        """Whether, by the clock, no further instant completes at or before `upto`, and no completed one is unread."""
         facts = read_timeline(self.table)
-        hole = horizon(facts.timeline, facts.pending_clusterings)
+        pending = horizon(facts.timeline, facts.pending_clusterings)
         upto_us = self._instant_us(upto.order_key)
-        if hole is not None and hole.requested_time <= upto.order_key:
+        if pending is not None and pending.requested_time <= upto.order_key:
             return False
         if upto_us is None or self.clock_ms() - SETTLED_MS < upto_us // 1000:
             return False
-        return next(data_instants_behind(facts, position, upto), None) is None
+        return next(data_instants_after(facts, position, upto), None) is None
 
 
 def check_scope(scope: StreamScope) -> None:
-    """ConfigurationError for a scope that no stream can have."""
+    """ConfigurationError for an invalid scope."""
     query = scope.request.query
     if not isinstance(query, Incremental | Changes):
         raise ConfigurationError(f"a stream of {type(query).__name__}: expected rows of commits, or changes")
@@ -332,6 +340,6 @@ def check_scope(scope: StreamScope) -> None:
         raise ConfigurationError("a watermark without an event-time column: give the option eventTime")
     if scope.on_lost_range is OnLostRange.SNAPSHOT and isinstance(query, Changes):
         raise ConfigurationError(
-            "onLostRange=snapshot: a stream of changes cannot begin again with a snapshot, which does not tell what "
-            "was deleted meanwhile; use earliest, or begin with a new checkpoint and an empty sink"
+            "onLostRange=snapshot: a stream of changes cannot restart from a snapshot, which lacks the rows deleted "
+            "in the meantime; use earliest, or start with a new checkpoint and an empty sink"
         )

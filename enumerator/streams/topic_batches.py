@@ -1,8 +1,4 @@
-"""Batches of a hybrid stream behind the lake: the hand-over, then ranges of the topic, with their watermark.
-
-Shell: asks `hybrid.following` for the round, says what the stream's point is then. Not here: when the lake has no more
-(`batches`).
-"""
+"""Batches of a hybrid stream after the lake: the hand-over, then ranges of the topic, with their watermark."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from dataclasses import replace
 from penstock.enumerator.continuous.types import Following, NothingNew
 from penstock.enumerator.handover.phases import switched, topic_round
 from penstock.enumerator.handover.topic_source import TopicSide
-from penstock.enumerator.streams.watermark import Reach, next_watermark
+from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.hybrid import Hybrid, KafkaPlace, KafkaRange
 from penstock.proto.model.splits import EventTimeBounds, Plan
@@ -28,16 +24,18 @@ from penstock.proto.model.streams import (
 from penstock.table.hudi_table import HudiTable
 
 
-def behind_lake(
+def batch_after_lake(
     table: HudiTable, name: str, scope: StreamScope, hybrid: Hybrid, point: StreamPoint, side: TopicSide
 ) -> tuple[NextBatch, Plan | None]:
-    """The batch behind `point`, whose lake has no more, and its plan, None if it holds nothing: the very same point
-    where the topic holds nothing new. Errors of `hybrid.following`."""
+    """The batch after a point at the end of the lake, and its plan; the plan is None for an empty batch.
+
+    The point stays the same if the topic has nothing new. Errors as for `handover.phases`.
+    """
     following = Following(request=commits_request(scope), progress=point.progress, limits=scope.limits)
     if point.progress.kafka is None:
-        found = switched(table, name, following, hybrid, side)
-        handed = replace(point, snapshot=None, progress=found.progress, content=NoBatch())
-        return NextBatch(point=handed), None
+        at_switch = switched(table, name, following, hybrid, side)
+        handed_over = replace(point, snapshot=None, progress=at_switch.progress, content=NoBatch())
+        return NextBatch(point=handed_over), None
     round_ = topic_round(table, name, following, hybrid, side)
     if isinstance(round_, NothingNew):
         return NextBatch(point=point), None
@@ -56,17 +54,21 @@ def behind_lake(
 
 
 def _watermark(before: Watermark, plan: Plan, place: KafkaPlace, rule: EventTimeRule | None) -> Watermark:
-    """Of a batch of the topic. A partition that has more behind the batch holds it so far below the highest event time
-    it has shown, one that has shown none holds it where it is; one that has no more does not hold it."""
+    """The watermark of a batch of the topic.
+
+    A partition with more records after the batch limits the watermark to the allowed lateness below its highest event
+    time so far; without an event time so far, it holds the watermark where it is. A partition that is read to its end
+    does not limit it.
+    """
     if rule is None:
         return before
-    coming, planned = Reach(), Reach()
+    coming, planned = EventTimeSpan(), EventTimeSpan()
     for item in place.places:
         if item.behind and item.high_us is None:
-            coming |= Reach(is_open=True)
+            coming |= EventTimeSpan(is_unbounded=True)
         elif item.behind and item.high_us is not None:
-            coming |= Reach(low_us=item.high_us - rule.max_out_of_orderness_us + 1)
+            coming |= EventTimeSpan(low_us=item.high_us - rule.max_out_of_orderness_us + 1)
     for split in plan.splits:
         if isinstance(split.event_time, EventTimeBounds):
-            planned |= Reach(split.event_time.min_us, split.event_time.max_us)
+            planned |= EventTimeSpan(split.event_time.min_us, split.event_time.max_us)
     return next_watermark(before, planned, coming, rule)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.enumerator.continuous.advance import advance, start_progress
-from penstock.enumerator.continuous.change_probe import Look
+from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.retention import earliest_position, lags
 from penstock.enumerator.continuous.split_files import missing_file
 from penstock.enumerator.continuous.types import Advance, Following, Progress
@@ -34,7 +34,7 @@ class FollowedTables:
         self._tables.allow_topic(name, hybrid)
 
     @translates_errors
-    def probe(self, path: str) -> Look:
+    def probe(self, path: str) -> TableFingerprint:
         """See `GroupTables.probe`. No listing with `hollow_after_ms`: there time alone may complete a round."""
         return self._tables.probe(path, closely=self._hollow_after_ms is None)
 

@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator.clocks import wall_ms
-from penstock.enumerator.continuous.change_probe import Look, TableWatch, nothing_changed
+from penstock.enumerator.continuous.change_probe import ChangeProbe, TableFingerprint, is_unchanged
 from penstock.enumerator.handover.topic_access import TopicAccesses
 from penstock.enumerator.handover.topic_source import TopicSide
 from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
-from penstock.enumerator.snapshots.plan import plan_part, rows_of
-from penstock.enumerator.streams.plan_cache import IdleAt, StreamMemory
-from penstock.enumerator.streams.stream_planner import StreamLook, check_scope
+from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
+from penstock.enumerator.streams.plan_cache import IdlePoint, StreamPlanCache
+from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
@@ -64,7 +64,7 @@ class OpenTables:
         self._accesses = TopicAccesses(topics)
         self._max_tables, self.wall_ms = max_tables, wall_ms
         self.topic_source = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
-        self._streams = StreamMemory()
+        self._streams = StreamPlanCache()
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
@@ -109,7 +109,7 @@ class OpenTables:
             table = self.current(path)
         except TableNotFound:
             return StreamPoint(progress=Progress(EARLIEST))
-        return self._look(table, path, name, scope).start(start)
+        return self._stream_planner(table, path, name, scope).start(start)
 
     @translates_errors
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
@@ -119,11 +119,11 @@ class OpenTables:
         hybrid = scope.request.hybrid is not None
         idle = None if hybrid else self._streams.idle.get((path, scope))
         try:
-            if idle is not None and idle.point == point and nothing_changed(idle.look, self.probe(path)):
+            if idle is not None and idle.point == point and is_unchanged(idle.fingerprint, self.probe(path)):
                 return NextBatch(point=point)
             table = self.current(path)
-            glance = self.probe(path)
-            found = self._look(table, path, name, scope).next_batch(point)
+            fingerprint = self.probe(path)
+            found = self._stream_planner(table, path, name, scope).next_batch(point)
         except TableNotFound:
             if is_earliest(point.progress.position) and point.snapshot is None:
                 return NextBatch(point=point)
@@ -135,20 +135,20 @@ class OpenTables:
                 f"{error}; it is waited for, as a listing may be stale: asking again may help"
             ) from error
         if found.point == point and scope.upto is None and not hybrid:
-            self._streams.idle.put((path, scope), IdleAt(point, glance))
+            self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
         return found
 
-    def _look(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamLook:
-        return StreamLook(
+    def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
+        return StreamPlanner(
             table=table,
             path=path,
             name=name,
             scope=scope,
             planned=self.plan_table,
-            memory=self._streams,
+            cache=self._streams,
             side=self.topic_source,
             clock_ms=self.wall_ms,
-            rows_of=lambda of, split: rows_of(of, split, self._sources.cache),
+            max_rows_of=lambda of, split: max_rows_of(of, split, self._sources.cache),
         )
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
@@ -165,11 +165,11 @@ class OpenTables:
         """See `planning.plan.plan_request`; event times are read as these tables read them."""
         return planning.plan_request(table, name, request, passed_over, self._sources)
 
-    def probe(self, path: str, *, closely: bool = False) -> Look:
+    def probe(self, path: str, *, closely: bool = False) -> TableFingerprint:
         """A cheap sign of whether the table changed: two file operations for a table that is open. `closely`: also a
         listing of the timeline where file times prove nothing."""
-        watch = TableWatch(self.last_opened(path), clock_ns=lambda: self.wall_ms() * 1_000_000)
-        return watch.look_closely() if closely else watch.look()
+        probe = ChangeProbe(self.last_opened(path), clock_ns=lambda: self.wall_ms() * 1_000_000)
+        return probe.probe_listing() if closely else probe.probe()
 
     def last_opened(self, path: str) -> HudiTable:
         """The table with its properties as last read; opened if it is not open."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.continuous.change_probe import Look
+from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
@@ -117,8 +117,8 @@ class Script:
         )
         return Plan(scan=scan, commit_range=CommitRange(EARLIEST, at(number)), splits=splits)
 
-    def probe(self, path: str) -> Look:
-        return Look(self.newest, 1, 1, ".hoodie/timeline", self.is_settled)
+    def probe(self, path: str) -> TableFingerprint:
+        return TableFingerprint(self.newest, 1, 1, ".hoodie/timeline", self.is_settled)
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
         self.looks += 1

@@ -218,7 +218,7 @@ def test_where_a_group_may_start(golden: Any, tmp_path: pathlib.Path) -> None:
     assert start_progress(table, None).position == at(keys[-1])
     assert start_progress(table, at(keys[1])).consumed == set(script.data[:2])
     assert start_progress(table, Position(InstantTime(keys[0]), 1)).consumed == {script.data[0]}
-    with pytest.raises(ConfigurationError, match="behind everything that table"):
+    with pytest.raises(ConfigurationError, match="after everything in table"):
         start_progress(table, at("29990101000000000"))
     with pytest.raises(StateVersionError, match="the nearest position is"):
         start_progress(table, Position(InstantTime(keys[0]), 7_777))

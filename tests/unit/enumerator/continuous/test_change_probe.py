@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.continuous.advance import advance, start_progress
-from penstock.enumerator.continuous.change_probe import SETTLED_NS, Look, TableWatch, nothing_changed
+from penstock.enumerator.continuous.change_probe import SETTLED_NS, ChangeProbe, TableFingerprint, is_unchanged
 from penstock.enumerator.continuous.types import Following, NothingNew
 from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
 from penstock.table.config.properties import load_properties
@@ -75,8 +75,8 @@ def later(watch_ns: int) -> int:
 def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10_ms(tmp_path: pathlib.Path) -> None:
     storage = Counting(many_instants(tmp_path / "t", 10_000))
     table = table_of(storage)
-    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
-    before = watch.look()
+    probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    before = probe.probe()
     progress = start_progress(table, None)
     asked = Following(request=PlanRequest(table="t", query=Incremental()), progress=progress, limits=NO_LIMITS)
     assert advance(table, "t", asked) == NothingNew()
@@ -84,7 +84,7 @@ def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10
     spent = []
     for _ in range(20):
         begin = time.perf_counter()
-        assert nothing_changed(before, watch.look())
+        assert is_unchanged(before, probe.probe())
         spent.append(time.perf_counter() - begin)
     assert storage.calls <= 3 * 20 and sorted(spent)[10] < 0.010
     storage.calls = 0
@@ -110,15 +110,15 @@ def test_one_new_commit_is_one_more_file_read(tmp_path: pathlib.Path) -> None:
 
 def test_every_step_of_an_instant_shows(tmp_path: pathlib.Path) -> None:
     folder = many_instants(tmp_path / "t", 3)
-    watch = TableWatch(open_table(str(folder)), clock_ns=lambda: later(10 * SETTLED_NS))
-    before = watch.look()
-    assert nothing_changed(before, watch.look())
+    probe = ChangeProbe(open_table(str(folder)), clock_ns=lambda: later(10 * SETTLED_NS))
+    before = probe.probe()
+    assert is_unchanged(before, probe.probe())
     time_ns = (folder / ".hoodie" / "timeline").stat().st_mtime_ns
     (folder / ".hoodie" / "timeline" / "20270101000000000.commit.requested").write_text("")
     assert (folder / ".hoodie" / "timeline").stat().st_mtime_ns >= time_ns
     properties = folder / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text() + "x=1\n")
-    assert not nothing_changed(before, watch.look())
+    assert not is_unchanged(before, probe.probe())
 
 
 @pytest.mark.parametrize("age_ns", [0, SETTLED_NS - 1, -(10**12)])
@@ -128,28 +128,28 @@ def test_a_young_time_or_one_of_the_future_never_counts_as_unchanged(tmp_path: p
         (pathlib.Path(table.base_path) / ".hoodie" / name).stat().st_mtime_ns
         for name in ("timeline", "hoodie.properties")
     )
-    watch = TableWatch(table, clock_ns=lambda: newest + age_ns)
-    before = watch.look()
-    assert not before.is_settled and not nothing_changed(before, watch.look())
-    settled = TableWatch(table, clock_ns=lambda: newest + SETTLED_NS).look()
-    assert settled.is_settled and nothing_changed(settled, settled)
+    probe = ChangeProbe(table, clock_ns=lambda: newest + age_ns)
+    before = probe.probe()
+    assert not before.is_settled and not is_unchanged(before, probe.probe())
+    settled = ChangeProbe(table, clock_ns=lambda: newest + SETTLED_NS).probe()
+    assert settled.is_settled and is_unchanged(settled, settled)
 
 
 def test_a_storage_without_times_always_lists(tmp_path: pathlib.Path) -> None:
     table = table_of(Counting(many_instants(tmp_path / "t", 2), with_times=False))
-    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
-    look = watch.look()
-    assert not nothing_changed(look, watch.look())
-    assert not nothing_changed(None, look)
+    probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    fingerprint = probe.probe()
+    assert not is_unchanged(fingerprint, probe.probe())
+    assert not is_unchanged(None, fingerprint)
 
 
 def test_an_upgrade_moves_what_is_watched(tmp_path: pathlib.Path) -> None:
     table = open_table(str(many_instants(tmp_path / "t", 2)))
-    watch = TableWatch(table, clock_ns=lambda: later(10 * SETTLED_NS))
-    before = watch.look()
-    assert isinstance(before, Look) and before.timeline_folder == ".hoodie/timeline"
+    probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
+    before = probe.probe()
+    assert isinstance(before, TableFingerprint) and before.timeline_folder == ".hoodie/timeline"
     (tmp_path / "t" / ".hoodie" / "other").mkdir()
     properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text().replace("timeline.path=timeline", "timeline.path=other"))
-    watch.follow(table.refreshed())
-    assert not nothing_changed(before, watch.look())
+    probe = ChangeProbe(table.refreshed(), clock_ns=lambda: later(10 * SETTLED_NS))
+    assert not is_unchanged(before, probe.probe())

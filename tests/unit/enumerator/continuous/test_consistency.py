@@ -6,14 +6,14 @@ import pytest
 
 from penstock.enumerator.continuous.consistency import (
     just_before,
-    on_layout,
+    missing_instants,
+    moved_to_layout,
+    progress_at,
     refuse_archived_late,
     refuse_invalidated,
     refuse_late,
-    remembered,
-    vanished,
 )
-from penstock.enumerator.continuous.round_limits import data_instants_behind
+from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Progress
 from penstock.proto.errors import DataInvalidated, LateInstant
 from penstock.proto.model.positions import EARLIEST, InstantTime
@@ -32,29 +32,29 @@ def progress(key: str, *consumed: str, layout: int = 2, ahead: tuple[str, ...] =
 
 
 def test_what_was_consumed_is_remembered_without_services() -> None:
-    assert remembered(KNOWN, at("25"), None, 2).consumed == {"10"}
-    assert remembered(KNOWN, at("31"), None, 2).consumed == {"10", "20"}
-    assert remembered(KNOWN, at("11", 1), None, 2).consumed == {"10"}
-    assert remembered(KNOWN, at("11", 0), None, 2).consumed == frozenset()
+    assert progress_at(KNOWN, at("25"), None, 2).consumed == {"10"}
+    assert progress_at(KNOWN, at("31"), None, 2).consumed == {"10", "20"}
+    assert progress_at(KNOWN, at("11", 1), None, 2).consumed == {"10"}
+    assert progress_at(KNOWN, at("11", 0), None, 2).consumed == frozenset()
 
 
 def test_the_newest_consumed_instant_is_remembered_after_all_were_archived() -> None:
-    assert remembered(KNOWN, at("05"), progress("05", "02", "03"), 2).consumed == {"03"}
-    assert remembered(KNOWN, at("31"), progress("05", "02", "03"), 2).consumed == {"10", "20"}
+    assert progress_at(KNOWN, at("05"), progress("05", "02", "03"), 2).consumed == {"03"}
+    assert progress_at(KNOWN, at("31"), progress("05", "02", "03"), 2).consumed == {"10", "20"}
 
 
 def test_fault_14_a_late_instant_is_told_with_both_keys() -> None:
     refuse_late(KNOWN, progress("31", "10", "20"))
     refuse_late(KNOWN, progress("11", "10"))
-    with pytest.raises(LateInstant, match=r"instant 20 of table t .* order key 31, at or behind position 40"):
+    with pytest.raises(LateInstant, match=r"instant 20 of table t .* order key 31, at or before position 40"):
         refuse_late(KNOWN, progress("40", "10"))
     refuse_late(KNOWN, progress("40", "10", ahead=("20",)))
     refuse_late(KNOWN, Progress(EARLIEST, 2))
 
 
 def test_fault_13_a_consumed_instant_that_is_neither_active_nor_archived() -> None:
-    assert vanished(KNOWN, progress("31", "10", "20")) == frozenset()
-    gone = vanished(KNOWN, progress("31", "08", "10", "20"))
+    assert missing_instants(KNOWN, progress("31", "10", "20")) == frozenset()
+    gone = missing_instants(KNOWN, progress("31", "08", "10", "20"))
     assert gone == {"08"}
     refuse_invalidated(KNOWN, progress("31", "08"), gone, {"08"}, "t")
     with pytest.raises(DataInvalidated, match=r"instant 08 of table t was consumed .* neither active nor archived"):
@@ -67,7 +67,7 @@ def test_fault_13_a_consumed_instant_that_is_pending_again() -> None:
     again = facts(("10_11.commit", "INSERT", [stat("a")], []), ("20.inflight", "", [], []))
     found = progress("31", "10", "20")
     with pytest.raises(DataInvalidated, match="pending again"):
-        refuse_invalidated(again, found, vanished(again, found), set(), "t")
+        refuse_invalidated(again, found, missing_instants(again, found), set(), "t")
 
 
 UPGRADED = facts(
@@ -79,7 +79,7 @@ UPGRADED = facts(
 
 
 def left(found: Progress) -> list[str]:
-    behind = data_instants_behind(UPGRADED, found.position)
+    behind = data_instants_after(UPGRADED, found.position)
     return [item.requested_time for _, items in behind for item in items if item.requested_time not in found.ahead]
 
 
@@ -95,7 +95,7 @@ def left(found: Progress) -> list[str]:
 def test_an_upgrade_maps_a_position_so_that_nothing_is_passed_or_read_twice(
     position: str, consumed: list[str], expected: str, ahead: list[str]
 ) -> None:
-    found = on_layout(UPGRADED, progress(position, *consumed, layout=1), 2)
+    found = moved_to_layout(UPGRADED, progress(position, *consumed, layout=1), 2)
     assert (found.position, found.layout, sorted(found.ahead)) == (at(expected), 2, ahead)
     assert sorted(left(found)) == [item for item in ("10", "20", "30", "40") if item not in consumed]
     refuse_late(UPGRADED, found)
@@ -104,13 +104,13 @@ def test_an_upgrade_maps_a_position_so_that_nothing_is_passed_or_read_twice(
 def test_an_upgrade_finds_a_position_inside_an_instant_if_nothing_came_between() -> None:
     inside = Progress(at("20", 0), 1, frozenset([T("10"), T("20")]), table_id="t")
     with pytest.raises(DataInvalidated, match="upgrade"):
-        on_layout(UPGRADED, Progress(at("10", 0), 1, frozenset([T("10")])), 2)
-    assert on_layout(UPGRADED, inside, 2).position == at("30", 0)
+        moved_to_layout(UPGRADED, Progress(at("10", 0), 1, frozenset([T("10")])), 2)
+    assert moved_to_layout(UPGRADED, inside, 2).position == at("30", 0)
 
 
 def test_the_same_layout_changes_nothing() -> None:
     found = progress("31", "10", "20")
-    assert on_layout(KNOWN, found, 2) == found
+    assert moved_to_layout(KNOWN, found, 2) == found
 
 
 def test_the_key_before() -> None:
@@ -134,13 +134,13 @@ WHOLE = facts(
 def test_an_archived_instant_that_was_consumed_or_archived_before_is_not_late(consumed: tuple[str, ...]) -> None:
     """Nor is a service, nor what completed behind the position."""
     of = progress("31", *consumed)
-    refuse_archived_late(KNOWN, WHOLE, of, vanished(KNOWN, of))
+    refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
 def test_fault_14_an_instant_that_was_archived_between_two_looks_is_late() -> None:
     of = progress("31", "02", "06", "10", "20")
-    with pytest.raises(LateInstant, match=r"instant 04 of table t .* order key 09, at or behind position 31"):
-        refuse_archived_late(KNOWN, WHOLE, of, vanished(KNOWN, of))
+    with pytest.raises(LateInstant, match=r"instant 04 of table t .* order key 09, at or before position 31"):
+        refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
 def test_what_a_savepoint_keeps_in_front_of_the_timeline_is_neither_remembered_nor_late() -> None:
@@ -151,6 +151,6 @@ def test_what_a_savepoint_keeps_in_front_of_the_timeline_is_neither_remembered_n
         ("10_11.commit", "INSERT", [stat("a")], []),
     )
     assert kept.timeline.first_active == "10"
-    then = remembered(kept, at("11"), None, 2)
+    then = progress_at(kept, at("11"), None, 2)
     assert then.consumed == {"10"}
     refuse_late(kept, then)

@@ -12,7 +12,7 @@ import pytest
 from penstock.enumerator.continuous.advance import start_progress
 from penstock.enumerator.continuous.lag import BY_HOURS, Retention, instant_ms, lag_of
 from penstock.enumerator.continuous.retention import earliest_position, lag
-from penstock.enumerator.continuous.round_limits import data_instants_behind
+from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
@@ -121,7 +121,7 @@ def test_the_earliest_position_is_the_first_that_can_be_answered(golden: Any, ca
     request = PlanRequest(table="t", query=query)
     found = earliest_position(table, request)
     known = with_archive(read_timeline(table), table.archive())
-    places = [Position(order_key) for order_key, _ in data_instants_behind(known, EARLIEST)]
+    places = [Position(order_key) for order_key, _ in data_instants_after(known, EARLIEST)]
     assert answers(table, request, found)
     earlier = [place for place in places if place < found]
     assert not earlier or not answers(table, request, earlier[-1])

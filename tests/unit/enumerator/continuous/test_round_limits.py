@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.continuous.round_limits import (
     Amount,
-    amount_behind,
-    data_instants_behind,
+    amount_after,
+    data_instants_after,
     next_end,
     reshaped_in,
 )
@@ -141,7 +141,7 @@ def test_what_is_ahead_counts_for_nothing() -> None:
     ahead = frozenset([InstantTime("20")])
     assert next_end(OUT_OF_ORDER, at("20"), one("files"), ahead) == at("40")
     assert next_end(OUT_OF_ORDER, at("20"), one("commits"), ahead) == at("40")
-    assert amount_behind(OUT_OF_ORDER, at("20"), ahead)[0] == 2
+    assert amount_after(OUT_OF_ORDER, at("20"), ahead)[0] == 2
 
 
 def test_a_first_round_of_rows_begins_where_the_timeline_is_known() -> None:
@@ -201,10 +201,10 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
     for end in ends:
         cut_at(end, known.timeline, known.commits, "t")
         (commits_before, before), (commits_after, after) = (
-            amount_behind(known, place, frozenset()) for place in (position, end)
+            amount_after(known, place, frozenset()) for place in (position, end)
         )
         taken = Amount(before.files - after.files, before.size_bytes - after.size_bytes, before.rows - after.rows)
-        instants = [item for _, items in data_instants_behind(known, position, end) for item in items]
+        instants = [item for _, items in data_instants_after(known, position, end) for item in items]
         keys = {known.timeline.order_key(item) for item in instants}
         assert instants and (taken.files or end.index == WHOLE_INSTANT)
         if taken.exceeds(limits):
@@ -215,7 +215,7 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
         if limits.max_commits and len(keys) > 1:
             assert commits_before - commits_after <= limits.max_commits + shared(known)
         position = end
-    assert amount_behind(known, position, frozenset())[1].files == 0
+    assert amount_after(known, position, frozenset())[1].files == 0
 
 
 def most_of_a_group(known: TimelineFacts, instant: Instant) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.continuous.change_probe import Look
+from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
@@ -80,7 +80,7 @@ class Hostile(Script):
             self.raised += 1
             raise self.error
 
-    def probe(self, path: str) -> Look:
+    def probe(self, path: str) -> TableFingerprint:
         self._fail("glance", path)
         return super().probe(path)
 

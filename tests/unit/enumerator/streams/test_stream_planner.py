@@ -168,7 +168,7 @@ def test_a_list_of_another_name_is_data_invalidated(golden: Golden) -> None:
     assert point.snapshot is not None
     request = batch_request(of, replace(point, snapshot=replace(point.snapshot, digest="f" * 32)))
     assert request is not None
-    with pytest.raises(DataInvalidated, match="another one now"):
+    with pytest.raises(DataInvalidated, match="has changed: the digest"):
         EmbeddedEnumerator().plan(request)
 
 

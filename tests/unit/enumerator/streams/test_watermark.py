@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.streams.watermark import Reach, next_watermark, reach_of, watermark_at_end
+from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Incremental, PlanRequest
@@ -34,8 +34,8 @@ def rule(fallback: WatermarkFallback, lateness_us: int = 10) -> EventTimeRule:
     return EventTimeRule(max_out_of_orderness_us=lateness_us, fallback=fallback)
 
 
-def reach(told: list[EventTimeBounds | NoEventTimes | UnknownBounds], fallback: WatermarkFallback) -> Reach:
-    return reach_of(map(split, told), rule(fallback), lambda instant: 1000)
+def reach(told: list[EventTimeBounds | NoEventTimes | UnknownBounds], fallback: WatermarkFallback) -> EventTimeSpan:
+    return span_of(map(split, told), rule(fallback), lambda instant: 1000)
 
 
 @given(
@@ -55,7 +55,7 @@ def test_never_back_and_never_above_what_is_known_to_come(
     for place, commit in enumerate(commits):
         seen = max(seen, min(place + 1 + known[place], len(commits)))
         ahead = [told for later in commits[place + 1 : seen] for told in later]
-        planned, coming = (reach_of(map(split, told), said, lambda instant: 500) for told in (commit, ahead))
+        planned, coming = (span_of(map(split, told), said, lambda instant: 500) for told in (commit, ahead))
         after = next_watermark(before, planned, coming, said)
         highs += [told.max_us for told in (*commit, *ahead) if isinstance(told, EventTimeBounds)]
         assert before.at_us is None or (after.at_us is not None and after.at_us >= before.at_us)
@@ -73,7 +73,7 @@ def test_never_back_and_never_above_what_is_known_to_come(
 
 def test_at_the_frontier_it_is_the_lateness_behind_the_highest_bound() -> None:
     planned = reach([EventTimeBounds(5, 100), EventTimeBounds(50, 90)], WatermarkFallback.HOLD)
-    assert next_watermark(Watermark(), planned, Reach(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
+    assert next_watermark(Watermark(), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
 
 
 def test_what_is_known_to_come_holds_it_back_and_raises_what_it_may_reach() -> None:
@@ -82,7 +82,7 @@ def test_what_is_known_to_come_holds_it_back_and_raises_what_it_may_reach() -> N
     said = rule(WatermarkFallback.HOLD)
     after = next_watermark(Watermark(), planned, coming, said)
     assert after == Watermark(59, 400)
-    assert next_watermark(after, coming, Reach(), said) == Watermark(390, 400)
+    assert next_watermark(after, coming, EventTimeSpan(), said) == Watermark(390, 400)
     assert next_watermark(Watermark(70, 80), planned, coming, said) == Watermark(70, 400), "never back"
 
 
@@ -90,20 +90,20 @@ def test_unknown_bounds_by_fallback() -> None:
     planned = reach([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
     held = reach([UnknownBounds()], WatermarkFallback.HOLD)
     said = rule(WatermarkFallback.HOLD)
-    assert held.is_open
+    assert held.is_unbounded
     assert next_watermark(Watermark(3, 50), planned, held, said) == Watermark(3, 100)
-    assert next_watermark(Watermark(), held, Reach(), said) == Watermark()
-    assert reach([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == Reach(990, 1000)
+    assert next_watermark(Watermark(), held, EventTimeSpan(), said) == Watermark()
+    assert reach([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == EventTimeSpan(990, 1000)
     with pytest.raises(InvariantViolation):
         reach([UnknownBounds()], WatermarkFallback.SCAN)
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
-        reach_of([split(UnknownBounds())], rule(WatermarkFallback.COMMIT_TIME), lambda instant: None)
+        span_of([split(UnknownBounds())], rule(WatermarkFallback.COMMIT_TIME), lambda instant: None)
 
 
 def test_splits_without_event_times_bound_nothing() -> None:
     planned = reach([NoEventTimes()], WatermarkFallback.HOLD)
-    assert planned == Reach()
-    assert next_watermark(Watermark(7, 9), planned, Reach(), rule(WatermarkFallback.HOLD)) == Watermark(7, 9)
+    assert planned == EventTimeSpan()
+    assert next_watermark(Watermark(7, 9), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(7, 9)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,14 @@ def test_the_end_of_a_stream(told: Watermark, end_us: int | None, expected: Wate
 def test_a_watermark_is_an_event_time_that_a_column_can_hold() -> None:
     lowest, highest = -(2**63), 2**63 - 1
     rule = EventTimeRule(max_out_of_orderness_us=highest)
-    assert next_watermark(Watermark(), Reach(-2, -2), Reach(), rule) == Watermark(None, -2)
-    assert next_watermark(Watermark(7), Reach(-2, -2), Reach(), rule) == Watermark(7, -2)
-    assert next_watermark(Watermark(), Reach(-1, -1), Reach(), rule) == Watermark(lowest, -1)
+    assert next_watermark(Watermark(), EventTimeSpan(-2, -2), EventTimeSpan(), rule) == Watermark(None, -2)
+    assert next_watermark(Watermark(7), EventTimeSpan(-2, -2), EventTimeSpan(), rule) == Watermark(7, -2)
+    assert next_watermark(Watermark(), EventTimeSpan(-1, -1), EventTimeSpan(), rule) == Watermark(lowest, -1)
     at_once = EventTimeRule(max_out_of_orderness_us=0)
-    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest, 5), at_once) == Watermark(None, 5)
-    assert next_watermark(Watermark(), Reach(0, 0), Reach(lowest + 1, 5), at_once) == Watermark(lowest, 5)
+    assert next_watermark(Watermark(), EventTimeSpan(0, 0), EventTimeSpan(lowest, 5), at_once) == Watermark(None, 5)
+    assert next_watermark(Watermark(), EventTimeSpan(0, 0), EventTimeSpan(lowest + 1, 5), at_once) == Watermark(
+        lowest, 5
+    )
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental()), rule=at_once, end_watermark_us=9)
     assert watermark_at_end(Watermark(0, highest - 8), scope).at_us == highest
     assert watermark_at_end(Watermark(0, highest - 9), scope).at_us == highest
