@@ -1,8 +1,27 @@
-"""Where groups stand: creating, moving and deleting them, rounds that were found. Pure decisions; see `step`."""
+"""The life of a consumer group: creation, rounds, moves, end and deletion. Pure decisions; see `decide`.
+
+The states of a group and the events that change its state or its generation (`TRANSITIONS` has the same as data):
+
+                 CreateGroup                 Discovered (at upto, open rounds)
+    ABSENT ---------------------> FOLLOWING ------------------------------> DRAINING
+      ^                           |   |   ^                                     |
+      |                CannotGoOn |   |   | RangeLost                           | CommitSplits (last round)
+      |                           v   |   | Reset                               v
+      | Delete, Tick        STOPPED   +------ Discovered, NothingFound -----> ENDED
+      | (no readers)                          (at upto, no open round)
+
+* Reset leads from every state but ABSENT to FOLLOWING, under a new generation; RangeLost does from FOLLOWING.
+* Delete, and Tick after `group_expiry_ms`, lead from every state to ABSENT; both need a group without readers.
+* Every other event leaves the state as it is. Results of a discovery that began before the group moved, stopped or
+  ended are ignored.
+"""
 
 from __future__ import annotations
 
+import enum
 import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
@@ -22,6 +41,66 @@ from penstock.enumerator.core.state import Group, State
 from penstock.proto.errors import ConfigurationError, TooManyGroups
 from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import CommitRange
+
+
+class GroupState(enum.Enum):
+    """The state of a consumer group."""
+
+    ABSENT = enum.auto()
+    """The group does not exist."""
+    FOLLOWING = enum.auto()
+    """Discovery plans rounds, unless back-pressure pauses it."""
+    DRAINING = enum.auto()
+    """Everything up to `upto` is planned; rounds are open."""
+    ENDED = enum.auto()
+    """Everything up to `upto` is finished."""
+    STOPPED = enum.auto()
+    """An error stopped discovery; readers receive the error."""
+
+
+TRANSITIONS: Final[Mapping[GroupState, Mapping[type[ev.Event[Any]], frozenset[GroupState]]]] = {
+    GroupState.ABSENT: {
+        ev.CreateGroup: frozenset({GroupState.FOLLOWING}),
+    },
+    GroupState.FOLLOWING: {
+        ev.Discovered: frozenset({GroupState.DRAINING, GroupState.ENDED}),
+        ev.NothingFound: frozenset({GroupState.ENDED}),
+        ev.CannotGoOn: frozenset({GroupState.STOPPED}),
+        ev.RangeLost: frozenset({GroupState.FOLLOWING}),
+        ev.Reset: frozenset({GroupState.FOLLOWING}),
+        ev.Delete: frozenset({GroupState.ABSENT}),
+        ev.Tick: frozenset({GroupState.ABSENT}),
+    },
+    GroupState.DRAINING: {
+        ev.CommitSplits: frozenset({GroupState.ENDED}),
+        ev.Reset: frozenset({GroupState.FOLLOWING}),
+        ev.Delete: frozenset({GroupState.ABSENT}),
+        ev.Tick: frozenset({GroupState.ABSENT}),
+    },
+    GroupState.ENDED: {
+        ev.Reset: frozenset({GroupState.FOLLOWING}),
+        ev.Delete: frozenset({GroupState.ABSENT}),
+        ev.Tick: frozenset({GroupState.ABSENT}),
+    },
+    GroupState.STOPPED: {
+        ev.Reset: frozenset({GroupState.FOLLOWING}),
+        ev.Delete: frozenset({GroupState.ABSENT}),
+        ev.Tick: frozenset({GroupState.ABSENT}),
+    },
+}
+"""By state and event: the states that the event may lead to. Events that are not listed change neither the state nor
+the generation."""
+
+
+def state_of(group: Group | None) -> GroupState:
+    """The state of a group; None is a group that does not exist."""
+    if group is None:
+        return GroupState.ABSENT
+    if group.stopped is not None:
+        return GroupState.STOPPED
+    if group.ended:
+        return GroupState.DRAINING if group.rounds else GroupState.ENDED
+    return GroupState.FOLLOWING
 
 
 def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -> Decision[None]:
@@ -89,8 +168,7 @@ def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
 def wants_more(group: Group, settings: CoordinatorSettings) -> bool:
     """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
     return (
-        group.stopped is None
-        and not group.ended
+        state_of(group) is GroupState.FOLLOWING
         and group.pending < settings.max_pending_splits
         and len(group.rounds) < settings.max_rounds
     )
@@ -101,7 +179,7 @@ def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn |
     group = state.groups.get(event.key)
     if group is None or group.number != event.number or group.progress.position != event.start:
         return changes()
-    if group.stopped is not None or group.ended:
+    if state_of(group) is not GroupState.FOLLOWING:
         return changes()
     match event:
         case ev.NothingFound():

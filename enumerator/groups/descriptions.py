@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.group_lifecycle import GroupState, state_of, wants_more
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import GroupDescription, GroupSummary, ReaderState, ResetOutcome
@@ -22,10 +22,11 @@ def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) ->
 
 
 def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> str:
-    if group.stopped is not None:
+    state = state_of(group)
+    if state is GroupState.STOPPED:
         return "stopped"
-    if group.ended:
-        return "running" if group.rounds else "ended"
+    if state is not GroupState.FOLLOWING:
+        return "running" if state is GroupState.DRAINING else "ended"
     if waiting:
         return "waiting"
     return "running" if wants_more(group, settings) else "paused"

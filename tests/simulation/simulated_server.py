@@ -98,6 +98,7 @@ class Server:
                 batch.pieces.append(PlanPieces(pieces[0], b"", splits))
             self.waiting.append(batch)
         gone = [plan_id for record in decision.records for plan_id in apply(self.state, record)]
+        self.applied(event)
         if gone:
             self.waiting.append(Waiting(dropped=gone))
         if reply is not None:
@@ -111,6 +112,9 @@ class Server:
             self.waiting[-1].replies.append((reply, event, answer))
         else:
             self._tell(reply, event, answer)
+
+    def applied(self, event: ev.Event[Any]) -> None:
+        """Called after the records of a decision were applied; for servers that check more."""
 
     # --- append
 
