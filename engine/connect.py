@@ -1,8 +1,6 @@
-"""Which enumerator a read asks: the one behind `server`, or one inside this process.
+"""The enumerator of a read: a server, or one inside this process.
 
-The only place of the engine that chooses for reads (`group.connect` for consumers); everything behind it sees
-`penstock.proto.enumerator.Enumerator`. Imports are late, so that a read without a server never loads gRPC, and a task
-of Spark no planner.
+Imports are late, so that a read without a server loads no gRPC, and a Spark task no planner.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enumerator:
-    """An enumerator for one read. With `server` (HOST:PORT, reached with `access`) tables are names that it serves,
-    without one paths or URIs.
+    """An enumerator for one read. With `server` (HOST:PORT, reached with `access`) tables are names that it serves;
+    without one they are paths or URIs.
 
-    Nothing is asked yet. Neither kind holds anything that must be closed: connections belong to the process, and the
-    plans of an enumerator inside the process live as long as it does.
+    It makes no call yet, and need not be closed: connections belong to the process, and an enumerator inside the
+    process keeps its plans as long as it exists.
     """
     if server is not None:
         from penstock.proto.client.client import EnumeratorClient
@@ -31,7 +29,7 @@ def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enum
 
 
 def embedded_enumerator() -> EmbeddedEnumerator:
-    """An enumerator inside this process, which may read splits for their event times."""
+    """An enumerator inside this process that can read splits for their event times."""
     from penstock.engine.event_time_scan import scan_event_time
     from penstock.enumerator.embedded import EmbeddedEnumerator
     from penstock.enumerator.tables.open_tables import OpenTables

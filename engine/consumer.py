@@ -1,7 +1,4 @@
-"""The consumer door of Python: `penstock.Consumer`, a reader of a consumer group that takes its options by name.
-
-Belongs here: options in, a reader out. Not here: what a reader does (`group_reader`).
-"""
+"""`penstock.Consumer`: a reader of a consumer group that takes its options by name."""
 
 from __future__ import annotations
 
@@ -10,28 +7,28 @@ import warnings
 from collections.abc import Sequence
 
 from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
+from penstock.engine.group.lease import Runtime
 from penstock.engine.group.reader import ConsumedBatch, GroupReader
-from penstock.engine.group.retry import Runtime
 from penstock.proto.options.registry import EntryPoint, parse_options
 
 __all__ = ["ConsumedBatch", "Consumer"]
 
 
 class Consumer(GroupReader):
-    """A reader of a consumer group, as a context manager: joins at the beginning, leaves at the end.
+    """A reader of a consumer group, and a context manager that joins on entry and leaves on exit.
 
         with penstock.Consumer("127.0.0.1:7070", "trips", group="billing", reader_id="billing-1") as consumer:
             for consumed in consumer:
                 write(consumed.batch)
                 consumer.commit()
 
-    At least once: what was not committed when a reader ended, or lost its lease, is handed out again, from the last
-    committed row of a split on. Changes of one key stay in one reader's order. Exactly once for who keeps `position`,
-    split and ordinals with the output, or writes a split whole under its id before the commit (`penstock tail
-    --output-dir`).
+    Delivery is at least once. What a reader did not commit before it ended or lost its lease is handed out again, from
+    the row after the last committed row of the split. Changes of one key arrive in order, at one reader. Delivery is
+    exactly once for an application that stores `position`, split and ordinals together with its output, or that writes
+    each split as a whole under its id before it commits (as `penstock tail --output-dir` does).
 
-    Used by one thread; another renews the lease. The reader stops by itself before its lease ends: then, and when the
-    server says that its epoch is not current, `poll` and `commit` raise Fenced, and `join` begins anew.
+    Used by one thread; a second thread renews the lease. When the lease ends, or when the server reports that the
+    reader's epoch is not current, `poll` and `commit` raise Fenced. `join` then starts again.
     """
 
     def __init__(
@@ -49,15 +46,17 @@ class Consumer(GroupReader):
         where: str | None = None,
         on_lost_range: str | None = None,
         max_splits: int | None = None,
-        door: GroupEnumerator | None = None,
+        enumerator: GroupEnumerator | None = None,
         runtime: Runtime | None = None,
         **options: object,
     ) -> None:
-        """Joins nothing yet. `server` (HOST:PORT) keeps the group, and serves `table` under that name; with `door` that
-        is asked instead. `query`: incremental (the default: rows as each round's end leaves them) or cdc (each change).
-        `after` (earliest, which is the default; latest; an instant; an ISO time) counts when the group is made.
-        `options` are the others of the registry (docs/reference/options.md) in snake_case. ConfigurationError names
-        what is wrong."""
+        """Does not join yet.
+
+        `server` (HOST:PORT) stores the group and serves `table` under that name. `query`: incremental (the default:
+        rows as the end of each round leaves them) or cdc (each change). `after` (earliest, the default; latest; an
+        instant; an ISO time) applies when the group is created. `options` are the other options in
+        docs/reference/options.md, in snake_case. `enumerator` and `runtime` replace the server and the clock in tests.
+        ConfigurationError for options that are unknown, invalid or exclude each other."""
         explicit: dict[str, object] = {
             "group": group,
             "reader_id": reader_id,
@@ -74,4 +73,6 @@ class Consumer(GroupReader):
         parsed = parse_options({**explicit, **options}, entry_point=EntryPoint.CONSUMER, environment=os.environ)
         for text in parsed.warnings:
             warnings.warn(f"penstock.Consumer: {text}", UserWarning, stacklevel=2)
-        super().__init__(os.fspath(table), parsed, door or group_enumerator_for(parsed.server, parsed.access), runtime)
+        super().__init__(
+            os.fspath(table), parsed, enumerator or group_enumerator_for(parsed.server, parsed.access), runtime
+        )

@@ -1,1 +1,4 @@
-"""One reader of a consumer group: lease, splits, commits."""
+"""The reader of a consumer group: its connection, lease, splits and commits.
+
+Not here: its options (`engine.requests.group`), how a split is read (`penstock.reader`).
+"""

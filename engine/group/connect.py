@@ -16,15 +16,15 @@ from penstock.proto.model.groups import GroupService
 
 
 class GroupEnumerator(Enumerator, GroupService, Protocol):
-    """What a consumer asks: the group door hands out splits, `describe_plan` says what those of a round share."""
+    """The calls that a reader of a group makes: those of the group, and `describe_plan` for the scan of a round."""
 
 
 def group_enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> GroupEnumerator:
-    """The enumerator that keeps consumer groups, behind `server` (HOST:PORT, reached with `access`). Nothing is asked
-    yet, nothing need be closed. ConfigurationError without a server: a group must outlive its readers."""
+    """The enumerator at `server` (HOST:PORT, reached with `access`), which stores consumer groups. It makes no call yet
+    and need not be closed. ConfigurationError without a server: a group must outlive its readers."""
     if server is None:
         raise ConfigurationError(
-            "a consumer group needs a server, which keeps it: give the option server (HOST:PORT of a running "
+            "a consumer group needs a server, which stores it: give the option server (HOST:PORT of a running "
             "`penstock serve`)"
         )
     from penstock.proto.client.client import EnumeratorClient
@@ -34,7 +34,7 @@ def group_enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -
 
 @contextmanager
 def open_group_enumerator(server: str | None, access: ServerAccess = NO_ACCESS) -> Iterator[GroupEnumerator]:
-    """`group_enumerator_for`; without a server one inside this process, whose groups end with the block."""
+    """The same; without a server an enumerator inside this process, whose groups end with the block."""
     if server is not None:
         yield group_enumerator_for(server, access)
         return

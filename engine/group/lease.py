@@ -1,32 +1,30 @@
-"""One epoch of a reader in its group: the lease, what it still allows, and the beats that renew it.
-
-Belongs here: when a reader stops by itself. Not here: reading, committing (`group_reader`), threads (`heartbeats`).
-The clock is passed in.
-"""
+"""The lease of a reader of a consumer group: when it ends, the heartbeats that renew it, and the reader's clock."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
 
 from penstock.proto.errors import Fenced, LeaseError, PenstockError
 from penstock.proto.model.groups import GroupService, Joined
 
 _T = TypeVar("_T")
 
-BEATS_A_LEASE: Final = 3
-_HASTE: Final = 3
-"""A beat that was not answered is sent again after this part of the usual pause."""
-_LEAST_PAUSE_S: Final = 0.05
+HEARTBEATS_PER_LEASE: Final = 3
+_RETRY_DIVISOR: Final = 3
+"""A heartbeat that was not answered is repeated after the usual interval divided by this."""
+_MIN_INTERVAL_S: Final = 0.05
 
 
 class Membership:
-    """A member and its lease by this process's clock. Any thread.
+    """A member of a group, and its lease by the clock of this process. Any thread.
 
-    The lease is taken to end `lease_ms` after the *sending* of the last call that the server answered, which is never
-    later than when the server ends it: until then the splits are nobody else's. Past it `require` raises Fenced, and
-    does so for ever, for the work was dropped.
+    The lease is assumed to end `lease_ms` after the last call that the server answered was *sent*. The server never
+    ends it earlier, so until then no other reader holds the splits. After the end `require` raises Fenced, and does so
+    permanently, because the reader dropped its work.
     """
 
     def __init__(self, joined: Joined, sent_ms: int, now_ms: Callable[[], int]) -> None:
@@ -39,16 +37,17 @@ class Membership:
 
     @property
     def lease_ms(self) -> int:
-        """As the server said last."""
+        """The length of the lease, from the newest answer of the server."""
         return self._lease_ms
 
     def left_ms(self) -> int:
-        """Until the lease ends by our clock; 0 when it has ended, or was taken."""
+        """Milliseconds until the lease ends; 0 if it ended or was lost."""
         with self._lock:
             return 0 if self._lost else max(0, self._renewed_ms + self._lease_ms - self._now_ms())
 
     def require(self) -> None:
-        """Raises what ended the membership: the server's word, or Fenced when the lease is over."""
+        """Returns while the lease holds. Raises the error with which the server ended the membership, or Fenced if the
+        lease ended."""
         with self._lock:
             if self._lost is None:
                 late_ms = self._now_ms() - self._renewed_ms
@@ -56,58 +55,62 @@ class Membership:
                     return
                 self._lost = Fenced(
                     f"reader {self.member.reader_id} of group {self.member.group}: its lease of {self._lease_ms} ms is "
-                    f"over, for {late_ms} ms the server answered no heartbeat; nothing more is handed out or "
-                    "committed, for the group may have given its splits to others. Join again (`Consumer.join`, or a "
-                    "new Consumer): what was not committed is handed out again"
+                    f"over: the server answered no heartbeat for {late_ms} ms. Nothing more is handed out or "
+                    "committed, because the group may have assigned its splits to other readers. Join again "
+                    "(`Consumer.join`, or a new Consumer): what was not committed is handed out again"
                 )
             raise self._lost
 
     def renew(self, sent_ms: int, lease_ms: int | None = None) -> None:
-        """A call sent at `sent_ms` was answered; beats also tell how long the lease is."""
+        """Renews the lease from `sent_ms`, when an answered call was sent. `lease_ms`: its length from now on."""
         with self._lock:
             self._renewed_ms = max(self._renewed_ms, sent_ms)
             self._lease_ms = lease_ms or self._lease_ms
 
     def lose(self, error: PenstockError) -> None:
-        """The server's word that this member is none any more; the first word counts."""
+        """Ends the membership with the server's error. The first error stays."""
         with self._lock:
             self._lost = self._lost or error
 
-    def asked(self, call: Callable[[], _T]) -> _T:
-        """The answer to a call in which the member names itself: it renews the lease, or ends the membership."""
+    def call(self, operation: Callable[[], _T]) -> _T:
+        """The answer of a call in which the member identifies itself. It renews the lease; a LeaseError ends the
+        membership."""
         self.require()
         sent_ms = self._now_ms()
         try:
-            answer = call()
+            answer = operation()
         except LeaseError as error:
             self.lose(error)
             raise
         self.renew(sent_ms)
         return answer
 
-    def beat(self, door: GroupService) -> float | None:
-        """One heartbeat; seconds until the next, None when there is no sense in another. None is sent once the lease is
-        over: the work was dropped, and the server must not take it for going on where only its answers are lost."""
+    def beat(self, service: GroupService) -> float | None:
+        """Sends one heartbeat. Returns the seconds until the next one; None if no further one makes sense.
+
+        After the end of the lease no heartbeat is sent: the reader dropped its work, and a server whose answers were
+        lost must not count it as alive.
+        """
         if not self.left_ms():
             return None
         sent_ms = self._now_ms()
-        pause_s = self._lease_ms / 1000 / BEATS_A_LEASE
+        interval_s = self._lease_ms / 1000 / HEARTBEATS_PER_LEASE
         try:
-            lease_ms = door.heartbeat(self.member)
+            lease_ms = service.heartbeat(self.member)
         except PenstockError as error:
             if error.retryable:
-                return max(_LEAST_PAUSE_S, pause_s / _HASTE)
+                return max(_MIN_INTERVAL_S, interval_s / _RETRY_DIVISOR)
             self.lose(error)
             return None
         self.renew(sent_ms, lease_ms)
-        return lease_ms / 1000 / BEATS_A_LEASE
+        return lease_ms / 1000 / HEARTBEATS_PER_LEASE
 
 
-_END_S: Final = 1.0
+_STOP_TIMEOUT_S: Final = 1.0
 
 
 class HeartbeatThread:
-    """Calls `beat` again and again, after as many seconds as it said last; ends when it says None, or when stopped."""
+    """Calls `beat` after each interval that it returned. Ends when it returns None, or when stopped."""
 
     def __init__(self, beat: Callable[[], float | None], first_s: float) -> None:
         self._beat = beat
@@ -116,12 +119,40 @@ class HeartbeatThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """No beat begins after this; one under way may still be answered. May be called again."""
+        """No heartbeat begins after this returns; one under way may still be answered. May be called again."""
         self._stopped.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(_END_S)
+            self._thread.join(_STOP_TIMEOUT_S)
 
-    def _run(self, pause_s: float) -> None:
-        after: float | None = pause_s
-        while after is not None and not self._stopped.wait(after):
-            after = self._beat()
+    def _run(self, first_s: float) -> None:
+        interval_s: float | None = first_s
+        while interval_s is not None and not self._stopped.wait(interval_s):
+            interval_s = self._beat()
+
+
+def monotonic_ms() -> int:
+    """Milliseconds of a clock that never runs backwards and, where the system has one, also counts while the machine
+    is suspended: a lease ends then too."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return time.monotonic_ns() // 1_000_000
+
+
+class Heartbeat(Protocol):
+    """Heartbeats that are sent until they are stopped."""
+
+    def stop(self) -> None:
+        """No heartbeat begins after this returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """The clock, the waits and the heartbeats of a reader. Tests replace them."""
+
+    now_ms: Callable[[], int] = monotonic_ms
+    """Milliseconds of a clock that never runs backwards."""
+    wait: Callable[[threading.Event, float], object] = threading.Event.wait
+    """Waits for so many seconds; returns early when the event is set."""
+    start_heartbeat: Callable[[Callable[[], float | None], float], Heartbeat] = HeartbeatThread
+    """Starts heartbeats with a call and the seconds before its first one."""

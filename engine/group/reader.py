@@ -1,8 +1,4 @@
-"""A reader of a consumer group: joins, pulls splits, hands out their batches, commits, leaves.
-
-Belongs here: the order in which a reader does these. Not here: its options (`consumer`, `group_requests`), its lease
-(`membership`), what a commit tells (`handed_out`), the reading of one split (`open_split`).
-"""
+"""A reader of a consumer group: it joins, requests splits, returns their batches, commits and leaves."""
 
 from __future__ import annotations
 
@@ -20,8 +16,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from penstock.engine.group.connect import GroupEnumerator
-from penstock.engine.group.lease import BEATS_A_LEASE, Membership
-from penstock.engine.group.retry import Runtime
+from penstock.engine.group.lease import HEARTBEATS_PER_LEASE, Membership, Runtime
 from penstock.engine.group.split_reader import SplitReader
 from penstock.engine.group.uncommitted import UncommittedBatches
 from penstock.engine.kafka_access import topic_reading
@@ -88,101 +83,104 @@ class ConsumedBatch:
 
 
 class GroupReader:
-    """A reader of a group; a context manager that joins at the beginning and leaves at the end. One thread, but for
-    `wake`; a thread of its own renews the lease.
+    """A reader of a consumer group, and a context manager that joins on entry and leaves on exit.
 
-    At least once: what was handed out and not committed is handed out again, to this reader or another. Iterating ends
-    where the group ends (`upto`), or when `wake` was called; an error leaves the reader as it was, and `poll` may be
-    called again, but for Fenced, after which only `join`, `seek` and `close` may.
+    Delivery is at least once: batches that were returned and not committed are returned again, by this reader or
+    another. Iteration ends when the group ends (`upto`) or after `wake`. An error leaves the reader unchanged, and
+    `poll` may be called again; after Fenced only `join`, `seek` and `close` may be called.
+
+    Used by one thread, except `wake`. A second thread renews the lease.
     """
 
     def __init__(
-        self, table: str, options: ParsedOptions, door: GroupEnumerator, runtime: Runtime | None = None
+        self, table: str, options: ParsedOptions, enumerator: GroupEnumerator, runtime: Runtime | None = None
     ) -> None:
-        """Nothing is asked but, if a time needs it, the table's zone. ConfigurationError: no group, no reader id, or
-        options that exclude each other."""
-        self._table, self._options, self._door = table, options, door
-        self._around = runtime or Runtime()
+        """Does not join. Describes the table only if an option holds a time that needs the table's zone.
+        ConfigurationError: no group, no reader id, or options that exclude each other."""
+        self._table, self._options, self._enumerator = table, options, enumerator
+        self._runtime = runtime or Runtime()
         self._group = checked_name("group", options.group or "")
         self._reader_id = checked_name("reader id", options.reader_id or "")
         self._ids: dict[str, Any] = {"table": redacted_uri(table), "group": self._group, "reader": self._reader_id}
         self._woken = threading.Event()
         self._retry = Retry(
             policy=options.retry,
-            now_ms=self._around.now_ms,
-            wait=partial(self._around.wait, self._woken),
+            now_ms=self._runtime.now_ms,
+            wait=partial(self._runtime.wait, self._woken),
             stopped=self._woken.is_set,
         )
-        self._describe = cache(lambda: self._retry.call(lambda: self._door.describe_table(table)))
+        self._describe = cache(lambda: self._retry.call(lambda: self._enumerator.describe_table(table)))
         self._spec = group_spec(table, options, self._describe)
         self._read_options = ReadOptions(batch_rows=options.batch_rows)
         self._access = access_of(options)
         self._scans: OrderedDict[str, Scan] = OrderedDict()
         self._membership: Membership | None = None
-        self._end_pulse: Callable[[], object] | None = None
+        self._stop_heartbeat: Callable[[], object] | None = None
         self._joins = 0
         self._closed = self._caught_up = self._ended = False
-        self._forget_work()
+        self._reset_work()
 
     @property
     def caught_up(self) -> bool:
-        """Whether, when last asked, there was nothing to hand out and nothing with other readers."""
+        """Whether the newest request found no split to assign and none assigned to other readers."""
         return self._caught_up
 
     @property
     def ended(self) -> bool:
-        """Whether the group has reached its `upto`, with every split finished."""
+        """Whether the group reached its `upto` and every split is finished."""
         return self._ended
 
     @property
     def lease_left_ms(self) -> int:
-        """Until this reader stops by itself, unless a heartbeat is answered before."""
+        """Milliseconds until the lease ends, unless a heartbeat is answered before."""
         return 0 if self._membership is None else self._membership.left_ms()
 
     def join(self) -> None:
-        """Joins the group anew: a new epoch, what was not committed is handed out again. Also after Fenced."""
+        """Joins the group with a new epoch; what was not committed is handed out again. Also after Fenced."""
         if self._closed:
-            raise ConfigurationError(f"the consumer of group {self._group} is closed: make a new one")
+            raise ConfigurationError(f"the consumer of group {self._group} is closed: create a new one")
         self._stop_working()
         self._caught_up = self._ended = False
         request_id = uuid.uuid4().hex
-        sent_ms = self._around.now_ms()  # before the first attempt: any of them may be the one that counted
-        joined = self._retry.call(lambda: self._door.join_group(self._group, self._reader_id, self._spec, request_id))
-        membership = Membership(joined, sent_ms, self._around.now_ms)
+        sent_ms = self._runtime.now_ms()  # before the first attempt: any of them may be the one that counted
+        joined = self._retry.call(
+            lambda: self._enumerator.join_group(self._group, self._reader_id, self._spec, request_id)
+        )
+        membership = Membership(joined, sent_ms, self._runtime.now_ms)
         self._joins += 1
         self._membership = membership
-        first_s = joined.lease_ms / 1000 / BEATS_A_LEASE
-        pulse = self._around.pulse(partial(membership.beat, self._door), first_s)
-        self._end_pulse = weakref.finalize(self, pulse.stop)  # a reader that nobody has any more holds nothing
+        first_s = joined.lease_ms / 1000 / HEARTBEATS_PER_LEASE
+        heartbeat = self._runtime.start_heartbeat(partial(membership.beat, self._enumerator), first_s)
+        self._stop_heartbeat = weakref.finalize(self, heartbeat.stop)  # stops when the reader is collected
         log_event_to(log, "joined", **self._ids, epoch=joined.member.epoch)
 
     def poll(self, timeout_ms: float | None = None) -> ConsumedBatch | None:
-        """The next batch; None when there is none within `timeout_ms` (None: wait for ever), when the group has ended,
-        or when `wake` was called. Errors: `penstock.proto.errors`."""
-        began_ms = self._around.now_ms()
-        while not self._consume_wake():
+        """The next batch. None if there is none within `timeout_ms` (None: no limit), if the group ended, or if `wake`
+        was called. Errors: `penstock.errors`."""
+        start_ms = self._runtime.now_ms()
+        while not self._clear_wake():
             membership = self._member()
             membership.require()
             try:
                 if (batch := self._next_batch(membership)) is not None:
                     return batch
-                if not self._ended and self._around.now_ms() >= self._ask_at_ms:
+                if not self._ended and self._runtime.now_ms() >= self._next_request_ms:
                     self._pull(membership)
             except PenstockError as error:
-                if error.retryable and self._consume_wake():
+                if error.retryable and self._clear_wake():
                     return None
                 raise
             if self._ended:
                 return None
             if self._queue:
                 continue
-            wait_ms: float = max(_LEAST_WAIT_MS, self._ask_at_ms - self._around.now_ms())
+            wait_ms: float = max(_LEAST_WAIT_MS, self._next_request_ms - self._runtime.now_ms())
             if timeout_ms is not None:
-                left_ms = began_ms + timeout_ms - self._around.now_ms()
+                left_ms = start_ms + timeout_ms - self._runtime.now_ms()
                 if left_ms <= 0:
                     return None
                 wait_ms = min(wait_ms, left_ms)
-            self._around.wait(self._woken, min(wait_ms, max(_LEAST_WAIT_MS, membership.left_ms())) / 1000)
+            self._runtime.wait(self._woken, min(wait_ms, max(_LEAST_WAIT_MS, membership.left_ms())) / 1000)
         return None
 
     def __iter__(self) -> Iterator[ConsumedBatch]:
@@ -190,35 +188,38 @@ class GroupReader:
             yield batch
 
     def commit(self, batch: ConsumedBatch | None = None) -> None:
-        """Commits everything handed out, or everything up to and with `batch`: durable when it returns, and never
-        handed out again. Fenced: nothing more can be committed, and what was not is handed out again."""
+        """Commits every batch returned so far, or those up to and including `batch`. When it returns, the commit is
+        durable, and these rows are never handed out again. Fenced: nothing more can be committed; what was not
+        committed is handed out again."""
         membership = self._member()
         membership.require()
         if batch is not None and batch.join != self._joins:
             raise Fenced(
                 f"reader {self._reader_id} of group {self._group}: batch {batch.sequence} of split {batch.split_id} "
-                "was handed out before the reader joined again: it is not its own any more, and is handed out again"
+                "was handed out before the reader joined again: the split no longer belongs to it, and is handed out "
+                "again"
             )
         through = self._sequence if batch is None else batch.sequence
-        self._commit(membership, self._handed_out.through(through))
-        self._handed_out.forget_through(through)
+        self._commit(membership, self._uncommitted.through(through))
+        self._uncommitted.forget_through(through)
 
     def seek(self, to: Position | str) -> ResetOutcome:
         """Moves the whole group to a position, `earliest`, `latest`, an instant or an ISO time, and joins again. Other
-        readers of the group are fenced. What was handed out and not committed is dropped."""
+        readers of the group are fenced. Batches that were not committed are dropped."""
         zone = self._options.timeline_timezone
         start = StartAt(to) if isinstance(to, Position) else group_start("to", to, self._table, zone, self._describe)
         self._stop_working()
-        outcome = self._retry.call(lambda: self._door.reset_group(self._table, self._group, start, dry_run=False))
+        outcome = self._retry.call(lambda: self._enumerator.reset_group(self._table, self._group, start, dry_run=False))
         self.join()
         return outcome
 
     def wake(self) -> None:
-        """Ends a `poll` under way, or the next one: it returns None. Any thread; a signal handler starts one for it."""
+        """Makes the `poll` under way, or else the next one, return None. Any thread; a signal handler must call it in a
+        thread of its own."""
         self._woken.set()
 
     def close(self) -> None:
-        """Leaves the group: what is not committed is given to other readers at once. May be called again."""
+        """Leaves the group: its uncommitted splits are assigned to other readers at once. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -227,7 +228,7 @@ class GroupReader:
         if membership is None or not membership.left_ms():
             return
         try:
-            self._door.leave_group(membership.member)
+            self._enumerator.leave_group(membership.member)
         except PenstockError as error:
             if not (error.retryable or isinstance(error, LeaseError)):
                 raise
@@ -246,32 +247,32 @@ class GroupReader:
         if self._membership is None:
             self.join()
         if self._membership is None:
-            raise InvariantViolation("joined, and no member")
+            raise InvariantViolation("joined the group without becoming a member")
         return self._membership
 
     def _stop_working(self) -> None:
-        if self._end_pulse is not None:
-            self._end_pulse()
-        self._end_pulse = self._membership = None
+        if self._stop_heartbeat is not None:
+            self._stop_heartbeat()
+        self._stop_heartbeat = self._membership = None
         if self._open is not None:
             self._open.close()
-        self._forget_work()
+        self._reset_work()
 
-    def _forget_work(self) -> None:
+    def _reset_work(self) -> None:
         self._queue: deque[AssignedSplit] = deque()
         self._open: SplitReader | None = None
-        self._handed_out = UncommittedBatches()
+        self._uncommitted = UncommittedBatches()
         self._sequence = 0
-        self._asked = 0
-        self._ask_at_ms = 0
+        self._requests = 0
+        self._next_request_ms = 0
 
-    def _consume_wake(self) -> bool:
+    def _clear_wake(self) -> bool:
         was = self._woken.is_set()
         self._woken.clear()
         return was
 
     def _next_batch(self, membership: Membership) -> ConsumedBatch | None:
-        """Of the open split or those behind it in the queue; None when nothing is left of them."""
+        """The next batch of the open split or of the queued ones; None if they have no more."""
         while self._open is not None or self._queue:
             if self._open is None:
                 self._open = SplitReader(self._queue.popleft(), self._read, self._tally)
@@ -280,31 +281,31 @@ class GroupReader:
                 )
             split = self._open
             with log_context(**self._ids, **_split_ids(split.assigned)):
-                piece = self._retry.call(split.take)
+                part = self._retry.call(split.take)
             membership.require()
             if split.ended:
                 log_event_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
-            if piece is not None:
-                return self._hand_out(split, piece)
+            if part is not None:
+                return self._hand_out(split, part)
             empty = split.rows == 0
-            self._handed_out.add(self._sequence, _finished(split), empty=empty)
+            self._uncommitted.add(self._sequence, _finished(split), empty=empty)
             self._open = None
         return None
 
-    def _hand_out(self, split: SplitReader, piece: SplitBatch) -> ConsumedBatch:
+    def _hand_out(self, split: SplitReader, part: SplitBatch) -> ConsumedBatch:
         self._sequence += 1
         if split.ended:
             self._open = None
             progress = _finished(split)
         else:
-            progress = SplitProgress(ref=split.assigned.ref, ordinal=piece.next_ordinal)
-        self._handed_out.add(self._sequence, progress)
+            progress = SplitProgress(ref=split.assigned.ref, ordinal=part.next_ordinal)
+        self._uncommitted.add(self._sequence, progress)
         return ConsumedBatch(
-            batch=piece.batch,
+            batch=part.batch,
             split_id=split.assigned.split.split_id,
             plan_id=split.assigned.ref.plan_id,
-            first_ordinal=piece.first_ordinal,
-            next_ordinal=piece.next_ordinal,
+            first_ordinal=part.first_ordinal,
+            next_ordinal=part.next_ordinal,
             position=split.assigned.position,
             end_of_split=split.ended,
             start=split.assigned.start,
@@ -313,38 +314,38 @@ class GroupReader:
         )
 
     def _pull(self, membership: Membership) -> None:
-        """Asks for splits; one that had no row is committed first, for nobody else can."""
-        if done := self._handed_out.empty():
+        """Requests splits. Splits without rows are committed first: the caller has no batch of them to commit."""
+        if done := self._uncommitted.empty():
             self._commit(membership, done)
-            self._handed_out.forget_rowless()
-        member, most = membership.member, self._options.max_splits
-        number = self._asked + 1  # kept until it is answered: asked again, the server answers the same
+            self._uncommitted.forget_empty()
+        member, max_splits = membership.member, self._options.max_splits
+        number = self._requests + 1  # a repeated request has the same number, and gets the same answer
         request_id = uuid.uuid4().hex
         with log_context(**self._ids, request=request_id):
             answer: GroupAnswer = self._retry.call(
-                lambda: membership.asked(lambda: self._door.request_splits(member, most, number))
+                lambda: membership.call(lambda: self._enumerator.request_splits(member, max_splits, number))
             )
         self._caught_up = False
         match answer:
             case Assignments(splits):
                 self._queue.extend(splits)
-                for one in splits:
-                    log_event_to(log, "split received", **self._ids, **_split_ids(one), request=request_id)
-                self._ask_at_ms = 0 if splits else self._around.now_ms() + _LEAST_WAIT_MS
+                for assigned in splits:
+                    log_event_to(log, "split received", **self._ids, **_split_ids(assigned), request=request_id)
+                self._next_request_ms = 0 if splits else self._runtime.now_ms() + _LEAST_WAIT_MS
             case NothingYet(retry_ms, caught_up):
-                self._ask_at_ms = self._around.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
+                self._next_request_ms = self._runtime.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
                 self._caught_up = caught_up
             case EndOfGroup():
                 self._ended = True
-        self._asked = number  # last: what breaks in before only asks again
+        self._requests = number  # last: after an exception before this line the request is repeated
 
     def _commit(self, membership: Membership, done: tuple[SplitProgress, ...]) -> None:
         for first in range(0, len(done), MAX_SPLITS_A_REQUEST):
             part = done[first : first + MAX_SPLITS_A_REQUEST]
-            call = partial(self._door.commit_splits, membership.member, part)
+            call = partial(self._enumerator.commit_splits, membership.member, part)
             request_id = uuid.uuid4().hex
             with log_context(**self._ids, request=request_id):
-                self._retry.call(partial(membership.asked, call))
+                self._retry.call(partial(membership.call, call))
             for one in part:
                 log_event_to(
                     log,
@@ -363,14 +364,14 @@ class GroupReader:
         return read_split(scan, assigned.split, start=start, options=self._read_options, tally=tally, topics=topics)
 
     def _scan(self, plan_id: str) -> Scan:
-        scan = self._scans.pop(plan_id, None) or self._door.describe_plan(plan_id)
+        scan = self._scans.pop(plan_id, None) or self._enumerator.describe_plan(plan_id)
         self._scans[plan_id] = scan
         while len(self._scans) > MAX_SCANS:
             self._scans.popitem(last=False)
         return scan
 
     def _tally(self, assigned: AssignedSplit) -> SplitTally:
-        """Counts one reading; with the option eventTime also its column, by the table's name of it."""
+        """A new tally for one pass over the split, with the event-time column by its name in the table."""
         if not self._options.event_time:
             return SplitTally()
         fields = parse_record_schema(self._scan(assigned.ref.plan_id).schema_json).fields
@@ -385,5 +386,5 @@ def _finished(split: SplitReader) -> SplitProgress:
 
 
 def _split_ids(assigned: AssignedSplit) -> dict[str, Any]:
-    """What names a split in a line of the log."""
+    """The fields that identify a split in the log."""
     return {"plan": assigned.ref.plan_id, "index": assigned.ref.index, "split": assigned.split.split_id}

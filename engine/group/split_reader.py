@@ -1,7 +1,4 @@
-"""One assigned split while it is read: batches one by one, the last one known as the last.
-
-Belongs here: where a reading goes on after an error. Not here: how a split is read (`penstock.reader`).
-"""
+"""Reads one assigned split batch by batch, one batch ahead, so that the last batch is recognized as such."""
 
 from __future__ import annotations
 
@@ -13,18 +10,20 @@ from penstock.proto.model.groups import AssignedSplit
 from penstock.proto.model.reports import SplitReport
 from penstock.reader.read_split import SplitBatch, SplitTally
 
-Read = Callable[[AssignedSplit, int, SplitTally], Generator[SplitBatch, None, None]]
-"""Reads an assigned split from an ordinal on, counting into the tally."""
+ReadSplit = Callable[[AssignedSplit, int, SplitTally], Generator[SplitBatch, None, None]]
+"""Reads an assigned split from an ordinal on, and counts into the tally."""
 
 
 class SplitReader:
-    """A reading of `assigned` from its start. One thread. Shares nothing with other splits.
+    """Reads `assigned` from its start. Used by one thread. Shares nothing with other splits.
 
-    One batch is read ahead. When that fails the batch before it is handed out all the same; the next `take` reads
-    again from there, and raises if it fails again. So a caller may try once more after any error.
+    One batch is read ahead. If that fails, the batch before it is returned nevertheless; the next `take` reads again
+    from there, and raises if it fails again. So a caller may repeat `take` after any error.
     """
 
-    def __init__(self, assigned: AssignedSplit, read: Read, new_tally: Callable[[AssignedSplit], SplitTally]) -> None:
+    def __init__(
+        self, assigned: AssignedSplit, read: ReadSplit, new_tally: Callable[[AssignedSplit], SplitTally]
+    ) -> None:
         self.assigned = assigned
         self._read = read
         self._new_tally = new_tally
@@ -36,7 +35,7 @@ class SplitReader:
         self.rows = 0
 
     def take(self) -> SplitBatch | None:
-        """The next batch; None if there is none. `ended` then says whether there will be another."""
+        """The next batch; None if there is none. Afterwards `ended` says whether it was the last."""
         try:
             if self._reading is None:
                 self._tally = self._new_tally(self.assigned)
@@ -45,8 +44,8 @@ class SplitReader:
         except BaseException:
             self.close()
             raise
-        taken = self._ahead
-        if taken is None:
+        batch = self._ahead
+        if batch is None:
             self.ended = True
             self.close()
             return None
@@ -55,21 +54,21 @@ class SplitReader:
             self.ended = self._ahead is None
         except PenstockError:
             self.close()
-        except BaseException:  # `taken` is not handed out: it is read again
+        except BaseException:  # `batch` is not returned: it is read again
             self.close()
             raise
-        self.next_ordinal = taken.next_ordinal
-        self.rows += taken.batch.num_rows
+        self.next_ordinal = batch.next_ordinal
+        self.rows += batch.batch.num_rows
         if self.ended:
             self.close()
-        return taken
+        return batch
 
     def report(self) -> SplitReport:
-        """How the reading went, with the rows handed on."""
+        """The report of the split, with the number of rows returned."""
         return replace(self._tally.report(), rows=self.rows)
 
     def close(self) -> None:
-        """Lets go of the split's files. May be called again; `take` opens them anew."""
+        """Closes the split's files. May be called again; `take` opens them again."""
         reading, self._reading, self._ahead = self._reading, None, None
         if reading is not None:
             reading.close()

@@ -1,7 +1,4 @@
-"""What a reader handed out and has not committed yet, in order. Pure.
-
-Belongs here: which progress a commit tells. A split's entries are its batches; the last one finishes it.
-"""
+"""The progress that a reader made and did not commit yet, in order. Pure."""
 
 from __future__ import annotations
 
@@ -20,30 +17,31 @@ class _Entry:
 
 
 class UncommittedBatches:
-    """Entries by sequence number: that of the batch after which they hold."""
+    """One entry for each batch, and for each split without rows: the progress of the split once the batch is done."""
 
     def __init__(self) -> None:
         self._entries: deque[_Entry] = deque()
 
     def add(self, sequence: int, progress: SplitProgress, *, empty: bool = False) -> None:
-        """Holds once batch `sequence` is done. `empty`: nothing of the split was handed out, so it holds at once."""
+        """Adds the progress that is true once batch `sequence` is done. `empty`: the split had no rows, so its progress
+        is true at once."""
         self._entries.append(_Entry(sequence, progress, empty))
 
     def through(self, sequence: int) -> tuple[SplitProgress, ...]:
-        """The newest progress of each split among the entries up to batch `sequence`, in the order they came."""
+        """The newest progress of each split up to batch `sequence`, in the order of the batches."""
         return _newest(entry for entry in self._entries if entry.sequence <= sequence)
 
     def empty(self) -> tuple[SplitProgress, ...]:
-        """Of splits of which nothing was handed out."""
+        """The progress of the splits without rows."""
         return _newest(entry for entry in self._entries if entry.empty)
 
     def forget_through(self, sequence: int) -> None:
-        """Those entries are committed."""
+        """Removes the entries that `through` returns: they are committed."""
         while self._entries and self._entries[0].sequence <= sequence:
             self._entries.popleft()
 
-    def forget_rowless(self) -> None:
-        """Those entries are committed."""
+    def forget_empty(self) -> None:
+        """Removes the entries that `empty` returns: they are committed."""
         self._entries = deque(entry for entry in self._entries if not entry.empty)
 
     def __len__(self) -> int:
@@ -51,8 +49,8 @@ class UncommittedBatches:
 
 
 def _newest(entries: Iterable[_Entry]) -> tuple[SplitProgress, ...]:
-    found: dict[SplitRef, SplitProgress] = {}
+    newest: dict[SplitRef, SplitProgress] = {}
     for entry in entries:
-        found.pop(entry.progress.ref, None)
-        found[entry.progress.ref] = entry.progress
-    return tuple(found.values())
+        newest.pop(entry.progress.ref, None)
+        newest[entry.progress.ref] = entry.progress
+    return tuple(newest.values())

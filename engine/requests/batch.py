@@ -132,12 +132,18 @@ def _range(table: str, options: ParsedOptions, describe: Describe) -> tuple[Posi
         upto = range_bound("upto", options.upto, _zone(table, options, describe))
     if isinstance(after, Latest):
         after = describe().newest
-    if isinstance(upto, Position) and upto < after:
+    if isinstance(upto, Position):
+        check_order(table, options, after, upto)
+    return after, upto
+
+
+def check_order(table: str, options: ParsedOptions, after: Position, upto: Position) -> None:
+    """ConfigurationError for a range that ends before it starts."""
+    if upto < after:
         raise ConfigurationError(
             f"range ({after}, {upto}] of table {redacted_uri(table)} ends before it starts: got "
             f"after={options.after} and upto={options.upto}; give an upto at or after `after`"
         )
-    return after, upto
 
 
 def _zone(table: str, options: ParsedOptions, describe: Describe) -> ZoneFor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from penstock.engine.requests.batch import RANGES, Describe, request_of
+from penstock.engine.requests.batch import RANGES, Describe, check_order, request_of
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError, TableNotFound
@@ -152,15 +152,6 @@ def stream_start(table: str, options: ParsedOptions, describe: Describe) -> Stre
     if upto is not None:
         check_order(table, options, bound, upto)
     return StartAfter(bound)
-
-
-def check_order(table: str, options: ParsedOptions, after: Position, upto: Position) -> None:
-    """ConfigurationError for a stream that would end before it starts."""
-    if upto < after:
-        raise ConfigurationError(
-            f"range ({after}, {upto}] of table {redacted_uri(table)} ends before it starts: got "
-            f"after={options.after} and upto={options.upto}; give an upto at or after `after`"
-        )
 
 
 def _query(options: ParsedOptions) -> RangeQuery:

@@ -139,7 +139,7 @@ def test_fault_07_a_reader_whose_heartbeats_are_lost_stops_before_its_lease_ends
     with (
         Served(tmp_path, golden.table(CASE), lease="4s") as server,
         FaultProxy(server.address) as proxy,
-        following(None, "cut-off", door=EnumeratorClient(proxy.address, SHORT)) as reader,
+        following(None, "cut-off", enumerator=EnumeratorClient(proxy.address, SHORT)) as reader,
     ):
         client = server.client(ONCE)
         batch = reader.poll()
@@ -178,7 +178,7 @@ def test_fault_07_a_commit_whose_answer_was_lost_counts_once(golden: Any, tmp_pa
     with (
         Served(tmp_path, golden.table(CASE), lease="3s") as server,
         FaultProxy(server.address) as proxy,
-        following(None, "r", door=EnumeratorClient(proxy.address, SHORT)) as reader,
+        following(None, "r", enumerator=EnumeratorClient(proxy.address, SHORT)) as reader,
     ):
         client = server.client(ONCE)
         batch = reader.poll()

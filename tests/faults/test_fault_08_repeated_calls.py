@@ -164,7 +164,7 @@ def test_fault_08_a_reader_whose_every_call_comes_twice_reads_everything_once(go
     with serve({"t": str(golden.table(CASE))}, "127.0.0.1:0") as server:
         door = Doubling(EnumeratorClient(server.address))
         with Consumer(
-            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=2, door=door
+            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=2, enumerator=door
         ) as reader:  # type: ignore[arg-type]
             assert not differing(golden, drain(reader))
         assert door.calls > 20

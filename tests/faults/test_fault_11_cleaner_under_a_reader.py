@@ -34,7 +34,7 @@ def test_fault_11_a_file_cleaned_under_a_group_reader_is_told_and_nothing_is_com
 ) -> None:
     """The split stays the reader's, at the row where it was; with its file again it is read to its end."""
     with Consumer(
-        None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=100, door=service
+        None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=100, enumerator=service
     ) as reader:
         service.split_discovery.look()
         first = reader.poll()

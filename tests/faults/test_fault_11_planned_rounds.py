@@ -60,7 +60,7 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
     options = {"query": query, "after": script.keys[begin], "on_lost_range": policy, "max_splits": 1}
 
     def reader() -> Consumer:
-        return Consumer(None, "t", group="g", reader_id="r", door=service, **options)
+        return Consumer(None, "t", group="g", reader_id="r", enumerator=service, **options)
 
     with reader() as first:
         service.split_discovery.look()

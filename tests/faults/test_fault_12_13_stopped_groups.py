@@ -64,7 +64,7 @@ def service_on(script: ScriptedTimeline, store: MemoryStore, clock: Clock) -> En
 def consumed(service: EnumeratorService) -> list[Any]:
     """What a reader of group `g` gets until nothing is left."""
     batches = []
-    with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", door=service) as reader:
+    with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", enumerator=service) as reader:
         service.split_discovery.look()
         while (found := reader.poll(0)) is not None:
             batches.append(found.batch)

@@ -40,7 +40,7 @@ def test_fault_33_a_consumer_goes_on_over_restarts_and_broken_connections(golden
     with FaultProxy(server.address) as proxy:
         client = EnumeratorClient(proxy.address, OFTEN)
         with Consumer(
-            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=1, door=client
+            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=1, enumerator=client
         ) as reader:
             server.stop(0)  # its looking found the group's rounds
             store = store.reopened()

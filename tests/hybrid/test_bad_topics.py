@@ -47,7 +47,7 @@ class Reading:
         """The rows that were handed out, each committed, before the error that ended it."""
         given = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": self.bootstrap}, **options}
         rows: list[dict[str, Any]] = []
-        consumer = penstock.Consumer(None, self.table, group=self.group, reader_id="r", door=self.door, **given)
+        consumer = penstock.Consumer(None, self.table, group=self.group, reader_id="r", enumerator=self.door, **given)
         with pytest.raises(PenstockError) as caught, consumer:
             for consumed in consumer:
                 rows += consumed.batch.to_pylist()
@@ -165,7 +165,9 @@ def test_a_broker_that_is_not_there(
         topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, patience_s=2)
     )
     given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
-    consumer = penstock.Consumer(None, reading.table, group=reading.group, reader_id="r", door=reading.door, **given)
+    consumer = penstock.Consumer(
+        None, reading.table, group=reading.group, reader_id="r", enumerator=reading.door, **given
+    )
     deadline = time.monotonic() + PROGRESS_S
     with consumer:
         while "no answer from the Kafka brokers" not in caplog.text:

@@ -57,28 +57,30 @@ def tail(
         typer.Option(
             "--from",
             metavar="earliest|latest|INSTANT|TIMESTAMP",
-            help="Where a new group starts (exclusive); earliest if not given. A group that is there goes on.",
+            help="Where a new group starts (exclusive); default: earliest. An existing group continues.",
             show_default=False,
         ),
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", help="End when nothing is left, instead of waiting for more.")
+        bool, typer.Option("--exit-at-end", help="Exit when nothing is left, instead of waiting for new commits.")
     ] = False,
     output_dir: Annotated[
         str | None,
         typer.Option(
             "--output-dir",
             metavar="DIR",
-            help="A file a split, exactly once. Not given: rows on stdout, at least once.",
+            help="Write one file per split, exactly once. Default: rows on stdout, at least once.",
         ),
     ] = None,
     form: Annotated[
         TailFormat | None,
-        typer.Option("--format", help="jsonl on stdout; in a folder parquet if not given.", show_default=False),
+        typer.Option(
+            "--format", help="Format of the rows: jsonl on stdout; default in a folder: parquet.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Follow a table as a reader of a consumer group: what was committed is never printed again. Without --group it is
-    a group of its own, which is forgotten at the end."""
+    """Follow a table as a reader of a consumer group: committed rows are never printed again. Without --group, tail
+    creates a group and deletes it at the end."""
     shell = shell_of(context)
     options = given_options(
         shell, {**flags, "after": begin}, option or (), entry_point=EntryPoint.CONSUMER, table=table
@@ -95,14 +97,14 @@ def tail(
 
     folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
     with ExitStack() as at_end:
-        door = at_end.enter_context(open_group_enumerator(options.server, options.access))
-        consumer = GroupReader(table, options, door)
+        enumerator = at_end.enter_context(open_group_enumerator(options.server, options.access))
+        consumer = GroupReader(table, options, enumerator)
         stop = _Stop(consumer)
-        output = FilesBySplit(consumer, folder.path, chosen, stop.asked) if folder else RowsOnStdout(consumer)
-        at_end.enter_context(told_to_end(stop.ask))
+        output = FilesBySplit(consumer, folder.path, chosen, stop.requested) if folder else RowsOnStdout(consumer)
+        at_end.enter_context(told_to_end(stop.request))
         consumer.join()
         if own_group:
-            at_end.callback(_forget, shell, partial(door.delete_group, table, options.group or ""))
+            at_end.callback(_forget, shell, partial(enumerator.delete_group, table, options.group or ""))
         at_end.callback(consumer.close)
         if folder:
             folder.take_over(shell.warn)
@@ -113,37 +115,37 @@ def tail(
 def _check_group(options: ParsedOptions, output_dir: str | None) -> None:
     if options.group is None and output_dir is not None:
         raise ConfigurationError(
-            "--output-dir without --group: files exactly once need a group that goes on where it was; name one"
+            "--output-dir without --group: exactly-once files need a group that keeps its position: give --group"
         )
     if options.group is not None and options.server is None:
-        raise ConfigurationError("--group without --server: a group goes on where it was only if a server keeps it")
+        raise ConfigurationError("--group without --server: a group keeps its position only on a server: give --server")
 
 
 class _Stop:
-    """Whether the command was told to end; tells the consumer, which may be waiting."""
+    """A request to stop, which also wakes the consumer."""
 
     def __init__(self, consumer: GroupReader) -> None:
         self._consumer = consumer
-        self._asked = False
+        self._requested = False
 
-    def ask(self) -> None:
-        """For a signal handler: it must not take a lock that the code it broke into may hold."""
-        self._asked = True
+    def request(self) -> None:
+        """For a signal handler, which must not take a lock that the interrupted code may hold."""
+        self._requested = True
         threading.Thread(target=self._consumer.wake, daemon=True).start()
 
-    def asked(self) -> bool:
-        """Whether it was."""
-        return self._asked
+    def requested(self) -> bool:
+        """Whether the command was asked to stop."""
+        return self._requested
 
 
 def _follow(
     consumer: GroupReader, output: Output, stop: _Stop, exit_at_end: bool, on_progress: Callable[[int, int], None]
 ) -> None:
-    """Until it is told to end, the group ends, or with `exit_at_end` nothing is left."""
+    """Writes batches until a stop is requested, the group ends, or with `exit_at_end` nothing is left."""
     from penstock.engine.cli.output.tail_sink import Stopped
 
     rows = splits = 0
-    while not stop.asked():
+    while not stop.requested():
         batch = consumer.poll(0) if exit_at_end else None
         if batch is None and not consumer.ended and not (exit_at_end and consumer.caught_up):
             batch = consumer.poll(POLL_MS)
@@ -161,13 +163,15 @@ def _follow(
 def _checked_form(form: TailFormat | None, output_dir: str | None) -> RowFormat:
     if output_dir is None:
         if form is TailFormat.PARQUET:
-            raise ConfigurationError("--format parquet needs --output-dir: a Parquet file ends, stdout does not")
+            raise ConfigurationError(
+                "--format parquet needs --output-dir: stdout is a stream without an end, a Parquet file needs one"
+            )
         return RowFormat.JSONL
     return RowFormat((form or TailFormat.PARQUET).value)
 
 
 def _named(options: ParsedOptions) -> ParsedOptions:
-    """With a group and a reader id of this process's own, where none were given."""
+    """The options with a generated group and reader id where none were given."""
     here = f"{socket.gethostname()}-{os.getpid()}"
     own = sanitized_name(f"tail-{here}-{secrets.token_hex(4)}")
     group = own if options.group is None else options.group
@@ -176,7 +180,7 @@ def _named(options: ParsedOptions) -> ParsedOptions:
 
 
 def _forget(shell: Shell, delete: Callable[[], None]) -> None:
-    """A group that nobody else knows; that it stays is no reason to fail."""
+    """Deletes a group that only this command uses. A failure is a warning."""
     try:
         delete()
     except PenstockError as error:
@@ -185,7 +189,7 @@ def _forget(shell: Shell, delete: Callable[[], None]) -> None:
 
 @contextmanager
 def _progress(shell: Shell, to_stdout: bool) -> Iterator[Callable[[int, int], None]]:
-    """A line on stderr, if that is a terminal which shows no rows itself."""
+    """A progress line on stderr, if stderr is a terminal and stdout does not write rows to one."""
     if not shell.shows_progress or (to_stdout and sys.stdout.isatty()):
         yield lambda rows, splits: None
         return

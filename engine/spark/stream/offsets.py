@@ -1,12 +1,14 @@
-"""Spark's offsets: the JSON of a place in a stream, in one fixed form.
+"""Offsets of Spark streams: the JSON of a point of a stream, in one fixed form.
 
-Pure, standard library and values only. Spark compares offsets as JSON *text*, so key order is part of the format, and
-a place that did not move must come back as the dict it came in as. The checkpoint keeps these for years: a new form
-is a new version, and every version from 1 up to OFFSET_VERSION is read.
+Pure. Spark compares offsets as JSON *text*: the order of the keys is part of the format, and a point that did not move
+must come back as the same dict. Checkpoints are kept for years: a new form gets a new version, and every version from 1
+to `HYBRID_VERSION` can be read.
 
-Version 1 was a position alone. Version 2 is a whole StreamPoint, from which the micro-batch before it follows, with a
-digest of what the stream reads: another stream must not go on from it. Version 3 is that of a hybrid stream, with its
-phase and its place in the topic; every other stream writes version 2.
+* Version 1 is a position only.
+* Version 2 is a StreamPoint, which determines the micro-batch before it, and the ScopeId of the stream: a stream that
+  reads something else must not continue from it.
+* Version 3 is version 2 of a hybrid stream, with its phase and its place in the topic. Every other stream writes
+  version 2.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.proto.codec.hybrid_checks import checked_batch, checked_position
@@ -22,7 +24,7 @@ from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
 from penstock.proto.model.hybrid import KafkaPlace, KafkaRange
 from penstock.proto.model.positions import InstantTime, Position
-from penstock.proto.model.queries import Changes
+from penstock.proto.model.queries import Changes, Incremental, Query
 from penstock.proto.model.streams import (
     END_OF_TIME_US,
     BatchContent,
@@ -38,9 +40,9 @@ from penstock.proto.model.streams import (
 )
 
 OFFSET_VERSION: Final = 2
-"""The version this build writes of a stream of the lake alone."""
+"""The version that is written for streams that are not hybrid."""
 HYBRID_VERSION: Final = 3
-"""Of a hybrid stream; the newest that is read."""
+"""The version that is written for hybrid streams, and the newest that can be read."""
 
 Offset = dict[str, object]
 
@@ -49,74 +51,100 @@ _KEYS: Final = (
     "watermark_us", "high_us", "content", "ended",
 )  # fmt: skip
 _HYBRID_KEYS: Final = (*_KEYS, "phase", "kafka")
-_HYBRID: Final = "hybrid-"
-"""Digests of hybrid streams begin so, and no others do."""
+_HYBRID_PREFIX: Final = "hybrid-"
 _LAKE: Final = "lake"
 _WHAT: Final = "the checkpoint's offset"
 
 
-def scope_digest(scope: StreamScope) -> str:
-    """Names what may never change while a checkpoint is used: query, cdcFormat, eventTime, eventTimeUnit, where; of a
-    hybrid stream also its kind, its topic and how values are written there."""
+@dataclass(frozen=True, slots=True)
+class ScopeId:
+    """Identifies what may never change while a checkpoint is used.
+
+    Of every stream: query, cdcFormat, eventTime, eventTimeUnit and where. Of a hybrid stream also its mode, its topic
+    and the format of the topic's values. The checkpoint stores `text`.
+    """
+
+    digest: str
+    """The first 16 hexadecimal digits of the SHA-256 of these options."""
+    is_hybrid: bool
+    """Whether the stream is hybrid: its offsets have a phase and a place in the topic."""
+
+    @property
+    def text(self) -> str:
+        """The text in the checkpoint: the digest, with a prefix if the stream is hybrid."""
+        return f"{_HYBRID_PREFIX}{self.digest}" if self.is_hybrid else self.digest
+
+    @classmethod
+    def parse(cls, text: str) -> ScopeId:
+        """The id whose `text` this is."""
+        return cls(text.removeprefix(_HYBRID_PREFIX), text.startswith(_HYBRID_PREFIX))
+
+
+def scope_id(scope: StreamScope) -> ScopeId:
+    """The id of what the stream reads."""
     request = scope.request
-    told = {
-        "query": type(request.query).__name__,
+    options = {
+        "query": _query_name(request.query),
         "cdc_format": request.query.format.value if isinstance(request.query, Changes) else "",
         "event_time": request.event_time,
         "event_time_unit": request.event_time_unit,
         "where": request.where,
     }
-    if request.hybrid is None:
-        return _digest(told)
     hybrid = request.hybrid
-    return _HYBRID + _digest(
-        {**told, "hybrid": hybrid.mode.value, "topic": hybrid.topic, "value_format": hybrid.value_format.value}
-    )
+    if hybrid is not None:
+        options |= {"hybrid": hybrid.mode.value, "topic": hybrid.topic, "value_format": hybrid.value_format.value}
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
+    return ScopeId(digest, hybrid is not None)
 
 
-def _digest(told: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+def _query_name(query: Query) -> str:
+    """The name of the query in digests, which checkpoints store: it stays when a class is renamed."""
+    match query:
+        case Incremental():
+            return "Incremental"
+        case Changes():
+            return "Changes"
+        case _:
+            raise InvariantViolation(f"a stream with the query {query}")
 
 
-def offset_of(point: StreamPoint, scope: str, upto: Position | None = None) -> Offset:
-    """The offset of a point of the stream that `scope` (a digest) names and that ends at `upto`; equal points give
-    equal JSON text."""
+def offset_of(point: StreamPoint, scope: ScopeId, upto: Position | None = None) -> Offset:
+    """The offset of a point of the stream with this scope that ends at `upto`. Equal points give equal JSON text."""
     progress = point.progress
-    hybrid = scope.startswith(_HYBRID)
-    if not hybrid and (progress.kafka is not None or isinstance(point.content, TopicBatch)):
+    if not scope.is_hybrid and (progress.kafka is not None or isinstance(point.content, TopicBatch)):
         raise InvariantViolation(f"a stream that is not hybrid is in a topic, at position {progress.position}")
     return {
-        "version": HYBRID_VERSION if hybrid else OFFSET_VERSION,
-        "scope": scope,
+        "version": HYBRID_VERSION if scope.is_hybrid else OFFSET_VERSION,
+        "scope": scope.text,
         "upto": None if upto is None else str(upto),
         "order_key": str(progress.position.order_key),
         "index": progress.position.index,
         "layout": progress.layout,
         "table_id": progress.table_id,
-        "consumed": _listed(progress.consumed),
-        "ahead": _listed(progress.ahead),
+        "consumed": _sorted_texts(progress.consumed),
+        "ahead": _sorted_texts(progress.ahead),
         "snapshot": None
         if point.snapshot is None
         else {"done": point.snapshot.done, "total": point.snapshot.total, "digest": point.snapshot.digest},
         "watermark_us": point.watermark.at_us,
         "high_us": point.watermark.high_us,
-        "content": _told(point.content),
+        "content": _content_json(point.content),
         "ended": point.ended,
-        **(_place_told(progress.kafka) if hybrid else {}),
+        **(_kafka_json(progress.kafka) if scope.is_hybrid else {}),
     }
 
 
-def _place_told(place: KafkaPlace | None) -> Offset:
+def _kafka_json(place: KafkaPlace | None) -> Offset:
     if place is None:
         return {"phase": _LAKE, "kafka": None}
     return {"phase": place.phase.value, "kafka": place_to_json(place)}
 
 
-def point_of(offset: Mapping[str, object], scope: str) -> StreamPoint:
-    """The point of an offset that `offset_of` made, in this or an earlier release.
+def point_of(offset: Mapping[str, object], scope: ScopeId) -> StreamPoint:
+    """The point of an offset that `offset_of` wrote, in this or an earlier release.
 
-    StateVersionError for a version this build does not know; ConfigurationError for an offset of a stream that reads
-    something else, and for anything that is no offset of ours (a checkpoint of another source).
+    StateVersionError for a version that this release cannot read. ConfigurationError for an offset of a stream that
+    reads something else, and for anything that is not an offset of Penstock (a checkpoint of another source).
     """
     version = offset.get("version") if isinstance(offset, Mapping) else None
     if type(version) is not int:
@@ -126,24 +154,23 @@ def point_of(offset: Mapping[str, object], scope: str) -> StreamPoint:
             f"the checkpoint's offset has version {version}, this release of Penstock reads 1 to {HYBRID_VERSION}:"
             " continue with the release that wrote it, or a newer one"
         )
-    hybrid = scope.startswith(_HYBRID)
     if version == 1:
         if len(offset) != 3:
             raise _foreign(offset)
-        if hybrid:
-            raise _another_stream()
+        if scope.is_hybrid:
+            raise _other_scope()
         return StreamPoint(progress=Progress(_Fields(offset, offset).position()))
     if set(offset) != set(_HYBRID_KEYS if version == HYBRID_VERSION else _KEYS):
         raise _foreign(offset)
     fields = _Fields(offset, offset)
-    if fields.text("scope") != scope:
-        raise _another_stream()
-    if hybrid != (version == HYBRID_VERSION):
+    if fields.text("scope") != scope.text:
+        raise _other_scope()
+    if scope.is_hybrid != (version == HYBRID_VERSION):
         raise _foreign(offset)
-    return _point(fields, _place_behind_lake(fields) if hybrid else None)
+    return _point(fields, _kafka_place(fields) if scope.is_hybrid else None)
 
 
-def _another_stream() -> ConfigurationError:
+def _other_scope() -> ConfigurationError:
     return ConfigurationError(
         "the checkpoint is that of a stream with other options: query, cdcFormat, eventTime, eventTimeUnit and "
         "where may not change while a checkpoint is used, nor hybrid, its topic and how values are written there, "
@@ -152,10 +179,10 @@ def _another_stream() -> ConfigurationError:
 
 
 def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position | None) -> StreamPoint:
-    """The point of an offset, to go on from with the stream's end as it is given now.
+    """The point from which a stream continues whose end is now `upto`.
 
-    The end may not change, but that a stream which has ended goes on to a later one, unless the watermark is behind all
-    event times since: every later row would be late. ConfigurationError.
+    The end may not change, with one exception: a stream that has ended may continue to a later end, unless its
+    watermark passed all event times, because every later row would be late. ConfigurationError.
     """
     if offset.get("version") == 1:
         return point
@@ -164,7 +191,7 @@ def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position |
         return point
     if point.ended and point.watermark.at_us == END_OF_TIME_US:
         raise ConfigurationError(
-            f"the checkpoint is that of a stream which has ended at {told} with a watermark behind all event times: "
+            f"the checkpoint is that of a stream which has ended at {told} with a watermark after all event times: "
             "every later row would be dropped as late. Begin with a new checkpoint; endWatermark=DURATION ends a "
             "stream so that its checkpoint can go on"
         )
@@ -177,7 +204,7 @@ def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position |
 
 
 def is_offset(offset: object) -> bool:
-    """Whether Spark's progress shows an offset of this source there, of version 2 or newer."""
+    """Whether this value in Spark's progress is an offset of Penstock, of version 2 or later."""
     return isinstance(offset, Mapping) and {"version", "scope", "order_key", "ended"} <= set(offset)
 
 
@@ -197,21 +224,21 @@ def _point(fields: _Fields, kafka: KafkaPlace | None) -> StreamPoint:
     place = fields.inside("snapshot")
     return StreamPoint(
         progress=progress,
-        snapshot=None if place is None else _place(place),
+        snapshot=None if place is None else _snapshot_place(place),
         watermark=Watermark(watermark, high),
         content=_content(fields, kafka),
         ended=fields.truth("ended"),
     )
 
 
-def _place_behind_lake(fields: _Fields) -> KafkaPlace | None:
+def _kafka_place(fields: _Fields) -> KafkaPlace | None:
     phase, told = fields.text("phase"), fields.inside("kafka")
     if (phase == _LAKE) != (told is None):
         raise fields.foreign()
     return None if told is None else place_from_json(_WHAT, "kafka", phase, told.values)
 
 
-def _place(fields: _Fields) -> SnapshotPlace:
+def _snapshot_place(fields: _Fields) -> SnapshotPlace:
     fields.exactly("done", "total", "digest")
     done, total = fields.number("done", 0), fields.number("total", 0)
     if done > total:
@@ -241,32 +268,32 @@ def _content(fields: _Fields, kafka: KafkaPlace | None) -> BatchContent:
 
 
 def _ranges(content: _Fields, kafka: KafkaPlace) -> list[KafkaRange]:
-    """Of the topic of the place: no more of it is told than partition, first, end."""
+    """Ranges of the place's topic: the offset stores only partition, first and end of each."""
     return [
         KafkaRange(topic=kafka.topic, topic_id=kafka.topic_id, partition=partition, first=first, end=end)
         for partition, first, end in content.triples("ranges")
     ]
 
 
-def _told(content: BatchContent) -> dict[str, object]:
+def _content_json(content: BatchContent) -> dict[str, object]:
     match content:
         case NoBatch():
             return {"kind": "none"}
         case CommitsBatch(after, without):
             told = {"kind": "commits", "order_key": str(after.order_key), "index": after.index}
-            return {**told, "without": _listed(without)}
+            return {**told, "without": _sorted_texts(without)}
         case SnapshotBatch(first):
             return {"kind": "snapshot", "first": first}
         case TopicBatch(ranges):
             return {"kind": "topic", "ranges": [[item.partition, item.first, item.end] for item in ranges]}
 
 
-def _listed(instants: Iterable[InstantTime]) -> list[str]:
+def _sorted_texts(instants: Iterable[InstantTime]) -> list[str]:
     return sorted(str(instant) for instant in instants)
 
 
 class _Fields:
-    """A JSON object's values by their types, ConfigurationError for any other; `whole` is what the error shows."""
+    """The values of a JSON object by type; ConfigurationError for any other type. The error shows `whole`."""
 
     def __init__(self, values: Mapping[str, object], whole: object) -> None:
         self.values, self._whole = values, whole

@@ -26,8 +26,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.engine.connect import enumerator_for
+from penstock.engine.requests.batch import check_order
 from penstock.engine.requests.stream import (
-    check_order,
     check_stream_options,
     stream_limits,
     stream_scope,
@@ -38,7 +38,7 @@ from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.schema.changes import SchemaChange
 from penstock.engine.spark.schema.monitor import SchemaWatch
 from penstock.engine.spark.stream.lost_batches import remaining_batch
-from penstock.engine.spark.stream.offsets import Offset, continued, offset_of, point_of, scope_digest
+from penstock.engine.spark.stream.offsets import Offset, ScopeId, continued, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.progress import StreamProgress
 from penstock.engine.spark.task.input_partitions import MarkerSlot, Slot
 from penstock.engine.spark.task.reader import SlotReader
@@ -89,7 +89,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             point = self._retry.call(self._first_point)
             self._progress.begin(point)
-            self._initial = offset_of(point, self._digest, self._scope.upto)
+            self._initial = offset_of(point, self._scope_id, self._scope.upto)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -116,16 +116,16 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema.
         """
         begin = self.initialOffset() if start is None else start
-        point = continued(begin, point_of(begin, self._digest), self._scope.upto)
+        point = continued(begin, point_of(begin, self._scope_id), self._scope.upto)
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
         found = self._found(point, limits)
         if found.lost:
             log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), found.lost)
-        return begin if found.point == point else offset_of(found.point, self._digest, self._scope.upto)
+        return begin if found.point == point else offset_of(found.point, self._scope_id, self._scope.upto)
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
         """The slots of the micro-batch that `end` tells of, planned anew at each call; [] if it is `start`."""
-        before, point = point_of(start, self._digest), point_of(end, self._digest)
+        before, point = point_of(start, self._scope_id), point_of(end, self._scope_id)
         if before == point:
             return []
         if end.get("version") == 1:  # told nothing but its position
@@ -167,8 +167,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(scope, request=replace(scope.request, of_stream=self._new_id()))
 
     @cached_property
-    def _digest(self) -> str:
-        return scope_digest(self._scope)
+    def _scope_id(self) -> ScopeId:
+        return scope_id(self._scope)
 
     @cached_property
     def _schemas(self) -> SchemaWatch:

@@ -10,8 +10,8 @@ import pytest
 
 import penstock
 from penstock.engine.consumer import Consumer
+from penstock.engine.group.lease import Runtime
 from penstock.engine.group.reader import ConsumedBatch
-from penstock.engine.group.retry import Runtime
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptFile,
@@ -26,27 +26,27 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental
 
 if TYPE_CHECKING:
-    from tests.unit.engine.fake_group import FakeClock, FakeGroup, FakePulse, FakeReading
+    from tests.unit.engine.fake_group import FakeClock, FakeGroup, FakeHeartbeat, FakeReading
 
 LEASE_MS = 9000
 
 
 class Made:
-    """Makes consumers of group g; `pulses` has their heartbeats, which beat when told to."""
+    """Makes consumers of group g; `heartbeats` has their heartbeats, which beat when told to."""
 
     def __init__(self, group: FakeGroup, clock: FakeClock) -> None:
         self.group, self.clock = group, clock
-        self.pulses: list[FakePulse] = []
+        self.heartbeats: list[FakeHeartbeat] = []
 
     def __call__(self, reader_id: str = "r", **options: Any) -> Consumer:
-        def pulse(beat: Callable[[], float | None], pause_s: float) -> FakePulse:
+        def start_heartbeat(beat: Callable[[], float | None], pause_s: float) -> FakeHeartbeat:
             made: Any = type("Heartbeat", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)})()
             made.beat, made.pause_s = beat, pause_s
-            self.pulses.append(made)
+            self.heartbeats.append(made)
             return made  # type: ignore[no-any-return]
 
-        around = Runtime(now_ms=self.clock.now_ms, wait=self.clock.wait, pulse=pulse)
-        return Consumer(None, "trips", group="g", reader_id=reader_id, door=self.group, runtime=around, **options)
+        around = Runtime(now_ms=self.clock.now_ms, wait=self.clock.wait, start_heartbeat=start_heartbeat)
+        return Consumer(None, "trips", group="g", reader_id=reader_id, enumerator=self.group, runtime=around, **options)
 
 
 @pytest.fixture
@@ -178,15 +178,15 @@ class TestLease:
 
     def test_beats_renew_at_a_third(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
-            (pulse,) = made.pulses
-            assert pulse.pause_s == LEASE_MS / 3 / 1000
+            (heartbeat,) = made.heartbeats
+            assert heartbeat.pause_s == LEASE_MS / 3 / 1000
             for _ in range(20):
                 clock.now += LEASE_MS // 3
-                assert pulse.beat() == LEASE_MS / 3 / 1000
+                assert heartbeat.beat() == LEASE_MS / 3 / 1000
             assert consumer.lease_left_ms == LEASE_MS
             assert consumer.poll() is not None
             consumer.commit()
-        assert pulse.stopped
+        assert heartbeat.stopped
 
     @pytest.mark.parametrize("late_ms", [LEASE_MS, LEASE_MS + 1, 10 * LEASE_MS])
     def test_nothing_is_handed_out_or_committed_once_it_is_over(
@@ -210,11 +210,11 @@ class TestLease:
     def test_no_beat_is_sent_once_it_is_over(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         """Where only answers are lost, beats would hold splits for a reader that has given them up."""
         with made() as consumer:
-            (pulse,) = made.pulses
+            (heartbeat,) = made.heartbeats
             consumer.poll()
             clock.now += LEASE_MS
             asked = len(group.calls)
-            assert pulse.beat() is None
+            assert heartbeat.beat() is None
             assert len(group.calls) == asked
             with pytest.raises(Fenced, match="is over"):
                 consumer.poll()
@@ -228,7 +228,7 @@ class TestLease:
 
     def test_it_counts_from_the_sending_of_the_call(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
-            (pulse,) = made.pulses
+            (heartbeat,) = made.heartbeats
             consumer.poll()
             real = group.heartbeat
 
@@ -239,7 +239,7 @@ class TestLease:
 
             group.heartbeat = slow  # type: ignore[method-assign]
             clock.now += 1000
-            pulse.beat()
+            heartbeat.beat()
             assert consumer.lease_left_ms == 1000
 
     def test_a_reading_that_outlasts_it_hands_out_nothing(
@@ -255,13 +255,13 @@ class TestLease:
 
     def test_beats_that_fail_come_sooner_and_do_not_renew(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
-            (pulse,) = made.pulses
+            (heartbeat,) = made.heartbeats
             clock.now += 3000
             group.fails = [StorageError("no server"), Overloaded("busy")]
-            assert pulse.beat() == 1.0
-            assert pulse.beat() == 1.0
+            assert heartbeat.beat() == 1.0
+            assert heartbeat.beat() == 1.0
             assert consumer.lease_left_ms == LEASE_MS - 3000
-            assert pulse.beat() == 3.0
+            assert heartbeat.beat() == 3.0
             assert consumer.lease_left_ms == LEASE_MS
 
     @pytest.mark.parametrize("error", [Fenced("epoch 1 is not current"), UnknownGroup("gone"), PermissionDenied("no")])
@@ -271,7 +271,7 @@ class TestLease:
         with made() as consumer:
             consumer.poll()
             group.fails = [error]
-            assert made.pulses[0].beat() is None
+            assert made.heartbeats[0].beat() is None
             with pytest.raises(type(error), match=str(error)):
                 consumer.poll()
             with pytest.raises(type(error), match=str(error)):
@@ -297,7 +297,7 @@ class TestLease:
                 consumer.poll()
             consumer.join()
             assert reading.open_now == 0
-            assert [pulse.stopped for pulse in made.pulses] == [True, False]
+            assert [heartbeat.stopped for heartbeat in made.heartbeats] == [True, False]
             with pytest.raises(Fenced, match="handed out before the reader joined again"):
                 consumer.commit(second)
             assert taken(consumer) == ALL[1:]
@@ -498,7 +498,7 @@ class TestMoving:
         consumer.close()
         assert len(group.named("leave")) == 1
         assert reading.open_now == 0
-        assert made.pulses[0].stopped
+        assert made.heartbeats[0].stopped
         for call in (consumer.poll, consumer.commit, consumer.join):
             with pytest.raises(ConfigurationError, match="closed"):
                 call()
@@ -506,10 +506,10 @@ class TestMoving:
     def test_a_consumer_that_nobody_has_any_more_stops_beating(self, made: Made) -> None:
         consumer = made()
         consumer.poll()
-        assert not made.pulses[0].stopped
+        assert not made.heartbeats[0].stopped
         del consumer
         gc.collect()
-        assert made.pulses[0].stopped
+        assert made.heartbeats[0].stopped
 
     def test_closing_before_joining_asks_nothing(self, made: Made, group: FakeGroup) -> None:
         made().close()
@@ -602,4 +602,4 @@ class TestOptions:
 
 def test_what_is_not_used_is_told(group: FakeGroup) -> None:
     with pytest.warns(UserWarning, match=r"penstock.Consumer: not used by Penstock's readers: hoodie.table.name"):
-        Consumer(None, "trips", group="g", reader_id="r", door=group, **{"hoodie.table.name": "t"})
+        Consumer(None, "trips", group="g", reader_id="r", enumerator=group, **{"hoodie.table.name": "t"})

@@ -13,8 +13,7 @@ import pytest
 
 from penstock.engine.arrow import read
 from penstock.engine.consumer import Consumer
-from penstock.engine.group.lease import HeartbeatThread
-from penstock.engine.group.retry import monotonic_ms
+from penstock.engine.group.lease import HeartbeatThread, monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -156,7 +155,7 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
     reports: list[int | None] = []
     rows: list[int] = []
 
-    class EntryPoint:
+    class FakeEnumerator:
         def __getattr__(self, name: str) -> Any:
             return getattr(service, name)
 
@@ -172,7 +171,7 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
         query="incremental",
         event_time="ts",
         event_time_unit=unit,
-        door=EntryPoint(),
+        enumerator=FakeEnumerator(),
     ) as consumer:
         service.split_discovery.look()
         while (batch := consumer.poll(0)) is not None:

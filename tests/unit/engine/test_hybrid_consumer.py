@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock.engine.consumer import Consumer
 from penstock.engine.event_time_scan import scan_event_time
-from penstock.engine.group.retry import Runtime
+from penstock.engine.group.lease import Runtime
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.open_tables import OpenTables
@@ -55,9 +55,9 @@ class Served:
         self.service.split_discovery.look()
 
     def consumer(self, **more: Any) -> Consumer:
-        around = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, pulse=lambda beat, first: Beatless())
+        around = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: Beatless())
         given = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
-        return Consumer(None, "t", group="g", reader_id="r", door=self.service, runtime=around, **given)
+        return Consumer(None, "t", group="g", reader_id="r", enumerator=self.service, runtime=around, **given)
 
     def consumed(self, consumer: Consumer, *, waits: int = 12) -> list[dict[str, Any]]:
         """All there is, committed."""

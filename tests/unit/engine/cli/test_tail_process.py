@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.engine.arrow import read
-from penstock.engine.group.retry import monotonic_ms
+from penstock.engine.group.lease import monotonic_ms
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.errors import StorageError

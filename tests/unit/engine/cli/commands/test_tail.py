@@ -18,7 +18,7 @@ from penstock.engine.cli.output import tail_sink
 from penstock.engine.cli.output.rows import RowFormat
 from penstock.engine.cli.output.tail_scope import SCOPE_FILE
 from penstock.engine.cli.output.tail_sink import file_name
-from penstock.engine.group.retry import Runtime
+from penstock.engine.group.lease import Runtime
 from penstock.proto.errors import CorruptFile, StorageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Beats:
 @pytest.fixture
 def door(group: Any, clock: Any, reading: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The group in memory behind any server; no reader waits or beats in real time."""
-    around = Runtime(now_ms=clock.now_ms, wait=clock.wait, pulse=Beats)
+    around = Runtime(now_ms=clock.now_ms, wait=clock.wait, start_heartbeat=Beats)
     monkeypatch.setattr(
         "penstock.engine.group.connect.open_group_enumerator", lambda server, access: nullcontext(group)
     )

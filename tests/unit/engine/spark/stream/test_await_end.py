@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.spark.stream.await_end import await_end
-from penstock.engine.spark.stream.offsets import offset_of
+from penstock.engine.spark.stream.offsets import ScopeId, offset_of
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.streams import Progress, StreamPoint
 
@@ -21,7 +21,9 @@ CLOSING = {"isDataAvailable": False, "message": "No new data but cleaning up sta
 def ends(*flags: bool | None, as_text: bool = True) -> dict[str, Any]:
     """Spark's progress: an end offset a source, of ours (ended or not) or of another one (None)."""
     told: list[Any] = [
-        {"0": 7} if flag is None else offset_of(StreamPoint(progress=Progress(EARLIEST), ended=flag), "s")
+        {"0": 7}
+        if flag is None
+        else offset_of(StreamPoint(progress=Progress(EARLIEST), ended=flag), ScopeId("s", is_hybrid=False))
         for flag in flags
     ]
     return {"sources": [{"endOffset": json.dumps(end) if as_text else end} for end in told]}

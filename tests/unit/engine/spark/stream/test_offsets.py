@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.spark.stream.offsets import continued, is_offset, offset_of, point_of, scope_digest
+from penstock.engine.spark.stream.offsets import ScopeId, continued, is_offset, offset_of, point_of, scope_id
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import OnLostRange
@@ -41,7 +41,7 @@ from penstock.proto.model.streams import (
     Watermark,
 )
 
-SCOPE = "00112233445566ff"
+SCOPE = ScopeId("00112233445566ff", is_hybrid=False)
 VERSION_1 = '{"version": 1, "order_key": "20261120213505364", "index": 2147483647}'
 COMMITS = (
     '{"version": 2, "scope": "00112233445566ff", "upto": null, "order_key": "20261120213505364", "index": 3, '
@@ -117,8 +117,16 @@ def test_text_of_an_offset_is_frozen(text: str) -> None:
     assert point_of(json.loads(text), SCOPE) == POINTS[text]
 
 
+@pytest.mark.parametrize("text", ["00112233445566ff", "hybrid-00112233445566ff"])
+def test_scope_id_is_stored_as_before(text: str) -> None:
+    """Checkpoints of earlier releases hold this text."""
+    scope = ScopeId.parse(text)
+    assert (scope.digest, scope.is_hybrid) == ("00112233445566ff", text.startswith("hybrid-"))
+    assert scope.text == text
+
+
 def test_version_1_is_a_position_of_any_scope() -> None:
-    for scope in (SCOPE, "another"):
+    for scope in (SCOPE, ScopeId("another", is_hybrid=False)):
         assert point_of(json.loads(VERSION_1), scope) == StreamPoint(progress=Progress(HERE))
 
 
@@ -141,7 +149,7 @@ def test_a_newer_version_is_refused_by_name() -> None:
 
 def test_a_checkpoint_of_another_scope_says_what_may_not_change() -> None:
     with pytest.raises(ConfigurationError, match="query, cdcFormat, eventTime, eventTimeUnit and where may not change"):
-        point_of(json.loads(COMMITS), "ffeeddccbbaa9988")
+        point_of(json.loads(COMMITS), ScopeId("ffeeddccbbaa9988", is_hybrid=False))
 
 
 LATER = Position(InstantTime("20271120213505364"))
@@ -243,7 +251,7 @@ class TestDigest:
 
     def test_it_is_frozen(self) -> None:
         """Checkpoints keep it: another way to make it would refuse them all."""
-        assert scope_digest(self.scope) == "ca3fa9ee4bfa3a0b"
+        assert scope_id(self.scope).text == "ca3fa9ee4bfa3a0b"
 
     @pytest.mark.parametrize(
         "change",
@@ -256,13 +264,13 @@ class TestDigest:
         ],
     )
     def test_what_may_not_change(self, change: dict[str, Any]) -> None:
-        assert scope_digest(replace(self.scope, request=replace(self.request, **change))) != scope_digest(self.scope)
+        assert scope_id(replace(self.scope, request=replace(self.request, **change))) != scope_id(self.scope)
 
     def test_formats_of_changes_are_told_apart(self) -> None:
         requests = [replace(self.request, query=Changes(kind)) for kind in ChangeFormat]
         scopes = [replace(self.scope, request=request) for request in requests]
         scopes.append(self.scope)
-        assert len({scope_digest(scope) for scope in scopes}) == len(scopes)
+        assert len({scope_id(scope) for scope in scopes}) == len(scopes)
 
     def test_what_may_change(self) -> None:
         other = replace(
@@ -274,10 +282,10 @@ class TestDigest:
             upto=HERE,
             on_lost_range=OnLostRange.EARLIEST,
         )
-        assert scope_digest(other) == scope_digest(self.scope)
+        assert scope_id(other) == scope_id(self.scope)
 
 
-HYBRID_SCOPE = "hybrid-00112233445566ff"
+HYBRID_SCOPE = ScopeId("00112233445566ff", is_hybrid=True)
 LAKE = (
     '{"version": 3, "scope": "hybrid-00112233445566ff", "upto": null, "order_key": "20261120213505364", '
     '"index": 2147483647, "layout": 1, "table_id": "", "consumed": [], "ahead": [], "snapshot": {"done": 5, '
@@ -388,7 +396,7 @@ def test_a_hybrid_stream_goes_on_from_its_own_offsets_alone_and_a_plain_one_too(
         (COMMITS, HYBRID_SCOPE),
         (LAKE, SCOPE),
         (KAFKA, SCOPE),
-        (KAFKA, "hybrid-ffeeddccbbaa9988"),
+        (KAFKA, ScopeId("ffeeddccbbaa9988", is_hybrid=True)),
     ):
         with pytest.raises(ConfigurationError, match="nor hybrid, its topic and how values are written there"):
             point_of(json.loads(text), scope)
@@ -411,8 +419,8 @@ def at(**values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "foreign",
     [
-        {**json.loads(COMMITS), "scope": HYBRID_SCOPE},
-        {**json.loads(COMMITS), "version": 3, "scope": HYBRID_SCOPE},
+        {**json.loads(COMMITS), "scope": HYBRID_SCOPE.text},
+        {**json.loads(COMMITS), "version": 3, "scope": HYBRID_SCOPE.text},
         in_topic(more=1),
         in_topic(version=2),
         in_topic(phase="lake"),
@@ -477,15 +485,15 @@ class TestHybridDigest:
     scope = replace(TestDigest.scope, request=replace(TestDigest.request, hybrid=hybrid))
 
     def other(self, **change: Any) -> str:
-        return scope_digest(replace(self.scope, request=replace(self.scope.request, **change)))
+        return scope_id(replace(self.scope, request=replace(self.scope.request, **change)))
 
     def test_it_is_frozen(self) -> None:
-        assert scope_digest(self.scope) == "hybrid-19c70aeac3b59d96"
+        assert scope_id(self.scope).text == "hybrid-19c70aeac3b59d96"
 
     def test_what_may_not_change(self) -> None:
         found = [
-            scope_digest(TestDigest.scope),
-            scope_digest(self.scope),
+            scope_id(TestDigest.scope),
+            scope_id(self.scope),
             self.other(where="b > 2"),
             self.other(hybrid=replace(self.hybrid, mode=HybridMode.APPEND)),
             self.other(hybrid=replace(self.hybrid, topic="payments")),
@@ -500,4 +508,4 @@ class TestHybridDigest:
             {"fail_on_data_loss": False},
             {"access": KafkaAccess(client=(("bootstrap.servers", "b:9092"),))},
         ):
-            assert self.other(hybrid=replace(self.hybrid, **change)) == scope_digest(self.scope)
+            assert self.other(hybrid=replace(self.hybrid, **change)) == scope_id(self.scope)

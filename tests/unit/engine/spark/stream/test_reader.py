@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.engine.spark.options import Loaded
-from penstock.engine.spark.stream.offsets import Offset, offset_of, point_of, scope_digest
+from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import MarkerSlot, PulledSlot
 from penstock.engine.spark.task.reader import SlotReader
@@ -187,12 +187,12 @@ def reader(
     )
 
 
-def digest(stream: PenstockStreamReader) -> str:
-    return str(stream.initialOffset()["scope"])
+def scope_of(stream: PenstockStreamReader) -> ScopeId:
+    return ScopeId.parse(str(stream.initialOffset()["scope"]))
 
 
 def told(stream: PenstockStreamReader, point: StreamPoint) -> Offset:
-    return offset_of(point, digest(stream))
+    return offset_of(point, scope_of(stream))
 
 
 def through(stream: PenstockStreamReader, limit: Any = None) -> list[StreamPoint]:
@@ -201,7 +201,7 @@ def through(stream: PenstockStreamReader, limit: Any = None) -> list[StreamPoint
     start, ends = stream.initialOffset(), []
     while (end := stream.latestOffset(start, limit)) != start:
         start = json.loads(json.dumps(end))
-        ends.append(point_of(start, digest(stream)))
+        ends.append(point_of(start, scope_of(stream)))
     return ends
 
 
@@ -243,7 +243,7 @@ def test_limits_hold_unless_spark_asks_for_everything(options: dict[str, str], l
 
 
 def test_without_a_start_it_is_the_initial_offset() -> None:
-    assert number(point_of(reader(after="20260101000000002").latestOffset(), digest(reader()))) == 3
+    assert number(point_of(reader(after="20260101000000002").latestOffset(), scope_of(reader()))) == 3
     stream = reader(after="20260101000000003")
     assert stream.latestOffset() == stream.initialOffset()
 
@@ -395,7 +395,7 @@ class TestVersions:
 
     def test_a_stream_of_version_1_goes_on(self) -> None:
         stream = reader()
-        assert number(point_of(stream.latestOffset(self.two, ReadAllAvailable()), digest(stream))) == 3
+        assert number(point_of(stream.latestOffset(self.two, ReadAllAvailable()), scope_of(stream))) == 3
         idle = json.loads('{"version": 1, "order_key": "20260101000000003", "index": 2147483647}')
         assert stream.latestOffset(idle, ReadAllAvailable()) is idle
         end = replace(at(3), content=CommitsBatch(at(2).progress.position))
@@ -433,7 +433,7 @@ class TestEventTime:
         (end,) = through(stream)
         clock.now_s += 25
         start = told(stream, end)
-        moved = point_of(stream.latestOffset(start, ReadAllAvailable()), digest(stream))
+        moved = point_of(stream.latestOffset(start, ReadAllAvailable()), scope_of(stream))
         assert moved == replace(end, watermark=Watermark(23_000_000, 6_000_000), content=NoBatch())
         (slot,) = [p.value for p in stream.partitions(start, told(stream, moved))]
         assert slot == MarkerSlot(Watermark(23_000_000, 6_000_000))
@@ -511,7 +511,7 @@ class TestSchema:
         with pytest.raises(SchemaMismatch) as error:
             while True:
                 start = stream.latestOffset(start, ReadAllAvailable())
-                ends.append(number(point_of(start, digest(stream))))
+                ends.append(number(point_of(start, scope_of(stream))))
         assert ends == [1, 2]
         for text in ("column id is gone", "from commit 20260101000000003 on", "up to 20260101000000002", "checkpoint"):
             assert text in str(error.value)
@@ -520,7 +520,7 @@ class TestSchema:
         script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
         start = told(reader(script), at(2))
         loaded = reader(script, schema=st.StructType([st.StructField("name", st.StringType())]))
-        assert number(point_of(loaded.latestOffset(start, ReadAllAvailable()), digest(loaded))) == 5
+        assert number(point_of(loaded.latestOffset(start, ReadAllAvailable()), scope_of(loaded))) == 5
 
     def test_limits_hold_while_it_steps(self) -> None:
         script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
@@ -556,7 +556,7 @@ def test_commit_and_stop_do_nothing() -> None:
 def test_the_digest_is_of_the_scope() -> None:
     script = Script()
     stream = reader(script)
-    assert digest(stream) == scope_digest(script.scopes[0])
+    assert scope_of(stream) == scope_id(script.scopes[0])
 
 
 class TestRenamedColumn:

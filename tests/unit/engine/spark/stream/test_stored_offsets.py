@@ -15,7 +15,7 @@ import pytest
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.engine.spark.options import loaded
 from penstock.engine.spark.planning import schema_of
-from penstock.engine.spark.stream.offsets import Offset, offset_of, point_of
+from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import PackedSlot
 from penstock.enumerator.embedded import EmbeddedEnumerator
@@ -100,7 +100,7 @@ def test_stored_offsets_enclose_the_same_splits(tables: Any, version: str, strea
 def test_stored_offsets_are_written_again_as_the_same_text(version: str, stream: str) -> None:
     """Spark compares offsets as text."""
     for offset in stored(version, stream)[0]:
-        scope, upto = str(offset["scope"]), offset["upto"]
+        scope, upto = ScopeId.parse(str(offset["scope"])), offset["upto"]
         assert upto is None
         point = point_of(offset, scope)
         assert isinstance(point.progress.position, Position)
