@@ -1,6 +1,6 @@
-"""Kafka, as far as hybrid reads need it: what a topic is now, and the records of a range of it.
+"""Kafka clients for hybrid reads: metadata of topics, records of ranges, schemas of a schema registry.
 
-Belongs here: the one place where a Kafka client is used, behind two small seams (`doors`). Not here: which ranges are
-read (enumerator), what records mean as rows (reader). Imports `penstock.proto` values and errors only; confluent-kafka
-(the extra `kafka`) is imported when a client is made.
+Belongs here: all use of confluent-kafka, behind the interfaces of `penstock.kafka.protocols`. Not here: which ranges
+are read (enumerator), and how records become rows (reader). Imports the values and errors of `penstock.proto` only.
+confluent-kafka (the extra `kafka`) is imported when a client is created.
 """

@@ -1,7 +1,4 @@
-"""confluent-kafka, as far as it is used: imported when a client is made, its errors collected and named.
-
-Belongs here: making clients. Not here: what is asked of them (`topics`, `records`), settings (`config`).
-"""
+"""Creates confluent-kafka's clients and collects the errors that they report. The library is imported on first use."""
 
 from __future__ import annotations
 
@@ -19,9 +16,10 @@ NewClient = Callable[[Mapping[str, str], "ErrorLog"], Any]
 
 
 class ErrorLog:
-    """What a client says apart from answers: lost connections, refused credentials. Any thread.
+    """The errors that a client reports in the background: lost connections, refused credentials. Any thread.
 
-    The same error is said again every while only, so one that denies is kept until an answer proves it wrong.
+    A client repeats an error only from time to time. An error that denies access is therefore kept until a broker
+    answers.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -31,36 +29,36 @@ class ErrorLog:
         self._denial: ReportedError | None = None
 
     def __call__(self, error: Any) -> None:
-        """One more; the client's `error_cb`."""
-        said = self.said(error)
+        """Records an error; the client's `error_cb`."""
+        reported = self.reported(error)
         with self._lock:
-            if said.denies_access:
-                self._denial = said
-            elif said.name != "_ALL_BROKERS_DOWN" or self._last is None:
-                self._last = said
+            if reported.denies_access:
+                self._denial = reported
+            elif reported.name != "_ALL_BROKERS_DOWN" or self._last is None:
+                self._last = reported
 
-    def said(self, error: Any) -> ReportedError:
-        """A client's error, without the secrets that a broker may have put into its text."""
+    def reported(self, error: Any) -> ReportedError:
+        """The client's error, without secrets that a broker may have put into its text."""
         return ReportedError(str(error.name()), redacted(str(error.str()).strip(), self._settings))
 
-    def answered(self) -> None:
-        """The brokers did answer: forgets."""
+    def clear(self) -> None:
+        """Drops all errors, after a broker answered."""
         with self._lock:
             self._last = self._denial = None
 
     @property
     def denial(self) -> ReportedError | None:
-        """That the brokers do not know who asks."""
+        """The last error that denies access; None: none since the last answer."""
         return self._denial
 
     @property
     def last(self) -> ReportedError | None:
-        """The newest of the others."""
+        """The last other error; None: none since the last answer."""
         return self._last
 
 
 def library() -> Any:
-    """The module `confluent_kafka`. ConfigurationError where it is not installed."""
+    """The module `confluent_kafka`. ConfigurationError if it is not installed."""
     try:
         import confluent_kafka
         import confluent_kafka.admin
@@ -69,20 +67,20 @@ def library() -> Any:
     return confluent_kafka
 
 
-def new_consumer(settings: Mapping[str, str], heard: ErrorLog) -> Any:
-    """A `Consumer`; ConfigurationError naming the setting that it refuses."""
+def new_consumer(settings: Mapping[str, str], error_log: ErrorLog) -> Any:
+    """A `Consumer`. ConfigurationError with the name of the setting that it rejects."""
     kafka = library()
-    return _made(kafka, kafka.Consumer, settings, heard)
+    return _made(kafka, kafka.Consumer, settings, error_log)
 
 
-def new_admin_client(settings: Mapping[str, str], heard: ErrorLog) -> Any:
-    """An `AdminClient`; ConfigurationError naming the setting that it refuses."""
+def new_admin_client(settings: Mapping[str, str], error_log: ErrorLog) -> Any:
+    """An `AdminClient`. ConfigurationError with the name of the setting that it rejects."""
     kafka = library()
-    return _made(kafka, kafka.admin.AdminClient, settings, heard)
+    return _made(kafka, kafka.admin.AdminClient, settings, error_log)
 
 
-def _made(kafka: Any, kind: Any, settings: Mapping[str, str], heard: ErrorLog) -> Any:
+def _made(kafka: Any, kind: Any, settings: Mapping[str, str], error_log: ErrorLog) -> Any:
     try:
-        return kind({**settings, "error_cb": heard})
+        return kind({**settings, "error_cb": error_log})
     except (kafka.KafkaException, TypeError, ValueError) as error:
         raise rejected_settings(str(error), settings) from None

@@ -1,7 +1,7 @@
-"""Settings of Kafka clients: what a user gives (`kafka.*`), what exact reading fixes, what is filled in. Pure.
+"""Settings of Kafka clients: the user's (`kafka.*`), those that exact reading requires, and defaults. Pure.
 
-The reading client never lets the broker or a group decide where it stands: offsets are given, nothing is committed, a
-position that is not there is an error (`auto.offset.reset=error`). Values may be secrets: no text shows one.
+A consumer's position never depends on the broker or a group: offsets are assigned, nothing is committed, and an offset
+that does not exist is an error (`auto.offset.reset=error`). Values may be secrets: no text shows one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ READ_UNCOMMITTED: Final = "read_uncommitted"
 MAX_SETTINGS: Final = 200
 MAX_NAME_CHARS: Final = 100
 MAX_VALUE_CHARS: Final = 1 << 16
-"""Certificates stand in settings as text."""
+"""The longest value; settings may contain certificates as text."""
 
 FORCED: Final[Mapping[str, str]] = {
     "allow.auto.create.topics": "false",
@@ -29,41 +29,43 @@ FORCED: Final[Mapping[str, str]] = {
     "enable.auto.offset.store": "false",
     "enable.partition.eof": "true",
 }
-"""What a reader's client must have for exact reading."""
+"""The settings that exact reading requires."""
 
 _WHY: Final[Mapping[str, str]] = {
     "allow.auto.create.topics": "a topic that is not there is an error",
-    "auto.offset.reset": "reading starts at the offsets that the table's commits tell; give `kafkaStartingOffsets`",
+    "auto.offset.reset": "reading starts at the offsets of the table's commits; give `kafkaStartingOffsets`",
     "check.crcs": "damaged records are an error",
     "enable.auto.commit": "positions are kept by Penstock, not by a consumer group",
     "enable.auto.offset.store": "positions are kept by Penstock, not by a consumer group",
-    "enable.partition.eof": "the end of a range is told by it",
+    "enable.partition.eof": "the end of a range is detected by it",
 }
 
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "auto.commit.enable": "enable.auto.commit",
     "metadata.broker.list": "bootstrap.servers",
 }
-"""The client's second names of settings that matter here."""
+"""The client's aliases of settings that matter here."""
 
-_EITHER: Final[Mapping[str, str]] = {
+_DEFAULTS: Final[Mapping[str, str]] = {
     "client.id": "penstock",
     "enable.metrics.push": "false",
     "log_level": "2",
     "reconnect.backoff.max.ms": "1000",
 }
-"""For every client, unless the user says otherwise. What its log would tell comes as errors."""
+"""The defaults of every client. Its log is off, because errors are reported by callback."""
 
-_READING: Final[Mapping[str, str]] = {
+_CONSUMER_DEFAULTS: Final[Mapping[str, str]] = {
     "fetch.max.bytes": str(16 << 20),
     "fetch.queue.backoff.ms": "10",
     "fetch.wait.max.ms": "100",
     "queued.max.messages.kbytes": str(16 << 10),
 }
-"""For a reader, unless the user says otherwise: 16 MiB wait in the client, at most as much is on its way. By its own
-rule the client fetches again only a second after what waits was read; it waits 0.1 s at the log's end, not 0.5."""
+"""The defaults of a consumer: 16 MiB in the client's queue, and at most as much in flight. A full queue delays the next
+fetch by 10 ms instead of the client's 1 s, and a fetch waits 0.1 s at the end of the log instead of 0.5 s."""
 
-_ONLY_READING: Final = frozenset({*FORCED, *_READING, "isolation.level", "group.id", "max.partition.fetch.bytes"})
+_CONSUMER_ONLY: Final = frozenset(
+    {*FORCED, *_CONSUMER_DEFAULTS, "isolation.level", "group.id", "max.partition.fetch.bytes"}
+)
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([._][a-z0-9]+)*")
 _SECRET: Final = re.compile(r"password|secret|token|username|credential|\.key|\.pem|oauthbearer|jaas")
@@ -72,8 +74,11 @@ _TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
 
 
 def checked_settings(client: ClientConfig) -> dict[str, str]:
-    """The user's settings by name. ConfigurationError for names and sizes that no setting has, for a setting that
-    contradicts a forced one, for an unknown isolation level, and where `bootstrap.servers` is missing."""
+    """The user's settings by name.
+
+    ConfigurationError for invalid names and sizes, a setting that contradicts a required one, an unknown isolation
+    level, and a missing `bootstrap.servers`.
+    """
     if len(client) > MAX_SETTINGS:
         raise ConfigurationError(f"settings of the Kafka client: got {len(client)}, expected at most {MAX_SETTINGS}")
     settings: dict[str, str] = {}
@@ -95,7 +100,7 @@ def checked_settings(client: ClientConfig) -> dict[str, str]:
 
 
 def isolation_level(settings: Mapping[str, str]) -> str:
-    """READ_COMMITTED, or what the user says: the records of aborted transactions are records then, too."""
+    """The isolation level, READ_COMMITTED by default. READ_UNCOMMITTED also reads records of aborted transactions."""
     level = settings.get("isolation.level", READ_COMMITTED)
     if level not in (READ_COMMITTED, READ_UNCOMMITTED):
         raise ConfigurationError(f"kafka.isolation.level: expected {READ_COMMITTED} or {READ_UNCOMMITTED}")
@@ -103,20 +108,21 @@ def isolation_level(settings: Mapping[str, str]) -> str:
 
 
 def consumer_config(client: ClientConfig, group_id: str) -> dict[str, str]:
-    """Settings of a client that reads a range. `group_id` is needed by syntax only; the user's own comes first."""
+    """The settings of a consumer. The client requires a `group_id` but does not use it; the user's own has
+    precedence."""
     settings = checked_settings(client)
     level = {"isolation.level": isolation_level(settings), "group.id": group_id}
-    return {**_EITHER, **_READING, **level, **settings, **FORCED}
+    return {**_DEFAULTS, **_CONSUMER_DEFAULTS, **level, **settings, **FORCED}
 
 
 def admin_config(client: ClientConfig) -> dict[str, str]:
-    """Settings of a client that asks what a topic is now: without those that are a reader's only."""
+    """The settings of an admin client: without those of consumers only."""
     settings = checked_settings(client)
-    return {**_EITHER, **{name: value for name, value in settings.items() if name not in _ONLY_READING}}
+    return {**_DEFAULTS, **{name: value for name, value in settings.items() if name not in _CONSUMER_ONLY}}
 
 
 def redacted(text: str, settings: Mapping[str, str]) -> str:
-    """The text with every value of a setting that may be a secret replaced by the setting's name."""
+    """The text with each value of a setting that may be secret replaced by the setting's name."""
     for name, value in sorted(settings.items(), key=lambda setting: -len(setting[1])):
         if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET_CHARS:
             text = text.replace(value, f"<kafka.{name}>")
@@ -124,14 +130,14 @@ def redacted(text: str, settings: Mapping[str, str]) -> str:
 
 
 def rejected_settings(text: str, settings: Mapping[str, str]) -> ConfigurationError:
-    """What a client said when it refused its settings, as an error that names the setting and shows no value."""
+    """The error for a client that rejected its settings with `text`; it names the setting and shows no value."""
     named = [name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text)]
     if "JAAS" in text:
         named = ["sasl.jaas.config"]
     if not named:
         return ConfigurationError(f"the Kafka client refuses its settings kafka.*: got {', '.join(sorted(settings))}")
     which = ", ".join(f"kafka.{name}" for name in sorted(named))
-    hint = "no such setting" if "No such configuration property" in text else "its value does not do"
+    hint = "no such setting" if "No such configuration property" in text else "its value is not valid"
     return ConfigurationError(
         f"the Kafka client (librdkafka) refuses {which}: {hint}; "
         "settings are named as in librdkafka's CONFIGURATION.md, not all as in Java"

@@ -1,7 +1,7 @@
-"""What a Kafka client says when something fails, as errors of Penstock's tree. Pure.
+"""Maps errors of the Kafka client to Penstock's errors. Pure.
 
-librdkafka names its errors: `_LIKE_THIS` its own, `LIKE_THIS` a broker's. Three kinds matter: those that asking again
-may mend, those that it cannot, and all others, behind which nothing is read.
+librdkafka names its own errors `_LIKE_THIS` and those of brokers `LIKE_THIS`. An error is transient, permanent, or
+unknown; after an unknown one nothing is read.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ DAMAGED: Final = frozenset(
         "UNSUPPORTED_COMPRESSION_TYPE",
     }
 )
-"""Records that the client could not take apart. It would go on behind them."""
+"""Records that the client cannot decode. It would continue after them."""
 
 GONE: Final = frozenset(
     {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "TOPIC_EXCEPTION", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART"}
 )
 STALE: Final = frozenset({"_NOENT"})
-"""The client's own list of leaders is out of date (seen straight after a broker's restart)."""
+"""The client's list of leaders is out of date, as after the restart of a broker."""
 
 TRANSIENT: Final = frozenset(
     {
@@ -81,7 +81,7 @@ TRANSIENT: Final = frozenset(
         "UNSTABLE_OFFSET_COMMIT",
     }
 )
-"""What passes by itself, or when brokers come back."""
+"""Errors that end without intervention, or when brokers return."""
 
 _FORBIDDEN: Final = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
@@ -97,42 +97,44 @@ _CERTIFICATE: Final = ("certificate", "alert")
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:
-    """An error as the client names it, and its text."""
+    """An error that the client reported."""
 
     name: str
+    """The client's name of the error."""
     text: str
+    """The text, without secrets."""
 
     @property
     def denies_access(self) -> bool:
-        """Whether the brokers do not know who asks, or the two do not trust each other's certificates; a line that
-        broke while they were finding out is none of that."""
+        """Whether authentication failed, by credentials or certificates. A connection that broke during authentication
+        is not such a failure."""
         folded = self.text.lower()
         if any(sign in folded for sign in _LINE_BROKE):
             return False
         return self.name in _NOT_KNOWN or (self.name == "_SSL" and any(sign in folded for sign in _CERTIFICATE))
 
 
-def permanent_error(said: ReportedError, what: str) -> PenstockError | None:
-    """The error for what asking again cannot mend; None for the rest. Its text begins with `what` was done, to what."""
-    text = f"{what}: {said.text} ({said.name})"
-    if said.denies_access:
+def permanent_error(reported: ReportedError, what: str) -> PenstockError | None:
+    """The error for a permanent failure; None for others. Its text starts with `what`, the operation."""
+    text = f"{what}: {reported.text} ({reported.name})"
+    if reported.denies_access:
         return Unauthenticated(
             f"{text}; check kafka.security.protocol and the credentials under kafka.sasl.*, kafka.ssl.*"
         )
-    if said.name in _FORBIDDEN:
+    if reported.name in _FORBIDDEN:
         return PermissionDenied(f"{text}; give the client's user the right to read and to describe it")
-    if said.name in GONE:
+    if reported.name in GONE:
         return TopicGone(f"{text}; check kafka.topic and kafka.bootstrap.servers")
-    if said.name in _TOO_OLD:
+    if reported.name in _TOO_OLD:
         return UnsupportedFeature(f"{text}; the brokers are older than the client needs")
-    if said.name in _BAD_REQUEST:
+    if reported.name in _BAD_REQUEST:
         return ConfigurationError(text)
     return None
 
 
-def unavailable_error(said: ReportedError | None, what: str, waited_s: float) -> KafkaUnavailable:
-    """The error for brokers that did not answer for so long."""
-    why = f": {said.text} ({said.name})" if said else ""
+def unavailable_error(reported: ReportedError | None, what: str, waited_s: float) -> KafkaUnavailable:
+    """The error for brokers that did not answer for `waited_s` seconds."""
+    why = f": {reported.text} ({reported.name})" if reported else ""
     return KafkaUnavailable(
         f"{what}: no answer from the Kafka brokers in {waited_s:.0f} s{why}; "
         "check kafka.bootstrap.servers and the network, or ask again"

@@ -1,8 +1,5 @@
-"""The doors to Kafka as processes open them by default: clients are made when they are first needed, and only there
-references to secrets are put in their place.
-
-Shell. Not here: what the doors do (`topics`, `records`).
-"""
+"""The default implementations of `penstock.kafka.protocols`. Libraries are imported, and references to secrets are
+resolved, only when a client is opened."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from penstock.proto.model.hybrid import KafkaAccess
 
 
 def open_topic(access: KafkaAccess) -> TopicMetadata:
-    """See `doors.TopicMetadata`. ConfigurationError without the extra `kafka`, or for settings that cannot be."""
+    """A `TopicMetadata`. ConfigurationError without the extra `kafka`, and for invalid settings."""
     from penstock.kafka import topic_metadata
 
     return topic_metadata.open_topic(with_secrets(access))
 
 
 def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RangeReader:
-    """See `doors.RangeReader`. Errors as for `open_topic`."""
+    """A `RangeReader`. Errors as for `open_topic`."""
     from penstock.kafka import record_reader
 
     return record_reader.open_records(with_secrets(access), fail_on_data_loss=fail_on_data_loss)

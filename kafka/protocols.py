@@ -1,10 +1,9 @@
-"""The seams to Kafka: `TopicMetadata` for whoever plans, `RangeReader` for whoever reads. Values and protocols, no
-client.
+"""The interfaces to Kafka: `TopicMetadata` for planning, `RangeReader` and `SchemaRegistry` for reading.
 
-Errors, the same for every implementation: KafkaUnavailable for brokers that do not answer (asking again may help);
-TopicGone for a topic or partition that is not there; Unauthenticated and PermissionDenied; ConfigurationError for
-settings that a client refuses; PositionExpired for offsets that retention took; DataInvalidated for a topic that is
-another one by now, or was cut back.
+All implementations raise the same errors: KafkaUnavailable for brokers that do not answer (retryable); TopicGone for a
+topic or partition that does not exist; Unauthenticated and PermissionDenied; ConfigurationError for settings that a
+client rejects; PositionExpired for offsets that retention deleted; DataInvalidated for a topic that was recreated or
+truncated.
 """
 
 from __future__ import annotations
@@ -21,65 +20,75 @@ from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffsets:
-    """`log_start` is the first offset that is there, `end` the one behind the last that may be read: the last stable
-    offset (`isolation.level=read_committed`), else the high watermark. `high_watermark` is behind the last record
-    of all, those of open transactions included. `leader_epoch` -1: not told."""
+    """The offsets of a partition."""
 
     log_start: int
+    """The first offset of the log."""
     end: int
+    """The end of the records that may be read: the last stable offset (`isolation.level=read_committed`), else the high
+    watermark."""
     high_watermark: int = -1
+    """The end of all records, those of open transactions included."""
     leader_epoch: int = -1
+    """The leader epoch; -1: unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic now. `topic_id` is the broker's own, '' where it has none; `partitions` by number, ascending."""
+    """A topic and its partitions."""
 
     topic: str
+    """The topic's name."""
     topic_id: str
+    """The broker's id of the topic; '' if the broker has no topic ids."""
     partitions: Mapping[int, PartitionOffsets]
+    """The partitions by number, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordChunk:
-    """Records of one partition in offset order. `offsets` and `timestamps_ms` (since 1970 UTC, -1: none) are int64;
-    a key or value is None where the record has none. `next_offset` is where reading goes on behind the chunk. `lost` is
-    how many of the offsets up to there had expired and were passed over."""
+    """Records of one partition in offset order."""
 
     offsets: npt.NDArray[np.int64]
+    """The offsets."""
     timestamps_ms: npt.NDArray[np.int64]
+    """The timestamps since 1970 UTC; -1: none."""
     keys: list[bytes | None]
+    """The keys; None: the record has no key."""
     values: list[bytes | None]
+    """The values; None: the record has no value."""
     next_offset: int
+    """The offset at which reading continues after the chunk."""
     lost: int = 0
+    """The number of offsets before `next_offset` that had expired and were skipped."""
 
 
 class TopicMetadata(Protocol):
-    """What a topic is now. Any thread."""
+    """Metadata of topics. Any thread."""
 
     def facts(self, topic: str) -> TopicDescription:
-        """Asked of the brokers at each call."""
+        """The current description of the topic; each call asks the brokers."""
         ...
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Mapping[int, int]:
-        """By partition the first offset at or behind the time; of a partition without such a record its end."""
+        """The first offset at or after the time, by partition; the end of a partition without such a record."""
         ...
 
     def group_offsets(self, topic: str, group: str) -> Mapping[int, int]:
-        """By partition what the consumer group committed; partitions without are left out."""
+        """The committed offsets of the consumer group, by partition; partitions without one are omitted."""
         ...
 
 
 class RangeReader(Protocol):
-    """Records of ranges. Any thread; each read has a client of its own, closed with its generator."""
+    """Reads the records of ranges. Any thread; each read has its own client, which its generator closes."""
 
-    def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
-        """The records of the range from offset `first` on, in chunks of at most `chunk_rows`, each record once.
+    def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        """The records of the range from offset `first`, in chunks of at most `chunk_rows`, each record once.
 
-        Ends when every offset below the range's end is passed, however few records are left of it. Offsets that
-        retention took are passed over only by a door that was opened with `fail_on_data_loss` False: it goes on where
-        the log starts, and a chunk, maybe of no records, says how many they were. Memory is bounded by the client's
-        queues and a chunk. Topic and partition are checked before anything is read.
+        Ends when every offset below the range's end is passed, however few records remain. Offsets that retention
+        deleted are skipped only by a reader that was opened with `fail_on_data_loss` False: it continues at the start
+        of the log, and a chunk, possibly without records, has their number. Memory is bounded by the client's queues
+        and one chunk. Topic and partition are checked before anything is read.
         """
         ...
 

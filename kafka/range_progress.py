@@ -1,8 +1,8 @@
-"""How far a read of a range is, and what has been gathered of it, or lost. Pure.
+"""`RangeProgress`: the progress of reading a range of a partition, and the current chunk of records. Pure.
 
-Messages arrive in offset order, with events between them. A range is passed when a record at or behind its end has
-come, when the next offset is its end, or when the partition's end was told at or behind it: offsets of control records,
-of aborted transactions and of what compaction took never come.
+Messages arrive in offset order, with events between them. The read has passed the range when a record at or after its
+end arrives, when the next offset is its end, or when the partition's end is reported at or after it. Offsets of control
+records, aborted transactions and compacted records never arrive.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.hybrid import KafkaRange
 
 CHUNK_BYTES: Final = 16 << 20
-"""A chunk is closed at so many bytes of keys and values, whatever its records."""
+"""A chunk with this many bytes of keys and values is complete, whatever its number of records."""
 
 
 class Message(Protocol):
-    """A record or an event, as the client gives it."""
+    """A record or an event of confluent-kafka's consumer."""
 
     def error(self) -> Any:
         """None for a record."""
 
     def offset(self) -> Any:
-        """A record's own; of the event that the partition ends, its end."""
+        """The record's offset; for the end-of-partition event, the partition's end."""
 
     def key(self) -> Any:
         """Bytes, or None."""
@@ -38,47 +38,49 @@ class Message(Protocol):
         """Bytes, or None."""
 
     def timestamp(self) -> Any:
-        """(kind, milliseconds since 1970 UTC); -1 where there is none."""
+        """(kind, milliseconds since 1970 UTC); -1: none."""
 
 
 class RangeProgress:
-    """The state of one read: `next` is the next offset wanted, `ended_at` the partition's end as last told."""
+    """The state of one read: `next` is the next offset to read, `ended_at` the last reported end of the partition."""
 
-    def __init__(self, wanted: KafkaRange, first: int, chunk_rows: int) -> None:
-        self.wanted, self.next = wanted, first
+    def __init__(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> None:
+        self.kafka_range, self.next = kafka_range, first
         self.ended_at = -1
         self._chunk_rows = chunk_rows
-        self._passed = first >= wanted.end
+        self._passed = first >= kafka_range.end
         self._clear()
 
     @property
     def is_passed(self) -> bool:
-        """Whether no record of the range is to come any more."""
+        """Whether all records of the range have arrived."""
         return self._passed
 
     @property
     def room(self) -> int:
-        """How many records are wanted at most: what the chunk can take, and the range can hold."""
-        return max(min(self._chunk_rows - len(self._offsets), self.wanted.end - self.next), 1)
+        """The maximum number of records to request: what fits into the chunk and the range."""
+        return max(min(self._chunk_rows - len(self._offsets), self.kafka_range.end - self.next), 1)
 
     @property
     def has_rows(self) -> bool:
-        """Whether records wait in the chunk."""
+        """Whether the chunk contains records."""
         return bool(self._offsets)
 
     @property
     def has_news(self) -> bool:
-        """Whether the chunk has records, or offsets given up to tell of."""
+        """Whether the chunk contains records or lost offsets."""
         return self.has_rows or self._lost > 0
 
     @property
     def is_full(self) -> bool:
-        """Whether the chunk must be taken before more is put in."""
+        """Whether the chunk must be taken before further records are put into it."""
         return len(self._offsets) >= self._chunk_rows or self._bytes >= CHUNK_BYTES
 
     def put(self, messages: Sequence[Message]) -> Any:
-        """Takes records up to the range's end, and ends of the partition; returns the first other event's error, and
-        takes nothing behind it; None if there is none."""
+        """Adds records up to the range's end, and ends of the partition.
+
+        Returns the error of the first other event, after which nothing is added; None if there is none.
+        """
         failure = None
         errors = [message.error() for message in messages]
         if any(error is not None for error in errors):
@@ -89,43 +91,43 @@ class RangeProgress:
                     failure, messages, errors = error, messages[:place], errors[:place]
                     break
                 self.ended_at = int(messages[place].offset())
-                self._passed = self._passed or self.ended_at >= self.wanted.end
+                self._passed = self._passed or self.ended_at >= self.kafka_range.end
             messages = [message for message, error in zip(messages, errors, strict=True) if error is None]
         if messages:
             self._put_records(messages)
         return failure
 
-    def pass_over(self, log_start: int) -> None:
-        """Gives up the offsets below `log_start`, as far as the range has them."""
-        reached = min(max(log_start, self.next), self.wanted.end)
+    def skip_to(self, log_start: int) -> None:
+        """Skips the offsets of the range below `log_start` and counts them as lost."""
+        reached = min(max(log_start, self.next), self.kafka_range.end)
         self._lost += reached - self.next
         self.next = reached
-        self._passed = self._passed or self.next >= self.wanted.end
+        self._passed = self._passed or self.next >= self.kafka_range.end
 
     def take(self) -> RecordChunk:
-        """The records gathered; the next chunk is empty."""
+        """Returns the current chunk and starts an empty one."""
         chunk = RecordChunk(
             offsets=np.array(self._offsets, dtype=np.int64),
             timestamps_ms=np.array(self._timestamps, dtype=np.int64),
             keys=self._keys,
             values=self._values,
-            next_offset=self.wanted.end if self._passed else self.next,
+            next_offset=self.kafka_range.end if self._passed else self.next,
             lost=self._lost,
         )
         self._clear()
         return chunk
 
     def _put_records(self, messages: Sequence[Message]) -> None:
-        kind = type(messages[0])  # methods looked up once: this is the hot path
+        kind = type(messages[0])  # looks up the methods once: this is the hot path
         offsets = list(map(kind.offset, messages))
         if offsets[0] < self.next or any(right <= left for left, right in pairwise(offsets)):
             raise InvariantViolation(
-                f"topic {self.wanted.topic}, partition {self.wanted.partition}: records come in offset order, from "
-                f"offset {self.next} on: got {offsets[:3]} … {offsets[-3:]}"
+                f"topic {self.kafka_range.topic}, partition {self.kafka_range.partition}: records come in offset "
+                f"order, from offset {self.next} on: got {offsets[:3]} … {offsets[-3:]}"
             )
-        if offsets[-1] >= self.wanted.end:
+        if offsets[-1] >= self.kafka_range.end:
             self._passed = True
-            inside = int(np.searchsorted(np.array(offsets, dtype=np.int64), self.wanted.end))
+            inside = int(np.searchsorted(np.array(offsets, dtype=np.int64), self.kafka_range.end))
             messages, offsets = messages[:inside], offsets[:inside]
             if not messages:
                 return
@@ -136,7 +138,7 @@ class RangeProgress:
         self._values += values
         self._bytes += _size(keys) + _size(values)
         self.next = offsets[-1] + 1
-        self._passed = self._passed or self.next >= self.wanted.end
+        self._passed = self._passed or self.next >= self.kafka_range.end
 
     def _clear(self) -> None:
         self._offsets: list[int] = []

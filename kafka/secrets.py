@@ -1,7 +1,6 @@
-"""References in settings of a client, `${env:NAME}` and `${file:PATH}`, put in their place where a client is made.
+"""References to secrets in client settings, `${env:NAME}` and `${file:PATH}`, resolved where a client is created.
 
-So a secret is in no list of processes, no option, no checkpoint and no file of a server's settings. Belongs here: what
-a reference looks like. Not here: who makes a client.
+With references, no secret is in a process list, an option, a checkpoint or a server's configuration file.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file):([^{}]{1,4096})\}")
 
 
 def with_secrets(access: KafkaAccess, environment: Mapping[str, str] | None = None) -> KafkaAccess:
-    """The access with each reference in its settings and its registry's URL replaced by what it names: a variable of
-    the environment (this process's), or a file's text without the line's end.
+    """The access with the references in its settings and in its registry's URL replaced by their values.
 
-    ConfigurationError names setting and reference, never a value.
+    A value is a variable of `environment` (default: this process's), or a file's text without trailing line ends.
+    ConfigurationError contains setting and reference, never a value.
     """
-    told = os.environ if environment is None else environment
-    client = tuple((name, _filled(f"kafka.{name}", text, told)) for name, text in access.client)
-    return replace(access, client=client, registry_url=_filled("schemaRegistryUrl", access.registry_url, told))
+    variables = os.environ if environment is None else environment
+    client = tuple((name, _resolved(f"kafka.{name}", text, variables)) for name, text in access.client)
+    return replace(access, client=client, registry_url=_resolved("schemaRegistryUrl", access.registry_url, variables))
 
 
-def _filled(name: str, text: str, environment: Mapping[str, str]) -> str:
-    return _REFERENCE.sub(lambda found: _named(name, found[1], found[2], environment), text)
+def _resolved(name: str, text: str, environment: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda match: _value(name, match[1], match[2], environment), text)
 
 
-def _named(name: str, kind: str, what: str, environment: Mapping[str, str]) -> str:
+def _value(name: str, kind: str, what: str, environment: Mapping[str, str]) -> str:
     if kind == "env":
         if what not in environment:
             raise ConfigurationError(f"option {name}: environment variable {what} is not set in this process")
         return environment[what]
     try:
-        with pathlib.Path(what).open("rb") as opened:
-            data = opened.read(MAX_SECRET_BYTES + 1)
+        with pathlib.Path(what).open("rb") as file:
+            data = file.read(MAX_SECRET_BYTES + 1)
         if len(data) > MAX_SECRET_BYTES:
             raise ConfigurationError(f"option {name}: file {what} has more than {MAX_SECRET_BYTES} bytes")
         return data.decode().rstrip("\r\n")

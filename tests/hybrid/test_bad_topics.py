@@ -162,7 +162,7 @@ def test_a_broker_that_is_not_there(
 ) -> None:
     """It may come: the group waits in the lake, and its keeper says why."""
     monkeypatch.setattr(
-        topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, patience_s=2)
+        topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, timeout_s=2)
     )
     given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
     consumer = penstock.Consumer(

@@ -28,7 +28,7 @@ class Topic:
     def facts(self) -> TopicDescription:
         return self.door.facts(self.name)
 
-    def marks(self, partition: int = 0) -> tuple[int, int]:
+    def log_offsets(self, partition: int = 0) -> tuple[int, int]:
         """(log start, end)"""
         facts = self.facts.partitions[partition]
         return facts.log_start, facts.end
@@ -39,12 +39,12 @@ class Topic:
     def range(self, first: int, end: int, partition: int = 0, topic_id: str = "") -> KafkaRange:
         return KafkaRange(topic=self.name, topic_id=topic_id, partition=partition, first=first, end=end)
 
-    def chunks(self, first: int, end: int, patience_s: float = 30, **settings: Any) -> Iterator[RecordChunk]:
+    def chunks(self, first: int, end: int, timeout_s: float = 30, **settings: Any) -> Iterator[RecordChunk]:
         """The chunks of a range that is planned now."""
-        return self.read(self.range(first, end, topic_id=self.facts.topic_id), patience_s, **settings)
+        return self.read(self.range(first, end, topic_id=self.facts.topic_id), timeout_s, **settings)
 
-    def read(self, wanted: KafkaRange, patience_s: float = 30, chunk_rows: int = 1000) -> Iterator[RecordChunk]:
-        return KafkaRecords(self.client, patience_s=patience_s).read(wanted, wanted.first, chunk_rows)
+    def read(self, wanted: KafkaRange, timeout_s: float = 30, chunk_rows: int = 1000) -> Iterator[RecordChunk]:
+        return KafkaRecords(self.client, timeout_s=timeout_s).read(wanted, wanted.first, chunk_rows)
 
     def offsets(self, first: int, end: int, **settings: Any) -> list[int]:
         return [at for chunk in self.chunks(first, end, **settings) for at in chunk.offsets.tolist()]

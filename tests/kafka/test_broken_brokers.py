@@ -50,7 +50,7 @@ def test_a_crash_in_mid_read_loses_and_doubles_nothing(broker: Any, new_topic: A
     topic = new_topic().with_settings(queued_max_messages_kbytes="100", fetch_max_bytes="1000000")
     values = [f"{number:06d}" + "x" * 500 for number in range(20_000)]
     topic.write(values)
-    chunks = topic.chunks(0, 20_000, patience_s=60, chunk_rows=500)
+    chunks = topic.chunks(0, 20_000, timeout_s=60, chunk_rows=500)
     read = [next(chunks) for _ in range(3)]
     broker.kill()
     restart = threading.Timer(2.0, broker.start)
@@ -64,9 +64,9 @@ def test_a_crash_in_mid_read_loses_and_doubles_nothing(broker: Any, new_topic: A
 def test_a_broker_that_hangs_and_comes_back(broker: Any, new_topic: Any) -> None:
     topic = new_topic().with_settings(queued_max_messages_kbytes="100", fetch_max_bytes="1000000")
     topic.write(["x" * 500] * 20_000)
-    chunks = topic.chunks(0, 20_000, patience_s=60, chunk_rows=500)
+    chunks = topic.chunks(0, 20_000, timeout_s=60, chunk_rows=500)
     read = [next(chunks)]
-    broker.pause()
+    broker.sleep()
     resume = threading.Timer(2.0, broker.resume)
     resume.start()
     read += list(chunks)
@@ -78,9 +78,9 @@ def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> No
     """Straight after a restart the client's list of leaders is out of date; one door asks throughout."""
     topic = new_topic(3)
     topic.write(["x"] * 10)
-    door = KafkaTopics(topic.client, patience_s=2)
+    door = KafkaTopics(topic.client, timeout_s=2)
     before = door.facts(topic.name)
-    chunks = topic.chunks(0, 20, patience_s=3)
+    chunks = topic.chunks(0, 20, timeout_s=3)
     assert len(next(chunks).offsets) == 10
     broker.kill()
     began = time.monotonic()

@@ -27,7 +27,7 @@ def test_row_04_an_offset_below_the_log_start_names_both(new_topic: Any) -> None
     topic = new_topic()
     topic.write(["x"] * 100)
     delete_records(topic, 40)
-    assert topic.marks() == (40, 100)
+    assert topic.log_offsets() == (40, 100)
     with pytest.raises(PositionExpired, match=r"partition 0, offset 10: .* the log starts at offset 40 now"):
         topic.offsets(10, 100)
     assert topic.offsets(40, 100) == list(range(40, 100))
@@ -38,7 +38,7 @@ def test_row_04_retention_by_time_moves_the_log_start(new_topic: Any) -> None:
     topic.write(["old"] * 100)
     time.sleep(0.3)  # the segment's age: the broker closes it at the next record behind that
     topic.write(["new"])
-    wait_for(lambda: topic.marks()[0] >= 100, "retention by time")
+    wait_for(lambda: topic.log_offsets()[0] >= 100, "retention by time")
     with pytest.raises(PositionExpired, match="offset 0: retention took it"):
         topic.offsets(0, 101)
 
@@ -121,10 +121,10 @@ def test_row_07_a_compacted_topic_has_gaps(new_topic: Any) -> None:
         return found if len(found) < 100 else []
 
     left = wait_for(compacted, "compaction", step=0.3)
-    assert left[-1] < 500 and topic.marks()[0] == 0
+    assert left[-1] < 500 and topic.log_offsets()[0] == 0
     assert topic.offsets(1, left[-1] + 1) == [at for at in left if at >= 1]
     assert topic.offsets(1, 3) == [at for at in left if 1 <= at < 3]
-    end = topic.marks()[1]
+    end = topic.log_offsets()[1]
     assert topic.offsets(end - 1, end) == [end - 1]
 
 
@@ -134,7 +134,7 @@ def test_row_10_partitions_that_are_added_are_seen(new_topic: Any) -> None:
     topic.broker.admin().create_partitions([NewPartitions(topic.name, 4)])[topic.name].result(30)
     wait_for(lambda: len(topic.facts.partitions) == 4, "four partitions")
     topic.write(["x"] * 3, partition=3)
-    assert topic.marks(3) == (0, 3)
+    assert topic.log_offsets(3) == (0, 3)
     (chunk,) = topic.read(topic.range(0, 3, partition=3))
     assert chunk.offsets.tolist() == [0, 1, 2]
 

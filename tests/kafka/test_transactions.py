@@ -42,7 +42,7 @@ def test_row_08_control_records_take_offsets_and_are_passed(new_topic: Any) -> N
     for _ in range(3):
         writer.write(5)
         writer.commit()
-    assert topic.marks() == (0, 18)
+    assert topic.log_offsets() == (0, 18)
     records = [*range(5), *range(6, 11), *range(12, 17)]
     assert topic.offsets(0, 18) == records
     for first in range(0, 18, 3):
@@ -56,7 +56,7 @@ def test_row_09_aborted_records_are_hidden(new_topic: Any) -> None:
     for end in (writer.commit, writer.abort, writer.commit, writer.abort):
         writer.write(5)
         end()
-    assert topic.marks() == (0, 24)
+    assert topic.log_offsets() == (0, 24)
     assert topic.offsets(0, 24) == [*range(5), *range(12, 17)]
     assert topic.offsets(6, 12) == [] and topic.offsets(18, 24) == []
     uncommitted = topic.with_settings(isolation_level="read_uncommitted")
@@ -71,11 +71,11 @@ def test_row_09_the_end_is_the_last_stable_offset(new_topic: Any) -> None:
     writer.commit()
     writer.write(3)
     uncommitted = topic.with_settings(isolation_level="read_uncommitted")
-    assert topic.marks() == (0, 6) and uncommitted.marks() == (0, 9)
+    assert topic.log_offsets() == (0, 6) and uncommitted.log_offsets() == (0, 9)
     assert topic.offsets(0, 6) == list(range(5))
     assert topic.door.offsets_at(topic.name, 4_000_000_000_000) == {0: 6}
-    with pytest.raises(KafkaUnavailable, match=r"nothing may be read behind offset 6 .* a transaction is open"):
-        topic.offsets(0, 9, patience_s=3)
+    with pytest.raises(KafkaUnavailable, match=r"no record after offset 6 may be read .* a transaction is open"):
+        topic.offsets(0, 9, timeout_s=3)
     assert uncommitted.offsets(0, 9) == [*range(5), 6, 7, 8]
     chunks = topic.chunks(0, 9)
     assert next(chunks).offsets.tolist() == list(range(5))

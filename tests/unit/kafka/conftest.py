@@ -1,4 +1,4 @@
-"""librdkafka's mock brokers: quick, in this process, honest about what these tests ask of them."""
+"""librdkafka's mock brokers: fast, in this process, and correct for what these tests request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.proto.model.hybrid import ClientConfig, KafkaRange
 
 @dataclass(frozen=True)
 class MockBroker:
-    """A mock cluster, and what the tests do with it. It lives as long as its producer."""
+    """A mock cluster, and the operations of the tests on it. It ends with its producer."""
 
     producer: Any
     bootstrap: str
@@ -46,10 +46,10 @@ def mock() -> Iterator[MockBroker]:
 
 
 @pytest.fixture
-def wanted() -> Any:
+def kafka_range() -> Any:
     """A range by (topic, first, end); partition 0, and no topic id, as on mock brokers."""
 
-    def made(topic: str, first: int, end: int, partition: int = 0, topic_id: str = "") -> KafkaRange:
+    def new_range(topic: str, first: int, end: int, partition: int = 0, topic_id: str = "") -> KafkaRange:
         return KafkaRange(topic=topic, topic_id=topic_id, partition=partition, first=first, end=end)
 
-    return made
+    return new_range

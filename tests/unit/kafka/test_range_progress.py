@@ -42,8 +42,8 @@ class Sent:
 
 
 def progress(first: int, end: int, chunk_rows: int = 1000) -> RangeProgress:
-    wanted = KafkaRange(topic="orders", topic_id="", partition=2, first=first, end=end)
-    return RangeProgress(wanted, first, chunk_rows)
+    kafka_range = KafkaRange(topic="orders", topic_id="", partition=2, first=first, end=end)
+    return RangeProgress(kafka_range, first, chunk_rows)
 
 
 def test_row_07_gaps_are_fine_and_a_record_behind_the_end_passes_the_range() -> None:

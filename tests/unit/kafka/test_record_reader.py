@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.kafka.record_reader import KafkaRecords, open_records
-from penstock.kafka.topic_metadata import Look, Marks
+from penstock.kafka.topic_metadata import LogOffsets, TopicPartitions
 from penstock.proto.errors import (
     ConfigurationError,
     DataInvalidated,
@@ -29,9 +29,9 @@ def offsets(chunks: Any) -> list[int]:
 # On the mock broker
 
 
-def test_chunks_hold_what_was_written(mock: Any, wanted: Any) -> None:
+def test_chunks_hold_what_was_written(mock: Any, kafka_range: Any) -> None:
     mock.produce("chunks", [b"a", None, b"", *[b"x"] * 7])
-    chunks = list(mock.records().read(wanted("chunks", 0, 9), 0, 4))
+    chunks = list(mock.records().read(kafka_range("chunks", 0, 9), 0, 4))
     assert [chunk.offsets.tolist() for chunk in chunks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
     assert [chunk.next_offset for chunk in chunks] == [4, 8, 9]
     assert chunks[0].keys == [b"0", b"1", b"2", b"3"]
@@ -39,54 +39,54 @@ def test_chunks_hold_what_was_written(mock: Any, wanted: Any) -> None:
     assert all(stamp > 1_500_000_000_000 for stamp in chunks[0].timestamps_ms.tolist())
 
 
-def test_a_read_may_go_on_inside_of_the_range(mock: Any, wanted: Any) -> None:
+def test_a_read_may_go_on_inside_of_the_range(mock: Any, kafka_range: Any) -> None:
     mock.produce("resumed", [b"x"] * 10)
-    assert offsets(mock.records().read(wanted("resumed", 2, 9), 6, 100)) == [6, 7, 8]
-    assert list(mock.records().read(wanted("resumed", 2, 9), 9, 100)) == []
+    assert offsets(mock.records().read(kafka_range("resumed", 2, 9), 6, 100)) == [6, 7, 8]
+    assert list(mock.records().read(kafka_range("resumed", 2, 9), 9, 100)) == []
 
 
-def test_two_reads_at_a_time(mock: Any, wanted: Any) -> None:
+def test_two_reads_at_a_time(mock: Any, kafka_range: Any) -> None:
     mock.produce("twice", [b"x"] * 6)
     door = open_records(KafkaAccess(client=mock.client))
-    one, other = door.read(wanted("twice", 0, 6), 0, 2), door.read(wanted("twice", 0, 6), 0, 2)
+    one, other = door.read(kafka_range("twice", 0, 6), 0, 2), door.read(kafka_range("twice", 0, 6), 0, 2)
     pairs = [(next(one).offsets.tolist(), next(other).offsets.tolist()) for _ in range(3)]
     assert pairs == [([0, 1], [0, 1]), ([2, 3], [2, 3]), ([4, 5], [4, 5])]
     assert list(one) == list(other) == []
 
 
-def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, wanted: Any) -> None:
+def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, kafka_range: Any) -> None:
     """The mock broker keeps 5 MB a partition: the first offsets are gone."""
     mock.produce("expired", [b"x" * 50_000] * 150)
     start = mock.topics().facts("expired").partitions[0].log_start
     assert start > 10
     with pytest.raises(PositionExpired, match=rf"partition 0, offset 10: .* starts at offset {start} now"):
-        list(mock.records().read(wanted("expired", 0, 150), 10, 100))
-    assert offsets(mock.records().read(wanted("expired", 0, 150), start, 100)) == list(range(start, 150))
+        list(mock.records().read(kafka_range("expired", 0, 150), 10, 100))
+    assert offsets(mock.records().read(kafka_range("expired", 0, 150), start, 100)) == list(range(start, 150))
 
 
-def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, wanted: Any) -> None:
+def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, kafka_range: Any) -> None:
     mock.produce("given-up", [b"x" * 50_000] * 150)
     start = mock.topics().facts("given-up").partitions[0].log_start
     door = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
-    chunks = list(door.read(wanted("given-up", 0, 150), 10, 100))
+    chunks = list(door.read(kafka_range("given-up", 0, 150), 10, 100))
     assert offsets(chunks) == list(range(start, 150))
     assert sum(chunk.lost for chunk in chunks) == start - 10
-    (nothing,) = door.read(wanted("given-up", 0, 9), 3, 100)
+    (nothing,) = door.read(kafka_range("given-up", 0, 9), 3, 100)
     assert (nothing.offsets.tolist(), nothing.lost, nothing.next_offset) == ([], 6, 9)
 
 
-def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, wanted: Any) -> None:
+def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, kafka_range: Any) -> None:
     mock.produce("cut", [b"x"] * 5)
     with pytest.raises(DataInvalidated, match="the log ends at offset 5"):
-        list(mock.records().read(wanted("cut", 0, 100), 50, 100))
+        list(mock.records().read(kafka_range("cut", 0, 100), 50, 100))
 
 
-def test_row_11_a_missing_partition_is_asked_for_before_anything_is_read(mock: Any, wanted: Any) -> None:
+def test_row_11_a_missing_partition_is_asked_for_before_anything_is_read(mock: Any, kafka_range: Any) -> None:
     mock.produce("small", [b"x"])
     with pytest.raises(TopicGone, match="topic small has no partition 7"):
-        next(mock.records().read(wanted("small", 0, 1, partition=7), 0, 10))
+        next(mock.records().read(kafka_range("small", 0, 1, partition=7), 0, 10))
     with pytest.raises(TopicGone, match="topic never-made"):
-        next(mock.records().read(wanted("never-made", 0, 1), 0, 10))
+        next(mock.records().read(kafka_range("never-made", 0, 1), 0, 10))
 
 
 def test_settings_are_checked_when_the_door_opens() -> None:
@@ -109,7 +109,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
@@ -139,7 +139,7 @@ class ScriptedConsumer:
     """Gives messages from a list, one batch a call; behind it, silence. `says` comes by the error callback."""
 
     def __init__(self, clock: Clock, script: list[Any]) -> None:
-        self.clock, self.script, self.heard = clock, script, None
+        self.clock, self.script, self.error_log = clock, script, None
         self.assigned: list[int] = []
         self.is_closed = False
         self.says: list[KafkaError] = []
@@ -149,12 +149,12 @@ class ScriptedConsumer:
 
     def consume(self, count: int, timeout: float) -> list[Any]:
         for error in self.says:
-            self.heard(error)
+            self.error_log(error)
         if self.script and callable(self.script[0]):
             self.script.pop(0)()
         batch = self.script.pop(0) if self.script and timeout else WAIT
         if batch is WAIT:
-            self.clock.pause(timeout)
+            self.clock.sleep(timeout)
         if isinstance(batch, KafkaException):
             raise batch
         return batch
@@ -168,17 +168,17 @@ class ScriptedTopics:
 
     def __init__(self) -> None:
         self.is_silent = False
-        self.found = Look("id-1", (0, 1))
-        self.bounds = Marks(log_start=0, end=100, written=100)
+        self.found = TopicPartitions("id-1", (0, 1))
+        self.bounds = LogOffsets(log_start=0, end=100, written=100)
         self.looks = 0
 
-    def look(self, topic: str, patience_s: float) -> Look:
+    def partitions_of(self, topic: str, timeout_s: float) -> TopicPartitions:
         self.looks += 1
         if self.is_silent:
             raise KafkaUnavailable("silent")
         return self.found
 
-    def marks(self, topic: str, partition: int, patience_s: float) -> Marks:
+    def log_offsets(self, topic: str, partition: int, timeout_s: float) -> LogOffsets:
         if self.is_silent:
             raise KafkaUnavailable("silent")
         return self.bounds
@@ -194,21 +194,21 @@ class Reading:
         self.door = KafkaRecords(
             CLIENT,
             topics=self.topics,  # type: ignore[arg-type]
-            patience_s=30,
+            timeout_s=30,
             clock=clock,
-            pause=clock.pause,
+            sleep=clock.sleep,
             connect=self.connect,
             fail_on_data_loss=fail_on_data_loss,
         )
 
-    def connect(self, config: Any, heard: Any) -> ScriptedConsumer:
+    def connect(self, config: Any, error_log: Any) -> ScriptedConsumer:
         self.config = config
-        self.consumer.heard = heard
+        self.consumer.error_log = error_log
         return self.consumer
 
     def chunks(self, chunk_rows: int = 100) -> Any:
-        wanted = KafkaRange(topic="orders", topic_id="id-1", partition=1, first=0, end=10)
-        return self.door.read(wanted, 0, chunk_rows)
+        kafka_range = KafkaRange(topic="orders", topic_id="id-1", partition=1, first=0, end=10)
+        return self.door.read(kafka_range, 0, chunk_rows)
 
     def fails(self, error: type[Exception], match: str) -> None:
         with pytest.raises(error, match=match):
@@ -251,14 +251,14 @@ def test_row_08_control_records_at_the_end_take_offsets_and_never_come() -> None
 
 def test_row_04_retention_in_mid_read() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
-    reading.topics.bounds = Marks(log_start=7, end=100, written=100)
+    reading.topics.bounds = LogOffsets(log_start=7, end=100, written=100)
     reading.fails(PositionExpired, r"offset 2: retention took it, the log starts at offset 7 now")
 
 
 def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> None:
     script: list[Any] = [[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(8), Sent(9)]]
     reading = Reading(script, fail_on_data_loss=False)
-    reading.topics.bounds = Marks(log_start=7, end=100, written=100)
+    reading.topics.bounds = LogOffsets(log_start=7, end=100, written=100)
     chunks = list(reading.chunks())
     assert offsets(chunks) == [0, 1, 8, 9]
     assert sum(chunk.lost for chunk in chunks) == 5
@@ -268,7 +268,7 @@ def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> No
 @pytest.mark.parametrize("log_start", [10, 50])
 def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int) -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
-    reading.topics.bounds = Marks(log_start=log_start, end=100, written=100)
+    reading.topics.bounds = LogOffsets(log_start=log_start, end=100, written=100)
     chunks = list(reading.chunks())
     assert [(chunk.offsets.tolist(), chunk.next_offset) for chunk in chunks] == [([0, 1], 10)]
     assert chunks[0].lost == 8
@@ -277,7 +277,7 @@ def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int)
 def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() -> None:
     """A client that says nothing of it: what the brokers say of the log is enough."""
     reading = Reading([*[WAIT] * 20, [Sent(9)]], fail_on_data_loss=False)
-    reading.topics.bounds = Marks(log_start=4, end=100, written=100)
+    reading.topics.bounds = LogOffsets(log_start=4, end=100, written=100)
     chunks = list(reading.chunks())
     assert (offsets(chunks), chunks[0].lost) == ([9], 4)
     assert reading.consumer.assigned == [0, 4]
@@ -285,13 +285,13 @@ def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() 
 
 def test_row_04_with_loss_allowed_a_log_that_was_cut_back_is_an_error_all_the_same() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
-    reading.topics.bounds = Marks(log_start=0, end=1, written=1)
+    reading.topics.bounds = LogOffsets(log_start=0, end=1, written=1)
     reading.fails(DataInvalidated, "the log ends at offset 1")
 
 
 def test_row_06_a_log_that_was_cut_back() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
-    reading.topics.bounds = Marks(log_start=0, end=1, written=1)
+    reading.topics.bounds = LogOffsets(log_start=0, end=1, written=1)
     reading.fails(DataInvalidated, "the log ends at offset 1")
     Reading([[Sent(0, KafkaError._LOG_TRUNCATION)]]).fails(DataInvalidated, "cut back")
 
@@ -299,24 +299,24 @@ def test_row_06_a_log_that_was_cut_back() -> None:
 def test_row_06_a_log_that_ends_below_the_range_in_silence() -> None:
     """To its end it reads without an error; that offsets were there above it is known from the plan."""
     reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
-    reading.topics.bounds = Marks(log_start=0, end=4, written=4)
+    reading.topics.bounds = LogOffsets(log_start=0, end=4, written=4)
     reading.fails(DataInvalidated, "the log ends at 4, and offsets up to 10 were there")
 
 
 def test_row_06_a_new_leaders_end_may_lag_for_a_moment() -> None:
     def caught_up() -> None:
-        reading.topics.bounds = Marks(log_start=0, end=10, written=10)
+        reading.topics.bounds = LogOffsets(log_start=0, end=10, written=10)
 
     waits: list[Any] = [WAIT] * 16
     reading = Reading([[Sent(4, KafkaError._PARTITION_EOF)], *waits, caught_up, *waits, [Sent(9)]])
-    reading.topics.bounds = Marks(log_start=0, end=4, written=4)
+    reading.topics.bounds = LogOffsets(log_start=0, end=4, written=4)
     assert offsets(reading.chunks()) == [9]
 
 
 @pytest.mark.parametrize("when", ["before", "in mid-read", "at the end"])
 def test_row_06_a_topic_created_again_is_another_one(when: str) -> None:
     def again() -> None:
-        reading.topics.found = Look("id-2", (0, 1))
+        reading.topics.found = TopicPartitions("id-2", (0, 1))
 
     script: dict[str, list[Any]] = {
         "before": [],
@@ -331,19 +331,19 @@ def test_row_06_a_topic_created_again_is_another_one(when: str) -> None:
 
 def test_row_11_a_partition_that_goes_away_in_silence() -> None:
     def gone() -> None:
-        reading.topics.found = Look("id-1", (0,))
+        reading.topics.found = TopicPartitions("id-1", (0,))
 
     reading = Reading([[Sent(0)], gone])
     reading.fails(TopicGone, "has no partition 1")
     again = Reading([[Sent(0)], [Sent(0, KafkaError._UNKNOWN_PARTITION)]])
-    again.topics.found = Look("id-1", (0,))
+    again.topics.found = TopicPartitions("id-1", (0,))
     again.fails(TopicGone, "has no partition 1")
 
 
 def test_row_09_an_open_transaction_is_waited_for_and_then_named() -> None:
     reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
-    reading.topics.bounds = Marks(log_start=0, end=4, written=12)
-    reading.fails(KafkaUnavailable, r"behind offset 4 .* a transaction is open, or kafka.isolation.level")
+    reading.topics.bounds = LogOffsets(log_start=0, end=4, written=12)
+    reading.fails(KafkaUnavailable, r"after offset 4 .* a transaction is open, or kafka.isolation.level")
     assert reading.consumer.clock() >= 30
 
 

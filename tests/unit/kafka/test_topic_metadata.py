@@ -28,7 +28,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
@@ -37,12 +37,12 @@ class ScriptedAdmin:
 
     def __init__(self, **answers: list[Any]) -> None:
         self.answers, self.asked = answers, []
-        self.heard: Any = None
+        self.error_log: Any = None
         self.says: list[KafkaError] = []
 
     def poll(self, _: float) -> None:
         for error in self.says:
-            self.heard(error)
+            self.error_log(error)
 
     def cluster_id(self, timeout: float) -> str:
         return "a-real-one"
@@ -79,12 +79,12 @@ def offset(at: int, epoch: int | None = None) -> Any:
 @pytest.fixture
 def door() -> Callable[[ScriptedAdmin], KafkaTopics]:
     def made(admin: ScriptedAdmin) -> KafkaTopics:
-        def connect(_: Any, heard: Any) -> ScriptedAdmin:
-            admin.heard = heard
+        def connect(_: Any, error_log: Any) -> ScriptedAdmin:
+            admin.error_log = error_log
             return admin
 
         clock = Clock()
-        return KafkaTopics(CLIENT, patience_s=5, clock=clock, pause=clock.pause, connect=connect)
+        return KafkaTopics(CLIENT, timeout_s=5, clock=clock, sleep=clock.sleep, connect=connect)
 
     return made
 
@@ -117,11 +117,11 @@ def test_row_14_a_groups_offsets_are_those_it_committed(mock: Any) -> None:
 
 def test_a_topic_that_is_not_there_is_gone(mock: Any) -> None:
     with pytest.raises(TopicGone, match="topic absent"):
-        mock.topics(pause=lambda _: None).facts("absent")
+        mock.topics(sleep=lambda _: None).facts("absent")
 
 
 def test_nobody_listens() -> None:
-    door = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), patience_s=0.5)
+    door = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), timeout_s=0.5)
     with pytest.raises(KafkaUnavailable, match=r"looking up topic orders.*Connection refused"):
         door.facts("orders")
 
@@ -140,7 +140,7 @@ def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
 
 def test_brokers_without_ids(door: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0, topic_id="AAAAAAAAAAAAAAAAAAAAAA")])
-    assert door(admin).look("orders").topic_id == ""
+    assert door(admin).partitions_of("orders").topic_id == ""
 
 
 def test_stale_leaders_are_looked_up_again(door: Any) -> None:
@@ -162,16 +162,16 @@ def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
 
 def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
-    assert door(ScriptedAdmin(describe=[unknown, unknown, described(0)])).look("orders").partitions == (0,)
+    assert door(ScriptedAdmin(describe=[unknown, unknown, described(0)])).partitions_of("orders").partitions == (0,)
     with pytest.raises(TopicGone):
-        door(ScriptedAdmin(describe=[unknown])).look("orders")
+        door(ScriptedAdmin(describe=[unknown])).partitions_of("orders")
 
 
 def test_wrong_credentials_are_named_and_not_a_timeout(door: Any) -> None:
     admin = ScriptedAdmin(describe=["silence"])
     admin.says = [KafkaError(KafkaError._AUTHENTICATION, "hunter22 is wrong"), KafkaError(KafkaError._ALL_BROKERS_DOWN)]
     with pytest.raises(Unauthenticated, match=r"<kafka.sasl.password> is wrong") as caught:
-        door(admin).look("orders")
+        door(admin).partitions_of("orders")
     assert "hunter22" not in str(caught.value)
     assert admin.asked == ["describe"]
 
@@ -180,21 +180,21 @@ def test_a_refusal_that_an_answer_proved_wrong_is_forgotten(door: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0), KafkaError.REQUEST_TIMED_OUT])
     topics = door(admin)
     admin.says = [KafkaError(KafkaError._AUTHENTICATION, "no")]
-    assert topics.look("orders").partitions == (0,)
+    assert topics.partitions_of("orders").partitions == (0,)
     admin.says = []
     with pytest.raises(KafkaUnavailable, match="REQUEST_TIMED_OUT"):
-        topics.look("orders")
+        topics.partitions_of("orders")
 
 
 def test_who_may_not_is_told_so(door: Any) -> None:
     with pytest.raises(PermissionDenied, match="right to read"):
-        door(ScriptedAdmin(describe=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).look("orders")
+        door(ScriptedAdmin(describe=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).partitions_of("orders")
 
 
 def test_patience_ends(door: Any) -> None:
     admin = ScriptedAdmin(describe=[KafkaError.LEADER_NOT_AVAILABLE])
     with pytest.raises(KafkaUnavailable, match="in 5 s"):
-        door(admin).look("orders")
+        door(admin).partitions_of("orders")
     assert len(admin.asked) > 10
 
 
