@@ -1,4 +1,4 @@
-"""docs/operations.md: every fault has its row, and every test that a row names is there."""
+"""docs/operations.md: every fault has its row, and every test of a row exists."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROW = re.compile(r"\| (\d+) [^|]+\|[^|]+\|[^|]+\| (.+) \|")
 @functools.cache
 def known_tests() -> dict[str, pathlib.Path]:
     """Every test function of the suites, with its file."""
-    found: dict[str, pathlib.Path] = {}
+    tests: dict[str, pathlib.Path] = {}
     for path in HERE.rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                found[node.name] = path
-    return found
+                tests[node.name] = path
+    return tests
 
 
 def rows() -> dict[int, list[str]]:

@@ -75,12 +75,12 @@ in [semantics.md](semantics.md).
 def document(outcomes: Mapping[tuple[str, str], str]) -> str:
     """The page for what became of each entry, by (case, query id)."""
     versions = _versions()
-    found: dict[str, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    counts_of: dict[str, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for (case, _), outcome in outcomes.items():
-        found[feature_of(case)][versions[case]][outcome] += 1
+        counts_of[feature_of(case)][versions[case]][outcome] += 1
     lines = ["| feature | version 6 | version 8 | version 9 |", "|---|---|---|---|"]
     for feature, _ in FEATURES:
-        cells = [_cell(found[feature][version]) for version in VERSIONS]
+        cells = [_cell(counts_of[feature][version]) for version in VERSIONS]
         lines.append(f"| {feature} | {' | '.join(cells)} |")
     totals = ", ".join(f"{count} {what}" for what, count in sorted(Counter(outcomes.values()).items()))
     lines += ["", f"Of {len(outcomes)} queries: {totals}."]

@@ -1,7 +1,7 @@
-"""Writes the stubs of `penstock.v1` from proto/v1/penstock.proto, or with --check tells whether they are current.
+"""Writes the stubs of `penstock.v1` from proto/v1/penstock.proto, or with --check reports whether they are current.
 
 `python tools/generate_stubs.py [--check]` needs grpcio-tools in the version that pyproject's `test` extra pins: another
-version writes other bytes. protoc is given the package path as a virtual path, so that the stubs import each other as
+version writes other bytes. protoc gets the package path as a virtual path, so that the stubs import each other as
 `penstock.proto.v1`, and writes into a scratch folder, from which the stubs are moved.
 """
 

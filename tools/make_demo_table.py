@@ -104,7 +104,7 @@ def keep(rows: pa.Table, name: str) -> str:
 
 def write_all(hudi: Any, table: pathlib.Path) -> list[dict[str, Any]]:
     """Carries the commits out; what the demo needs to know of each."""
-    told: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for number, (what, operation, rows) in enumerate(commits(), 1):
         if operation == "compaction":
             before = hudi.instants(table)
@@ -120,7 +120,7 @@ def write_all(hudi: Any, table: pathlib.Path) -> list[dict[str, Any]]:
         snapshot = hudi.read(table)
         written = snapshot.filter(pc.equal(snapshot["_hoodie_commit_time"], requested))
         print(number, what, requested, completion, action, "rows", written.num_rows, "of", snapshot.num_rows)
-        told.append(
+        entries.append(
             {
                 "what": what,
                 "requested": requested,
@@ -131,7 +131,7 @@ def write_all(hudi: Any, table: pathlib.Path) -> list[dict[str, Any]]:
             }
         )
     keep(snapshot, "snapshot.parquet")
-    return told
+    return entries
 
 
 def pack(table: pathlib.Path) -> None:
@@ -152,11 +152,11 @@ def main() -> None:
         hudi = suite.Hudi(suite.make_environment(), work)
         try:
             hudi.started()
-            told = write_all(hudi, work / "orders")
+            entries = write_all(hudi, work / "orders")
         finally:
             hudi.stop()
         pack(work / "orders")
-    manifest = {"table": "orders", "hudi": "1.2.0", "snapshot": "snapshot.parquet", "commits": told}
+    manifest = {"table": "orders", "hudi": "1.2.0", "snapshot": "snapshot.parquet", "commits": entries}
     (TARGET / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""`penstock demo` from start to end, and that one altered row fails it."""
+"""`penstock demo` from start to end. One altered row makes it fail."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_every_range_and_the_snapshot_equal_hudi(data: pathlib.Path) -> None:
     assert code == 0, printed
     assert printed.count("equal") >= 9
     assert "DIFFERS" not in printed
-    told = [line.split()[:2] for line in printed.partition("Next:")[2].splitlines() if line]
-    assert told == [["docs/quickstart.md", "ten"], ["docs/README.md", "guides"], ["penstock", "doctor"]]
+    next_steps = [line.split()[:2] for line in printed.partition("Next:")[2].splitlines() if line]
+    assert next_steps == [["docs/quickstart.md", "ten"], ["docs/README.md", "guides"], ["penstock", "doctor"]]
 
 
 @pytest.mark.parametrize("file", ["snapshot.parquet", "commit_2.parquet"])
@@ -64,7 +64,7 @@ def test_one_missing_row_is_found(data: pathlib.Path) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
-    """All four roads in the way a user starts them; two slots pulled splits; nothing is left behind."""
+    """All four ways of reading, as a user starts them. Two slots request splits. No file remains."""
     command = [sys.executable, "-m", "penstock", "demo"]
     result = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=170

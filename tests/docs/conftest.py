@@ -1,4 +1,4 @@
-"""The pages' world, made once; and what one page is followed in."""
+"""The tables and the server that the pages name, created once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.doc_world import World
-from tests.docs.doc_world import world as made_world
+from tests.docs.doc_world import world as running_world
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,5 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Tables, a server, certificates and tokens."""
-    with made_world(tmp_path_factory.mktemp("world")) as made:
-        yield made
+    with running_world(tmp_path_factory.mktemp("world")) as tables_and_server:
+        yield tables_and_server

@@ -1,4 +1,4 @@
-"""A page that is being followed, block by block."""
+"""Follows a page, block by block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.docs.doc_world import World, with_names
 
 
 class Page:
-    """A page that is being followed: a folder, a shell, a Python namespace, if need be a Spark session."""
+    """A page that is followed: a folder, a shell, a Python namespace, and a Spark session if it needs one."""
 
     def __init__(self, tmp_path: pathlib.Path, world: World, served: str, spark: Any) -> None:
         self.folder, notes = tmp_path / "reader", tmp_path / "notes"
@@ -29,7 +29,7 @@ class Page:
         self._python: dict[str, Any] = {"__name__": "__main__"} | ({"spark": spark} if spark else {})
 
     def follow(self, block: Block) -> None:
-        """Does what the block says. AssertionError, or its own error, if it cannot be done or shows something else."""
+        """Runs the block. AssertionError, or the block's own error, if it fails or prints something else."""
         text = with_names(block.text, self._names)
         match block.language:
             case "python":
@@ -56,16 +56,16 @@ class Page:
             code = ast.Module([statement], [])
             ast.increment_lineno(code, block.line)
             if isinstance(statement, ast.Expr):
-                _, told, wanted = lines[statement.end_lineno - block.line - 1].partition("  # → ")
-                got = eval(compile(ast.Expression(statement.value), block.page, "eval"), self._python)
-                assert not told or repr(got) == wanted, f"{block.place}: {got!r}, not {wanted}"
+                _, has_value, expected = lines[statement.end_lineno - block.line - 1].partition("  # → ")
+                value = eval(compile(ast.Expression(statement.value), block.page, "eval"), self._python)
+                assert not has_value or repr(value) == expected, f"{block.place}: {value!r}, not {expected}"
             else:
                 exec(compile(code, block.page, "exec"), self._python)
         if self._spark is not None:
             self._settle_streams()
 
     def _settle_streams(self) -> None:
-        """What is there now goes through each stream, which ends then; a stream that failed is an error."""
+        """Each stream processes the existing rows and ends. A failed stream is an error."""
         for query in self._spark.streams.active:
             query.processAllAvailable()
             query.stop()
@@ -73,7 +73,7 @@ class Page:
         self._spark.streams.resetTerminated()
 
     def close(self) -> None:
-        """Ends and takes away what the page left."""
+        """Ends and removes everything that the page started."""
         self._shell.close()
         if self._spark is None:
             return

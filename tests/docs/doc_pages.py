@@ -1,4 +1,4 @@
-"""The pages of the documentation taken apart: fenced blocks, headings, links. Runs nothing."""
+"""Parses the pages of the documentation: fenced blocks, headings, links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 REPOSITORY: Final = pathlib.Path(__file__).resolve().parents[2]
 RUN: Final = ("python", "bash", "console", "sql", "toml", "yaml")
-"""Languages that claim to run. `console`: lines with `$ ` are commands, what follows is their output."""
+"""Languages of blocks that are run. `console`: lines with `$ ` are commands, the other lines are their output."""
 SHOWN: Final = ("text",)
 _FENCE: Final = re.compile(r"^( *)```(\S*)\s*$")
 _NOT_RUN: Final = re.compile(r"<!-- not run: (.+) -->")
@@ -45,13 +45,13 @@ class Block:
 
 def pages() -> list[str]:
     """README.md and everything under docs/ but the records of measurements."""
-    found = [path.relative_to(REPOSITORY) for path in (REPOSITORY / "docs").rglob("*.md")]
-    return ["README.md", *sorted(str(path) for path in found if path.parts[1] != "results")]
+    results = [path.relative_to(REPOSITORY) for path in (REPOSITORY / "docs").rglob("*.md")]
+    return ["README.md", *sorted(str(path) for path in results if path.parts[1] != "results")]
 
 
 def blocks(page: str) -> list[Block]:
     """The page's fenced blocks in order. ValueError if one is not closed."""
-    found: list[Block] = []
+    results: list[Block] = []
     begun: tuple[int, str, str | None] | None = None
     indent = ""
     inside: list[str] = []
@@ -62,7 +62,7 @@ def blocks(page: str) -> list[Block]:
             reason = _NOT_RUN.search(above)
             indent, begun, inside = fence[1], (number, fence[2], reason[1] if reason else None), []
         elif begun is not None and fence and not fence[2]:
-            found.append(Block(page, begun[0], begun[1], "\n".join(inside) + "\n", begun[2]))
+            results.append(Block(page, begun[0], begun[1], "\n".join(inside) + "\n", begun[2]))
             begun = None
         elif begun is not None:
             inside.append(line.removeprefix(indent))
@@ -70,7 +70,7 @@ def blocks(page: str) -> list[Block]:
             above = line
     if begun is not None:
         raise ValueError(f"{page}:{begun[0]}: a block that does not end")
-    return found
+    return results
 
 
 def _prose(page: str) -> list[str]:
@@ -85,17 +85,17 @@ def _prose(page: str) -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """The names by which headings are linked, as code hosts make them."""
-    found: set[str] = set()
+    """The anchors of the headings, as on code hosts."""
+    results: set[str] = set()
     for line in _prose(page):
         if heading := _HEADING.match(line):
             name = re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-")
-            found.add(name if name not in found else f"{name}-{sum(one.startswith(name) for one in found)}")
-    return found
+            results.add(name if name not in results else f"{name}-{sum(one.startswith(name) for one in results)}")
+    return results
 
 
 def links(page: str) -> list[str]:
-    """The targets of all links that stay in the repository."""
+    """The targets of all links within the repository."""
     targets = [target for line in _prose(page) for target in _LINK.findall(re.sub(r"`[^`]*`", "", line))]
     return [target for target in targets if not re.match(r"[a-z]+:", target)]
 

@@ -24,7 +24,7 @@ class Shell:
     """One page's shell; `close` ends what it left running."""
 
     def __init__(self, folder: pathlib.Path, notes: pathlib.Path, environment: Mapping[str, str], served: str) -> None:
-        """`folder` is where the reader stands at first; `notes` is for what is kept between two blocks. `served`: the
+        """`folder` is the first working directory; `notes` keeps variables and folder between two blocks. `served`: the
         address at which a server that the page starts listens."""
         self._notes, self._served = notes, served
         path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
@@ -34,8 +34,8 @@ class Shell:
         self._sessions: list[int] = []
 
     def run(self, script: str) -> str:
-        """Runs a block as one typed it; its stdout. AssertionError with all it printed if a command of it fails. When
-        it has started a server, returns once that answers."""
+        """Runs a block and returns its stdout. AssertionError with all its output if a command fails. After a
+        start of a server, it returns when the server answers."""
         variables, folder = (shlex.quote(str(self._notes / name)) for name in ("variables", "folder"))
         whole = (
             f'set -eo pipefail\n. {variables}\ncd "$(cat {folder})"\n{script}\nexport -p >{variables}\npwd >{folder}\n'
@@ -59,17 +59,17 @@ class Shell:
         return printed
 
     def _await_server(self) -> None:
-        """Returns once somebody listens there, as a reader would who waits for the line that says so."""
+        """Returns when a server listens at the address."""
         host, _, port = self._served.partition(":")
         until = time.monotonic() + BLOCK_TIMEOUT_S
         while True:
             with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
                 return
-            assert time.monotonic() < until, f"nobody listens at {self._served}"
+            assert time.monotonic() < until, f"no server listens at {self._served}"
             time.sleep(_PAUSE_S)
 
     def close(self) -> None:
-        """Ends what runs in the background."""
+        """Ends the background processes."""
         for session in self._sessions:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session, signal.SIGTERM)
@@ -77,25 +77,25 @@ class Shell:
 
 def steps(console: str) -> list[tuple[str, str]]:
     """The commands of a `console` block, each with the output that the page shows for it ("" if it shows none)."""
-    found: list[tuple[str, list[str]]] = []
+    parsed: list[tuple[str, list[str]]] = []
     is_open = False
     for line in console.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:], []))
+            parsed.append((line[2:], []))
         elif is_open:
-            found[-1] = (f"{found[-1][0]}\n{line.removeprefix('> ')}", [])
+            parsed[-1] = (f"{parsed[-1][0]}\n{line.removeprefix('> ')}", [])
         else:
-            found[-1][1].append(line)
-        is_open = line.endswith("\\") and not found[-1][1]
-    return [(command, "\n".join(lines)) for command, lines in found]
+            parsed[-1][1].append(line)
+        is_open = line.endswith("\\") and not parsed[-1][1]
+    return [(command, "\n".join(lines)) for command, lines in parsed]
 
 
 def looks_like(shown: str, printed: str) -> bool:
-    """Whether output is what a page shows: line by line, blanks at the ends aside; `…` stands for any text, alone in a
-    line for any lines."""
-    wanted = [line.rstrip() for line in shown.strip("\n").splitlines()]
+    """Whether output equals the output on a page, line by line, without trailing blanks. `…` matches any text, and
+    alone in a line any lines."""
+    expected = [line.rstrip() for line in shown.strip("\n").splitlines()]
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "…" else r".*?".join(map(re.escape, line.split("…"))) + r"\n"
-        for line in wanted
+        for line in expected
     )
     return bool(re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())))

@@ -1,4 +1,4 @@
-"""What the pages take for granted: tables, a server, certificates, tokens. And what stands for the names they use."""
+"""The tables, server, certificates and tokens that the pages name, and the values that replace their names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SERVED = "127.0.0.1:7432"
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is there before a page is followed."""
+    """The tables and files that exist before a page is followed."""
 
     lake: pathlib.Path
     etc: pathlib.Path
@@ -36,24 +36,24 @@ class World:
         return {"PENSTOCK_TOKEN": (self.etc / "token").read_text().strip(), "KAFKA_PASSWORD": "secret"}
 
     def stands_for(self, folder: pathlib.Path, served: str) -> Mapping[str, str]:
-        """What the names on a page stand for, when it is followed in `folder`."""
+        """The values of the names on a page that is followed in `folder`."""
         return {
             "/lake": str(self.lake),
             "/etc/penstock": str(self.etc),
             "/var/lib/penstock": str(folder / "state"),
             "/checkpoints": str(folder / "checkpoints"),
-            '"lake/': f'"{folder}/lake/',  # Spark's JVM, started before, stands elsewhere than who reads the page
+            '"lake/': f'"{folder}/lake/',  # Spark's JVM, started before, has another working directory
             '"checkpoints/': f'"{folder}/checkpoints/',
             SERVED: served,
         }
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """The text, with what its names stand for."""
-    for name, meant in names.items():
+    """The text with its names replaced by their values."""
+    for name, value in names.items():
         before = "" if name.startswith('"') else r"(?<![\w./])"
         after = "" if name.endswith("/") else r"(?![\w-])"
-        text = re.sub(before + re.escape(name) + after, lambda _, to=meant: to, text)
+        text = re.sub(before + re.escape(name) + after, lambda _, to=value: to, text)
     return text
 
 
@@ -75,8 +75,8 @@ def _fill(etc: pathlib.Path) -> None:
     authority = Authority(etc)
     pair = authority.signed("server", "127.0.0.1", "localhost")
     client = authority.signed("spark", "spark.example")
-    for made, name in ((pair, "server"), (client, "client")):
-        for source, suffix in ((made.cert, "pem"), (made.key, "key")):
+    for certificate, name in ((pair, "server"), (client, "client")):
+        for source, suffix in ((certificate.cert, "pem"), (certificate.key, "key")):
             if pathlib.Path(source).name != f"{name}.{suffix}":
                 shutil.copy(source, etc / f"{name}.{suffix}")
     (etc / "tokens").write_text(f"spark:sha256:{'0' * 64}:2099-01-31\n")

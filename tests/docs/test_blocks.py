@@ -1,6 +1,6 @@
-"""Every block of the documentation that claims to run, is run: a page's blocks in order, in one place.
+"""Runs the code blocks of the documentation: the blocks of a page in order, in one folder.
 
-A block that only shows something says so: ```text, or `<!-- not run: reason -->` in the line above it, of which there
+A block that is not run says so: ```text, or `<!-- not run: reason -->` in the line above it, of which there
 may be few. In Python, `expression  # → value` is checked; in `console` blocks, what is printed (`…`: anything).
 """
 
@@ -19,39 +19,39 @@ from tests.docs.doc_world import World
 from tests.loopback_ports import free_port
 
 ILLUSTRATIONS = 8
-"""Blocks in a language that runs that are not run; more than these need a better reason than convenience."""
+"""Blocks in a language that runs that are not run; more than these need a good reason."""
 
 
 def test_every_block_says_what_it_is() -> None:
-    found = [block for page in pages() for block in blocks(page)]
-    assert [block.place for block in found if block.language not in (*RUN, *SHOWN)] == []
+    page_blocks = [block for page in pages() for block in blocks(page)]
+    assert [block.place for block in page_blocks if block.language not in (*RUN, *SHOWN)] == []
     commands = re.compile(r"^(\$ |(sudo )?(penstock|pip|make|helm|docker) [a-z])", re.MULTILINE)
-    assert [block.place for block in found if block.language in SHOWN and commands.search(block.text)] == []
-    assert [block.place for block in found if block.language in SHOWN and block.why_not] == []
-    not_run = [block.place for block in found if block.language in RUN and not block.runs]
+    assert [block.place for block in page_blocks if block.language in SHOWN and commands.search(block.text)] == []
+    assert [block.place for block in page_blocks if block.language in SHOWN and block.why_not] == []
+    not_run = [block.place for block in page_blocks if block.language in RUN and not block.runs]
     assert len(not_run) <= ILLUSTRATIONS, not_run
 
 
 def followed_pages() -> Iterator[Any]:
     """Every page with a block that runs, those that need Spark marked so."""
     for page in pages():
-        found = [block for block in blocks(page) if block.runs]
-        if found:
-            needs_spark = any(block.needs_spark for block in found)
+        page_blocks = [block for block in blocks(page) if block.runs]
+        if page_blocks:
+            needs_spark = any(block.needs_spark for block in page_blocks)
             marks = [pytest.mark.spark, pytest.mark.timeout(900)] if needs_spark else []
-            yield pytest.param(found, id=page, marks=marks)
+            yield pytest.param(page_blocks, id=page, marks=marks)
 
 
 @pytest.mark.parametrize("found", list(followed_pages()))
 def test_a_page_can_be_followed(
-    found: list[Block],
+    page_blocks: list[Block],
     world: World,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    spark = request.getfixturevalue("spark") if any(block.needs_spark for block in found) else None
-    serves_itself = any("penstock serve" in block.text for block in found)
+    spark = request.getfixturevalue("spark") if any(block.needs_spark for block in page_blocks) else None
+    serves_itself = any("penstock serve" in block.text for block in page_blocks)
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
     page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark)
@@ -59,7 +59,7 @@ def test_a_page_can_be_followed(
     if spark is not None:
         spark.conf.set("spark.sql.shuffle.partitions", "1")  # of small state each costs each micro-batch as much
     try:
-        for block in found:
+        for block in page_blocks:
             page.follow(block)
     finally:
         page.close()

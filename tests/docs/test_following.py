@@ -1,4 +1,4 @@
-"""That following a page finds what is wrong with it."""
+"""Following a page detects its mistakes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.docs.doc_world import SERVED, World, with_names
 
 @pytest.fixture
 def page(world: World, tmp_path: pathlib.Path) -> Iterator[Page]:
-    made = Page(tmp_path, world, SERVED, None)
-    yield made
-    made.close()
+    followed = Page(tmp_path, world, SERVED, None)
+    yield followed
+    followed.close()
 
 
 def block(language: str, text: str) -> Block:
@@ -30,23 +30,23 @@ def block(language: str, text: str) -> Block:
     [
         ("python", "1 + 1  # → 3\n"),
         ("python", "there = [\n    1,\n]\nlen(there)  # → 2\n"),
-        ("bash", "false\necho behind\n"),
+        ("bash", "false\necho after\n"),
         ("bash", "penstock read /lake/orders --colums a\n"),
         ("console", "$ echo one\ntwo\n"),
         ("toml", 'listn = "127.0.0.1:1"\n[tables]\norders = "/lake/orders"\n'),
     ],
 )
-def test_what_is_not_so_is_found(page: Page, language: str, text: str) -> None:
+def test_page_with_a_mistake_fails(page: Page, language: str, text: str) -> None:
     with pytest.raises(AssertionError):
         page.follow(block(language, text))
 
 
-def test_values_that_the_chart_refuses_are_found(page: Page) -> None:
+def test_values_that_the_chart_refuses_fail(page: Page) -> None:
     with pytest.raises(jsonschema.ValidationError):
         page.follow(block("yaml", "tabels: {orders: a}\n"))
 
 
-def test_a_page_keeps_names_variables_and_folder(page: Page) -> None:
+def test_page_keeps_names_variables_and_folder(page: Page) -> None:
     page.follow(block("python", "n = 1\n"))
     page.follow(block("python", "n + 1  # → 2\n"))
     page.follow(block("bash", "export WORD=kept\nmkdir inner && cd inner\n"))

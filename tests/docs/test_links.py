@@ -1,4 +1,4 @@
-"""Every link and every page that the documentation names is there; every page is reached from README.md."""
+"""Every link and every named page of the documentation exists. README.md leads to every page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINKED_FROM = [*pages(), *sorted(path.name for path in REPOSITORY.glob("*.md") i
 
 
 def target_of(page: str, link: str) -> tuple[pathlib.Path, str]:
-    """The file and the anchor ("" if none) that a link on a page means."""
+    """The file and the anchor ("" if none) of a link on a page."""
     file, _, anchor = link.partition("#")
     return ((REPOSITORY / page).parent / file).resolve() if file else REPOSITORY / page, anchor
 
@@ -31,11 +31,11 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
-    reached, ahead = set(), ["README.md"]
-    while ahead:
-        page = ahead.pop()
+    reached, remaining = set(), ["README.md"]
+    while remaining:
+        page = remaining.pop()
         reached.add(page)
         inside = (target_of(page, link)[0] for link in links(page))
-        found = {str(file.relative_to(REPOSITORY)) for file in inside if file.suffix == ".md" and file.exists()}
-        ahead += sorted(found - reached - set(ahead))
+        linked = {str(file.relative_to(REPOSITORY)) for file in inside if file.suffix == ".md" and file.exists()}
+        remaining += sorted(linked - reached - set(remaining))
     assert sorted(set(pages()) - reached) == []

@@ -1,2 +1,4 @@
-"""The pages of docs/reference/, each made from the code that it is about. One module a page; no text about a single
-option, metric, error, command or message stands here, but where that is made."""
+"""The generated pages of docs/reference/, one module for each page.
+
+The description of an option, metric, error, command or message is in the code that defines it, not here.
+"""

@@ -1,4 +1,4 @@
-"""docs/reference/commands.md, from the command line itself."""
+"""docs/reference/commands.md, from the commands of the command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.engine.cli.main import app
 from penstock.proto.options.registry import OPTIONS
 from reference.rendering import Page, code, described, table
 
-HEAD = """What they print, and how they behave: [the command line](cli.md). Exit codes: [errors](errors.md). Every
-command has `--help`, families of commands show it when they are called alone.
+HEAD = """[Command line](cli.md) describes the output of each command. [Errors](errors.md) lists the exit codes. Every
+command has `--help`. A group of commands without a command prints its help.
 
 """
 
@@ -24,22 +24,22 @@ _OPTIONS = {option.python_name: option for option in OPTIONS}
 def page() -> Page:
     """The page."""
     root: Any = typer.main.get_command(app)
-    found = list(commands(root, ()))
+    every = list(commands(root, ()))
     overview = table(
         ("command", "what it does"),
         (
             (f"[`penstock {path}`](#penstock-{path.replace(' ', '-')})", first(described(path, command.help)))
-            for path, command in found
+            for path, command in every
         ),
     )
     settings = "## Before the command\n\n" + flags("penstock", root.params)
-    body = HEAD + overview + "\n" + settings + "".join(f"\n{section(path, command)}" for path, command in found)
+    body = HEAD + overview + "\n" + settings + "".join(f"\n{section(path, command)}" for path, command in every)
     about = "every command, argument and flag with its default"
     return Page("commands", "Commands", about, "the commands in engine/cli/", body)
 
 
 def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """(path without `penstock`, command) of each command that does something."""
+    """(path without `penstock`, command) of each command."""
     for name, inner in getattr(command, "commands", {}).items():
         described(f"command {' '.join((*path, name))}", inner.help)
         if getattr(inner, "commands", None):
@@ -57,7 +57,7 @@ def section(path: str, command: Any) -> str:
     """One command."""
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     usage = " ".join(["penstock", path, *(argument.metavar for argument in arguments)])
-    told = [
+    lines = [
         f"- {code(argument.metavar)}: {described(f'argument {argument.name} of {path}', argument.help)}"
         for argument in arguments
     ]
@@ -67,7 +67,7 @@ def section(path: str, command: Any) -> str:
         f"## penstock {path}",
         described(f"command {path}", command.help),
         code(usage + (" [OPTIONS]" if options else "")),
-        "\n".join(told),
+        "\n".join(lines),
         flags(path, [each for each in options if not of_registry(each)]).rstrip(),
         registered([each for each in options if of_registry(each)]),
         "For example:\n\n" + "\n".join(f"- {code(line)}" for line in examples),
@@ -76,23 +76,23 @@ def section(path: str, command: Any) -> str:
 
 
 def of_registry(flag: Any) -> bool:
-    """Whether the flag is an option of the registry, told of on its own page."""
+    """Whether the flag is an option of the registry, which has its own page."""
     option = _OPTIONS.get(flag.name)
     return option is not None and flag.help == option.doc
 
 
-def registered(found: list[Any]) -> str:
+def registered(options: list[Any]) -> str:
     """The flags that are options of the registry."""
-    if not found:
+    if not options:
         return ""
-    return "As in [options](options.md): " + ", ".join(code(flag.opts[0]) for flag in found) + "."
+    return "As in [options](options.md): " + ", ".join(code(flag.opts[0]) for flag in options) + "."
 
 
-def flags(path: str, found: list[Any]) -> str:
-    """The table of a command's own flags; nothing without any."""
-    if not found:
+def flags(path: str, options: list[Any]) -> str:
+    """The table of a command's own flags; empty without flags."""
+    if not options:
         return ""
-    return table(("flag", "default", "what it does"), (row(path, flag) for flag in found))
+    return table(("flag", "default", "what it does"), (row(path, flag) for flag in options))
 
 
 def row(path: str, flag: Any) -> tuple[str, ...]:
@@ -106,14 +106,14 @@ def row(path: str, flag: Any) -> tuple[str, ...]:
 
 
 def form(flag: Any) -> str:
-    """What is typed behind the flag."""
+    """The placeholder of the flag's value."""
     kind = flag.type_descriptor.annotation
     words = [each.value for each in kind] if isinstance(kind, enum.EnumType) else []
     return flag.metavar or "|".join(words) or "TEXT"
 
 
 def told_default(value: object) -> str:
-    """A default as one would type it."""
+    """A default as a user types it."""
     match value:
         case enum.Enum():
             return code(value.value)

@@ -7,26 +7,26 @@ from penstock.proto.codec.errors import CODE_KEY, INVARIANT_CODE, MAX_RETRY_MS
 from penstock.proto.errors import PenstockError, all_error_classes
 from reference.rendering import Page, code, described, sentence, table
 
-HEAD = """An error says what failed, in which table, instant and file, what was got, what was expected and what to do.
-In Python it is raised as its class, from `penstock.errors`; a family's class catches all that are indented under
-it. On the command line it is one line, `error [CODE]: …`
-(with `--log-format json` an object with `level`, `code`, `message`, `exit_code`), and the exit code.
+HEAD = """An error says what failed, in which table, instant and file, the actual and the expected value, and what to
+do. In Python it is an exception of `penstock.errors`; the class of a family catches all classes that are indented below
+it. On the command line it is one line, `error [CODE]: …` (with `--log-format json` an object with `level`, `code`,
+`message`, `exit_code`), and the exit code.
 
 """
 
 WIRE = f"""## Over gRPC
 
-A call that fails has the status above, the text as its details, and the code in the trailing metadata `{CODE_KEY}`, by
-which the client raises the same class. What may help when it is asked again carries `google.rpc.RetryInfo`, at most
-{MAX_RETRY_MS // 1000} s. A bug of the server is INTERNAL with the code `{INVARIANT_CODE}`. Failures without a code are
-gRPC's own: no connection, no answer in time, a message too large.
+A failed call has the status above, the text as its details, and the code in the trailing metadata `{CODE_KEY}`. The
+client raises the class of this code. An error that a retry may help carries `google.rpc.RetryInfo`, at most
+{MAX_RETRY_MS // 1000} s. A bug of the server is INTERNAL with the code `{INVARIANT_CODE}`. Failures without a code come
+from gRPC itself: no connection, no answer in time, a message too large.
 """
 
 
 def page() -> Page:
     """The page."""
     errors = table(
-        ("code", "class", "exit code", "gRPC status", "asked again", "what happened", "what to do"),
+        ("code", "class", "exit code", "gRPC status", "retry", "what happened", "what to do"),
         rows(PenstockError, 0),
     )
     own = table(
@@ -43,16 +43,16 @@ def page() -> Page:
 
 
 def rows(cls: type[PenstockError], depth: int) -> list[tuple[str, ...]]:
-    """The rows of a class and of those under it."""
-    told = sentence(described(f"error {cls.code}", vars(cls).get("__doc__")))
+    """The rows of a class and of its subclasses."""
+    meaning = sentence(described(f"error {cls.code}", vars(cls).get("__doc__")))
     advice = sentence(described(f"the advice of error {cls.code}", vars(cls).get("advice", "")))
     name = "\u2003" * depth + code(cls.__name__)
-    found = [
-        (code(cls.code), name, str(cls.exit_code), cls.grpc_status, "yes" if cls.retryable else "no", told, advice)
+    own_rows = [
+        (code(cls.code), name, str(cls.exit_code), cls.grpc_status, "yes" if cls.retryable else "no", meaning, advice)
     ]
-    return found + [row for child in cls.__subclasses__() if child in known() for row in rows(child, depth + 1)]
+    return own_rows + [row for child in cls.__subclasses__() if child in known() for row in rows(child, depth + 1)]
 
 
 def known() -> set[type[PenstockError]]:
-    """The classes that have a code of their own."""
+    """The classes with their own code."""
     return set(all_error_classes().values())

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md, from the entries that the server makes its metrics of."""
+"""docs/reference/metrics.md, from the entries of the server's metrics."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from penstock.enumerator.server.metrics.catalog import LABELS, METRICS, MetricEn
 from penstock.enumerator.server.metrics.prometheus import MAX_NAMES
 from reference.rendering import Page, code, described, table
 
-HEAD = f"""On the port `metricsListen` ([how](../operations.md#metrics)), for Prometheus. Readers' numbers come with
-their reports, once a split. Counters of a group's events begin at 0 when it is followed, so that the first event is an
-increase. At most {MAX_NAMES} groups and {MAX_NAMES} tables have gauges. No label is chosen by a caller. A histogram
-also has `_bucket`, `_sum` and `_count`.
+HEAD = f"""The server exposes these metrics for Prometheus on the port `metricsListen`
+([Metrics](../operations.md#metrics)). The numbers of readers come with their reports, once for each split. Counters of a group's events begin at 0 when the
+group is followed, so that the first event is an increase. At most {MAX_NAMES} groups and {MAX_NAMES} tables have
+gauges. No caller chooses a label. A histogram also has `_bucket`, `_sum` and `_count`.
 
 """
 
@@ -18,8 +18,8 @@ def page() -> Page:
     """The page."""
     used = {label for entry in METRICS.values() for label in entry.labels}
     labels = [(name, entry) for name, entry in LABELS.items() if name in used]
-    told = table(
-        ("label", "what it says", "values"),
+    label_table = table(
+        ("label", "meaning", "values"),
         (
             (code(name), described(f"label {name}", entry.doc), ", ".join(map(code, entry.values)) or "any")
             for name, entry in labels
@@ -30,9 +30,9 @@ def page() -> Page:
         ("histogram", "upper bounds, seconds"),
         ((code(entry.name), ", ".join(f"{bound:g}" for bound in entry.buckets)) for entry in timed),
     )
-    metrics = table(("name", "type", "labels", "unit", "what it means"), map(row, METRICS.values()))
-    body = f"{HEAD}{metrics}\n## Labels\n\n{told}\n## Buckets\n\n{buckets}"
-    about = "every metric for Prometheus: type, labels, unit, what it means"
+    metrics = table(("name", "type", "labels", "unit", "meaning"), map(row, METRICS.values()))
+    body = f"{HEAD}{metrics}\n## Labels\n\n{label_table}\n## Buckets\n\n{buckets}"
+    about = "every metric for Prometheus: type, labels, unit, meaning"
     return Page("metrics", "Metrics", about, "enumerator/server/metrics/catalog.py", body)
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/options.md, from the registry of options and what becomes of others' names."""
+"""docs/reference/options.md, from the registry of options and the translation of other projects' names."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from penstock.proto.options.foreign_names import READING_PREFIXES, RULES, NoEffe
 from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
 from reference.rendering import Page, code, described, table
 
-HEAD = """One registry serves every door. A name is camelCase in Spark, a `--kebab-case` flag of `penstock read` (or
-`--option NAME=VALUE`; `penstock splits plan` has the flags that say something about a plan, `penstock tail` those of a
-consumer), snake_case in Python, `PENSTOCK_UPPER_CASE` in the environment; Spark, Python and `--option` take any
-spelling in any case. What is given explicitly wins over the environment, the environment over the default. An unknown
-name is an error that offers the nearest one. An option whose default could lose a row has none.
+HEAD = """Spark, Python, the command line and the environment have the same options. The name of an option is camelCase
+in Spark, snake_case in Python and `PENSTOCK_UPPER_CASE` in the environment. On the command line it is a `--kebab-case`
+flag of `penstock read`, or `--option NAME=VALUE`. `penstock splits plan` has the flags that affect a plan, `penstock tail`
+those of a consumer. Spark, Python and `--option` accept any spelling in any case.
+
+An explicit value overrides the environment, and the environment overrides the default. An unknown name is an error that
+names the nearest option. An option with a default that could lose rows has no default.
 
 """
 
@@ -52,9 +54,9 @@ def page() -> Page:
         "returns: it is accepted, and one warning names all of them.\n"
     )
     options = table(("option", "type", "default", "where", "what it does"), map(row, OPTIONS))
-    foreign = table(("name", "what becomes of it"), ((code(name), fate(rule)) for name, rule in RULES.items()))
+    foreign = table(("name", "translation"), ((code(name), fate(rule)) for name, rule in RULES.items()))
     body = HEAD + options + "\n" + TIMES + FOREIGN_HEAD + foreign + tail
-    about = "every option of a read, whichever way it is given; forms of times; names of Hudi, Flink and hudi-rs"
+    about = "every option of a read; forms of times; names of Hudi, Flink and hudi-rs"
     return Page("options", "Options", about, "proto/options/registry.py", body)
 
 
@@ -70,7 +72,7 @@ def row(option: Option) -> tuple[str, ...]:
 
 
 def fate(rule: Rule) -> str:
-    """What becomes of a foreign name, in words."""
+    """The translation of a foreign name, in words."""
     match rule:
         case Renamed(option=option, doc=doc):
             return f"`{option}`: {doc}"

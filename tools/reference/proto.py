@@ -18,13 +18,13 @@ from reference.rendering import Page, code, described, sentence, table
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "proto" / "v1"
 HEAD = """The contract between an enumerator and its readers. Changes are additive only: a field keeps its number and
-its meaning, and what is new is absent in old messages. Once callers are told apart, each call needs the right of its
-row ([rights](../operations.md#rights)). Calls need a deadline of at most an hour. What failures look like:
-[errors](errors.md#over-grpc).
+its meaning, and new fields are absent in old messages. If the server authenticates callers, each call needs the right
+of its row ([Rights](../operations.md#rights)). Calls need a deadline of at most an hour. [Errors](errors.md#over-grpc)
+describes failed calls.
 
 """
 _MESSAGES, _SERVICES, _FIELDS = 4, 6, 2
-"""Numbers of the fields of FileDescriptorProto and DescriptorProto that lead to what a comment is about."""
+"""Numbers of the fields of FileDescriptorProto and DescriptorProto on the path to the subject of a comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class File:
     comments: dict[tuple[int, ...], Any]
 
     def comment(self, *place: int) -> str:
-        """What stands in front of it or behind it."""
-        found = self.comments.get(place)
-        return (found.leading_comments.strip() or found.trailing_comments.strip()) if found else ""
+        """The comment before or after it."""
+        descriptors = self.comments.get(place)
+        return (descriptors.leading_comments.strip() or descriptors.trailing_comments.strip()) if descriptors else ""
 
     def heading(self, *place: int) -> str:
-        """The title of the part of the file that begins here; empty: none does."""
-        found = self.comments.get(place)
-        told = " ".join(found.leading_detached_comments).split() if found else []
-        title = re.fullmatch(r"--- (.*?)(?: ---)?", " ".join(told))
+        """The title of the section of the file that begins here; empty: no section begins."""
+        descriptors = self.comments.get(place)
+        text = " ".join(descriptors.leading_detached_comments).split() if descriptors else []
+        title = re.fullmatch(r"--- (.*?)(?: ---)?", " ".join(text))
         return title[1].removesuffix("---").strip() if title else ""
 
 
@@ -71,8 +71,8 @@ def read() -> Iterator[File]:
         options = ["--include_source_info", f"--descriptor_set_out={target}"]
         if protoc.main(["protoc", f"-I{FOLDER}", *options, *names]) != 0:
             raise SystemExit("protoc failed: see its message above")
-        found = descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes())
-    for file in found.file:
+        descriptors = descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes())
+    for file in descriptors.file:
         yield File(file, {tuple(each.path): each for each in file.source_code_info.location})
 
 
@@ -92,7 +92,7 @@ def calls(file: File) -> str:
 
 
 def common_fields(file: File) -> dict[str, str]:
-    """Fields that every request has, with what the first that tells says of them."""
+    """Fields of every request, with their first description."""
     requests = [
         (number, message)
         for number, message in enumerate(file.descriptor.message_type)
@@ -101,19 +101,21 @@ def common_fields(file: File) -> dict[str, str]:
         )
     ]
     names = set.intersection(*({field.name for field in message.field} for _, message in requests))
-    found: dict[str, str] = {}
+    descriptors: dict[str, str] = {}
     for number, message in requests:
         for place, field in enumerate(message.field):
-            told = file.comment(_MESSAGES, number, _FIELDS, place)
-            if field.name in names and told:
-                found.setdefault(field.name, f"{code(field.name)} ({field.number}, {kind(message, field)}): {told}")
-    for name in names - found.keys():
+            text = file.comment(_MESSAGES, number, _FIELDS, place)
+            if field.name in names and text:
+                descriptors.setdefault(
+                    field.name, f"{code(field.name)} ({field.number}, {kind(message, field)}): {text}"
+                )
+    for name in names - descriptors.keys():
         described(f"field {name} of every request", "")
-    return found
+    return descriptors
 
 
 def shared(file: File, common: dict[str, str]) -> str:
-    """What every request has."""
+    """The section on the fields of every request."""
     return "## Every request\n\n" + "".join(f"- {text}\n" for _, text in sorted(common.items()))
 
 
@@ -124,14 +126,14 @@ def described_message(file: File, number: int, message: Any, common: dict[str, s
     for place, field in enumerate(message.field):
         if field.name in common and message.name.endswith("Request"):
             continue
-        told = described(f"field {message.name}.{field.name}", file.comment(_MESSAGES, number, _FIELDS, place))
-        rows.append((code(field.name), str(field.number), kind(message, field), told))
+        text = described(f"field {message.name}.{field.name}", file.comment(_MESSAGES, number, _FIELDS, place))
+        rows.append((code(field.name), str(field.number), kind(message, field), text))
     text = f"\n### {message.name}\n\n{doc}\n"
-    return text + ("\n" + table(("field", "number", "type", "what it holds"), rows) if rows else "")
+    return text + ("\n" + table(("field", "number", "type", "content"), rows) if rows else "")
 
 
 def kind(message: Any, field: Any) -> str:
-    """The field's type, and how often it is there."""
+    """The field's type, and its cardinality."""
     proto = descriptor_pb2.FieldDescriptorProto
     entry = next(
         (each for each in message.nested_type if field.type_name.endswith(f".{message.name}.{each.name}")), None
@@ -139,14 +141,14 @@ def kind(message: Any, field: Any) -> str:
     if entry is not None:
         key, value = entry.field
         return f"map of {scalar(key)} to {scalar(value)}"
-    told = linked(field.type_name) if field.type_name else scalar(field)
+    text = linked(field.type_name) if field.type_name else scalar(field)
     if field.label == proto.LABEL_REPEATED:
-        return f"list of {told}"
+        return f"list of {text}"
     if field.proto3_optional:
-        return f"{told}, optional"
+        return f"{text}, optional"
     if field.HasField("oneof_index"):
-        return f"{told}, one of {code(message.oneof_decl[field.oneof_index].name)}"
-    return told
+        return f"{text}, one of {code(message.oneof_decl[field.oneof_index].name)}"
+    return text
 
 
 def scalar(field: Any) -> str:
@@ -156,6 +158,6 @@ def scalar(field: Any) -> str:
 
 
 def linked(type_name: str) -> str:
-    """A message's name, leading to it."""
+    """A message's name, as a link."""
     name = type_name.rpartition(".")[2]
     return f"[{name}](#{name.lower()})"

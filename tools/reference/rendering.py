@@ -1,4 +1,4 @@
-"""What every page of docs/reference/ is made of: a head that says where it comes from, tables, what is missing."""
+"""The parts of a page of docs/reference/: a head with its source, tables, a check for missing descriptions."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class Page:
 
 
 class Undescribed(Exception):
-    """Something that a page tells of says nothing of itself."""
+    """An entry of a page has no description."""
 
 
 def described(what: str, text: str | None) -> str:
     """The description in one line. Undescribed: there is none, and the page would have a hole."""
     line = " ".join((text or "").split())
     if len(line) < 4:
-        raise Undescribed(f"{what} has no description: write it where it is made")
+        raise Undescribed(f"{what} has no description: write it beside its definition")
     return line
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; line ends and bars in a cell do no harm."""
+    """A table. Line ends and bars in a cell are escaped."""
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     lines += ["| " + " | ".join(cell(each) for each in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def cell(text: str) -> str:
-    """Text within a table."""
+    """The text of a table's cell."""
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
 
 
@@ -58,5 +58,5 @@ def code(text: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital in front and a stop at the end."""
+    """With a capital first letter and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", ":", "!")) else ".")

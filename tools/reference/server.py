@@ -16,14 +16,14 @@ from penstock.enumerator.server.config import settings
 from penstock.enumerator.server.config.load import environment_variables
 from reference.rendering import Page, code, described, table
 
-HEAD = """Keys of the TOML file of `penstock serve --config FILE`, their environment variables and flags. Flags go
-before the environment, the environment before the file, the file before defaults. A wrong key is an error that names
-key, file and the nearest valid key; `penstock config check FILE` tells all problems without starting anything. How they
-are used: [operations](../operations.md).
+HEAD = """Keys of the TOML file of `penstock serve --config FILE`, their environment variables and flags. A flag
+overrides the environment, the environment overrides the file, the file overrides the default. A wrong key is an error
+that names the key, the file and the nearest valid key. `penstock config check FILE` reports all problems without
+starting a server. [Operations](../operations.md) describes their use.
 
 """
 FLAGS = {"table": "tables", "poll_interval": "poll_interval_ms", "lease": "lease_ms"}
-"""Flags that are called otherwise than their key."""
+"""Flags with another name than their key."""
 
 
 def page() -> Page:
@@ -64,19 +64,19 @@ def section(cls: Any, path: tuple[str, ...]) -> str:
 
 
 def field_docs(cls: Any) -> dict[str, str]:
-    """The text behind each field of the class."""
+    """The docstring of each field of the class."""
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    texts = {}
     for field, doc in zip(body.body, body.body[1:], strict=False):
-        told = isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and told:
-            found[field.target.id] = inspect.cleandoc(doc.value.value)
-    return found
+        is_text = isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+            texts[field.target.id] = inspect.cleandoc(doc.value.value)
+    return texts
 
 
 def form(cls: Any, field: Field[Any]) -> str:
-    """What a value looks like, and its range."""
+    """The form of a value, and its range."""
     hint = get_type_hints(cls)[field.name]
     limits: Mapping[str, tuple[float, float]] = getattr(cls, "ranges", {})
     if field.name in limits:
@@ -94,7 +94,7 @@ def form(cls: Any, field: Field[Any]) -> str:
 
 
 def default(field: Field[Any]) -> str:
-    """The default; none if the key must be given."""
+    """The default; none if the key is required."""
     if field.default_factory is not MISSING:
         return "below" if is_dataclass(field.default_factory) else "empty"
     if field.default is MISSING:
