@@ -8,7 +8,8 @@ from reference.rendering import Page, code, described, table
 
 HEAD = """Spark, Python, the command line and the environment have the same options. The name of an option is camelCase
 in Spark, snake_case in Python and `PENSTOCK_UPPER_CASE` in the environment. On the command line it is a `--kebab-case`
-flag of `penstock read`, or `--option NAME=VALUE`. `penstock splits plan` has the flags that affect a plan, `penstock tail`
+flag of `penstock read`, or `--option NAME=VALUE`. `penstock splits plan` has the flags that affect a
+plan, `penstock tail`
 those of a consumer. Spark, Python and `--option` accept any spelling in any case.
 
 An explicit value overrides the environment, and the environment overrides the default. An unknown name is an error that
