@@ -1,4 +1,4 @@
-"""Schemas: Avro JSON parsed and bounded, its Arrow form, the schema a table has at an instant.
+"""Schemas: parsing of Avro JSON, the Arrow form, type compatibility, the schema of a table at an instant.
 
-Belongs here: a fact about types. Not here: decoding of values (reader.kernels) or rows (reader).
+Belongs here: facts about types. Not here: decoding of values and rows (reader).
 """

@@ -1,7 +1,4 @@
-"""The Arrow form of an Avro schema: the one mapping that base files, log records and output agree on.
-
-Belongs here: types. Not here: values (reader).
-"""
+"""Maps an Avro schema to an Arrow schema. Base files, log records and output all use this mapping. Pure."""
 
 from __future__ import annotations
 
@@ -49,10 +46,10 @@ def arrow_schema(record: RecordSchema) -> pa.Schema:
 
 
 def arrow_type(avro_type: AvroType) -> pa.DataType:
-    """The Arrow type whose values are exactly this Avro type's.
+    """The Arrow type with the values of this Avro type.
 
-    Times of millis become micros; decimals decimal128; uuids and enums text; fixed binary; lists `list<element>`, and
-    vectors the same.
+    Times in milliseconds become microseconds, decimals decimal128, uuids and enums strings, fixed binary, arrays and
+    vectors `list<element>`.
     """
     match avro_type:
         case Primitive(kind, logical):

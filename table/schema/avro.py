@@ -1,8 +1,4 @@
-"""Avro schemas as values: parsed once, bounded, named types resolved, and the decision whether one reads as another.
-
-Belongs here: a fact about Avro types as Hudi writes them. Not here: Arrow types (`arrow`), which schema a table has
-(`tables`), decoding (reader).
-"""
+"""Parses Avro schemas into values: bounded in size, with resolved named types. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ META_COLUMNS: Final = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
-"""The columns Hudi puts in front of every row, in its order (`HoodieRecord.HOODIE_META_COLUMNS`)."""
+"""Hudi's meta columns, the first columns of every row, in order (`HoodieRecord.HOODIE_META_COLUMNS`)."""
 
 OPERATION: Final = "_hoodie_operation"
-"""The meta column with a record's kind (I, -U, U, D). Tables have it whose writers set
-`hoodie.allow.operation.metadata.field`; it follows the others (`HOODIE_META_COLUMNS_WITH_OPERATION`)."""
+"""The meta column with the kind of a record (I, -U, U, D), in tables whose writers set
+`hoodie.allow.operation.metadata.field`. It follows the others (Hudi `HOODIE_META_COLUMNS_WITH_OPERATION`)."""
 
 _UNIONS: Final = "only null and one other type are read, and Hudi 1.2.0 reads no table with another union"
 
@@ -48,41 +44,47 @@ _LOGICAL: Final = {
 
 
 VECTOR_ELEMENT_BYTES: Final = {"FLOAT": 4, "DOUBLE": 8, "INT8": 1}
+"""Type of a vector's elements -> bytes of one element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """boolean, int, long, float, double, bytes or string; `logical` is '' or a logical type legal for the kind."""
+    """A primitive type."""
 
     kind: str
+    """boolean, int, long, float, double, bytes or string."""
     logical: str = ""
+    """A logical type that is valid for the kind; '' for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """A decimal in two's complement, big-endian; `fixed_size` is None where it is stored as bytes."""
+    """A decimal in two's complement, big-endian."""
 
     precision: int
+    """Number of digits."""
     scale: int
+    """Number of digits after the decimal point."""
     fixed_size: int | None = None
+    """Bytes of a value in a fixed; None for a decimal in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """`size` bytes."""
+    """A fixed type."""
 
     size: int
+    """Bytes of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """`dimension` numbers of one kind, stored little-endian in a fixed (Hudi `HoodieSchema.Vector`).
-
-    `element` is FLOAT, DOUBLE or INT8. A column of the table, never a nested field.
-    """
+    """Numbers of one type, stored little-endian in a fixed (Hudi `HoodieSchema.Vector`). Never a nested field."""
 
     dimension: int
+    """Number of elements."""
     element: str
+    """FLOAT, DOUBLE or INT8."""
 
     @property
     def size(self) -> int:
@@ -92,32 +94,38 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class EnumType:
-    """One of `symbols`, stored as its index."""
+    """An enum, stored as the index of a symbol."""
 
     symbols: tuple[str, ...]
+    """The symbols by index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """Items of one type; `null_branch` is the union branch of null (-1: items are no union, never null)."""
+    """An array."""
 
     items: AvroType
+    """Type of the items."""
     null_branch: int = -1
+    """Branch of null in the union of the items; -1 if they are never null."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapType:
-    """String keys, values of one type; `null_branch` as in `ArrayType`."""
+    """A map with string keys."""
 
     values: AvroType
+    """Type of the values."""
     null_branch: int = -1
+    """Branch of null in the union of the values; -1 if they are never null."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """A nested record. Its name and namespace mean nothing: Hudi's blocks differ in them."""
+    """A nested record. Name and namespace are ignored, as they differ between Hudi's blocks."""
 
     fields: tuple[AvroField, ...]
+    """The fields in order."""
 
 
 AvroType = Primitive | Decimal | Fixed | Vector | EnumType | ArrayType | MapType | RecordType
@@ -125,47 +133,54 @@ AvroType = Primitive | Decimal | Fixed | Vector | EnumType | ArrayType | MapType
 
 @dataclass(frozen=True, slots=True)
 class AvroField:
-    """A column or nested field. `null_branch` is null's place in its union, 0 or 1 (-1: no union, never null).
-
-    `has_default` tells a default other than null: a value a file without the field would have to be given.
-    """
+    """A column or nested field."""
 
     name: str
+    """Name of the field."""
     type: AvroType
+    """Type without null."""
     nullable: bool = False
+    """Whether it may be null."""
     null_branch: int = -1
+    """Branch of null in its union, 0 or 1; -1 if it is never null."""
     has_default: bool = False
+    """Whether it has a default other than null, which a file without the field would require."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """A table's, block's or file's schema; `json_text` is the text it was parsed from."""
+    """The schema of a table, block or file."""
 
     name: str
+    """Name of the record."""
     fields: tuple[AvroField, ...]
+    """The columns in order."""
     json_text: str
+    """The Avro JSON that it was parsed from."""
 
     def by_name(self) -> Mapping[str, AvroField]:
-        """The fields by name; names are unique, and differ by case at most."""
+        """Name -> field. Names are unique, but may differ only in case."""
         return {field.name: field for field in self.fields}
 
 
 def parse_record_schema(json_text: str, where: str = "Avro schema") -> RecordSchema:
-    """The record schema of an Avro JSON text, with every name resolved.
+    """Parses the Avro JSON of a record schema, and resolves named types.
 
-    `where` names table, file and block in errors. Bounds: 16 MiB of text, 64 levels, 20 000 fields and types (a
-    repeated named type counts each time). A logical type that Avro does not know there is passed over, as Avro says
-    (so Hudi's `variant` and `blob` are the records they are stored as). CorruptFile if it is no legal record schema or
-    leaves the bounds; naming the field's path, SchemaMismatch for what no Hudi table has (recursive and empty records,
-    null columns, decimals of more than 38 digits, nested vectors), and for unions other than null and one type: Hudi
-    1.2.0 reads no column of a table that has one (`HoodieSchema.getNonNullType` never ends).
+    `where` names table, file and block in errors. The limits are 16 MiB of text, 64 levels, and 20 000 fields and
+    types, where a repeated named type counts each time. Unknown logical types are ignored, as the Avro specification
+    says; so Hudi's `variant` and `blob` have the types of their stored records.
+
+    CorruptFile for a schema that is invalid or exceeds the limits. SchemaMismatch, with the field's path, for types
+    that no Hudi table has (recursive and empty records, null columns, decimals of more than 38 digits, nested vectors),
+    and for unions other than null and one type: Hudi 1.2.0 reads no column of a table with such a union
+    (`HoodieSchema.getNonNullType` does not terminate).
     """
     if len(json_text) > MAX_JSON_BYTES:
         raise CorruptFile(f"{where}: schema of {len(json_text)} characters, expected at most {MAX_JSON_BYTES}")
     try:
         node = json.loads(json_text)
     except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"{where}: schema is no JSON: {error}") from None
+        raise CorruptFile(f"{where}: schema is not JSON: {error}") from None
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptFile(f"{where}: schema is {str(node)[:80]!r}, expected a record")
     parsed = _Parser(where).type_of(node, "", "", 0)
@@ -175,44 +190,44 @@ def parse_record_schema(json_text: str, where: str = "Avro schema") -> RecordSch
 
 
 class _Parser:
-    """One schema's names and the count of its parts."""
+    """Parses one schema: resolves its names, and counts its parts."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._parts = 0
-        self._names: dict[str, tuple[AvroType, int, int] | None] = {}  # type, parts, height; None: still open
+        self._names: dict[str, tuple[AvroType, int, int] | None] = {}  # (type, parts, height); None: not complete yet
 
     def type_of(self, node: object, namespace: str, path: str, depth: int) -> AvroType:
-        """The type at `path`; unions only reach `slot`."""
+        """The type at `path`. Only `slot` accepts unions."""
         self._count(1, depth, path)
         if isinstance(node, str):
             if node in _PRIMITIVES or node == "null":
                 return self._primitive(node, "", path)
             return self._named(node, namespace, path, depth)
         if isinstance(node, list):
-            raise self._mismatch(path, f"union {_shown(node)}", _UNIONS)
+            raise self._mismatch(path, f"union {_quoted(node)}", _UNIONS)
         kind = node.get("type") if isinstance(node, dict) else None
         if not isinstance(node, dict) or not isinstance(kind, str | dict):
-            raise self._corrupt(path, f"type is {_shown(node)}, expected a name, an object or a union")
+            raise self._corrupt(path, f"type is {_quoted(node)}, expected a name, an object or a union")
         if isinstance(kind, str):
             return self._complex(kind, node, namespace, path, depth)
         return self.type_of(kind, namespace, path, depth + 1)
 
     def slot(self, node: object, namespace: str, path: str, depth: int) -> tuple[AvroType, int]:
-        """The type of a place that may be null, and null's branch (-1: no union)."""
+        """The type of a field or item that may be null, and the branch of null (-1: no union)."""
         while isinstance(node, dict) and isinstance(node.get("type"), list) and "logicalType" not in node:
             node = node["type"]
         if not isinstance(node, list):
             return self.type_of(node, namespace, path, depth), -1
         if len(node) != 2 or node.count("null") != 1:
-            raise self._mismatch(path, f"union {_shown(node)}", _UNIONS)
+            raise self._mismatch(path, f"union {_quoted(node)}", _UNIONS)
         null_branch = node.index("null")
         return self.type_of(node[1 - null_branch], namespace, path, depth), null_branch
 
     def _complex(self, kind: str, node: Mapping[str, object], namespace: str, path: str, depth: int) -> AvroType:
         logical = node.get("logicalType", "")
         if not isinstance(logical, str):
-            raise self._corrupt(path, f"logicalType is {_shown(logical)}, expected a name")
+            raise self._corrupt(path, f"logicalType is {_quoted(logical)}, expected a name")
         if kind == "bytes" and logical == "decimal":
             return self._decimal(node, None, path)
         if kind in (*_PRIMITIVES, "null"):
@@ -239,7 +254,7 @@ class _Parser:
         elif kind == "enum":
             symbols = node.get("symbols")
             if not isinstance(symbols, list) or not symbols or len(symbols) > MAX_FIELDS:
-                raise self._corrupt(path, f"enum symbols are {_shown(symbols)}, expected 1 to {MAX_FIELDS} names")
+                raise self._corrupt(path, f"enum symbols are {_quoted(symbols)}, expected 1 to {MAX_FIELDS} names")
             defined = EnumType(tuple(self._text(symbol, path, "enum symbol") for symbol in symbols))
         else:
             defined = self._fixed(node, path)
@@ -248,17 +263,17 @@ class _Parser:
 
     def _fields(self, nodes: object, namespace: str, path: str, depth: int) -> tuple[AvroField, ...]:
         if not isinstance(nodes, list):
-            raise self._corrupt(path, f"record fields are {_shown(nodes)}, expected a list")
+            raise self._corrupt(path, f"record fields are {_quoted(nodes)}, expected a list")
         if not nodes:
             raise self._mismatch(path, "record without fields")
         self._count(len(nodes), depth, path)
         fields: dict[str, AvroField] = {}
         for node in nodes:
             if not isinstance(node, dict):
-                raise self._corrupt(path, f"field is {_shown(node)}, expected an object")
+                raise self._corrupt(path, f"field is {_quoted(node)}, expected an object")
             name = self._text(node.get("name"), path, "field name")
             if name in fields:
-                raise self._corrupt(path, f"field {name!r} is there twice")
+                raise self._corrupt(path, f"field {name!r} occurs twice")
             inner, null_branch = self.slot(node.get("type"), namespace, f"{path}.{name}" if path else name, depth + 1)
             fields[name] = AvroField(name, inner, null_branch >= 0, null_branch, node.get("default") is not None)
         return tuple(fields.values())
@@ -282,20 +297,20 @@ class _Parser:
     def _fixed(self, node: Mapping[str, object], path: str) -> Fixed | Decimal | Vector:
         size, logical = node.get("size"), node.get("logicalType", "")
         if not _is_int(size) or not 1 <= size <= MAX_FIXED_BYTES:
-            raise self._corrupt(path, f"fixed size is {_shown(size)}, expected 1 to {MAX_FIXED_BYTES}")
+            raise self._corrupt(path, f"fixed size is {_quoted(size)}, expected 1 to {MAX_FIXED_BYTES}")
         if logical == "decimal":
             return self._decimal(node, size, path)
         return self._vector(node, size, path) if logical == "vector" else Fixed(size)
 
     def _vector(self, node: Mapping[str, object], size: int, path: str) -> Vector:
-        """As Hudi 1.2.0 checks it: at the top level, and of the size that its parts say."""
+        """A vector, with the checks of Hudi 1.2.0: at the top level, with the size of its dimension and element."""
         dimension, element = node.get("dimension"), node.get("elementType") or "FLOAT"
         backing = node.get("storageBacking") or "FIXED_BYTES"
         digits = str(dimension)
         if "." in path or not (digits.isascii() and digits.isdigit() and len(digits) < 9):
             raise self._mismatch(path, "a vector inside of another column, or without a dimension")
         if element not in VECTOR_ELEMENT_BYTES or backing != "FIXED_BYTES":
-            raise self._mismatch(path, f"vector of {_shown(element)} stored as {_shown(backing)}")
+            raise self._mismatch(path, f"vector of {_quoted(element)} stored as {_quoted(backing)}")
         vector = Vector(int(digits), str(element))
         if vector.size != size:
             raise self._mismatch(path, f"vector of {digits} {element} in {size} bytes")
@@ -304,7 +319,7 @@ class _Parser:
     def _decimal(self, node: Mapping[str, object], size: int | None, path: str) -> Decimal:
         precision, scale = node.get("precision"), node.get("scale", 0)
         if not _is_int(precision) or not _is_int(scale) or not 0 <= scale <= precision or precision < 1:
-            raise self._corrupt(path, f"decimal({_shown(precision)}, {_shown(scale)}) is not possible")
+            raise self._corrupt(path, f"decimal({_quoted(precision)}, {_quoted(scale)}) is not possible")
         if precision > 38:
             raise self._mismatch(path, f"decimal of {precision} digits, at most 38")
         return Decimal(precision, scale, size)
@@ -316,7 +331,7 @@ class _Parser:
 
     def _text(self, value: object, path: str, what: str) -> str:
         if not isinstance(value, str) or not value or not _encodable(value):
-            raise self._corrupt(path, f"{what} is {_shown(value)}, expected text")
+            raise self._corrupt(path, f"{what} is {_quoted(value)}, expected text")
         return value
 
     def _corrupt(self, path: str, text: str) -> CorruptFile:
@@ -331,7 +346,7 @@ def _is_int(value: object) -> TypeGuard[int]:
 
 
 def _encodable(text: str) -> bool:
-    """No lone surrogate: such a name could not be an Arrow column's."""
+    """Whether the text has no lone surrogate, which the name of an Arrow column cannot have."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -339,7 +354,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     try:
         return repr(value)[:200]
     except RecursionError:
@@ -347,7 +362,7 @@ def _shown(value: object) -> str:
 
 
 def _height(avro_type: AvroType) -> int:
-    """Levels of types below this one."""
+    """Number of levels of nested types."""
     match avro_type:
         case ArrayType(inner) | MapType(inner):
             return 1 + _height(inner)

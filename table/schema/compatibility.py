@@ -1,6 +1,6 @@
-"""Whether values of one Avro type may be read as another: what a block's schema may lack or narrow against the table's.
+"""Decides whether values of a file's or block's Avro type can be read as the table's type. Pure.
 
-Pure. Not here: which single types Hudi reads as others (`promotion`).
+`promotion` has the pairs of primitive types that Hudi promotes.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ from penstock.table.schema.promotion import is_promotion
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Values are equal as they are; record names, namespaces, null branches and nullability may differ."""
+    """Values need no conversion. Record names, namespaces, null branches and nullability may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Values convert exactly: int to long, or a nested field the writer lacks becomes null."""
+    """Values convert exactly: int to long, or a nested field that the writer does not have becomes null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Values, or those of a nested field, are of a narrower type that Hudi promotes (`promotion.is_promotion`), or are
-    vectors, which are stored as bytes."""
+    """Values, or those of a nested field, have a type that Hudi promotes (`promotion.is_promotion`), or are vectors,
+    which are stored as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Not read. `reason` names the column and both types."""
+    """The types are incompatible."""
 
     reason: str
+    """Names the column and both types."""
 
 
 Compatibility = Same | Converted | Promoted | Refused
 
 
 def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility:
-    """How a file's or block's type reads as the table's. `column` is the path that a refusal names."""
+    """The compatibility of a file's or block's type with the table's. `column` is the path in a refusal."""
     match writer, reader:
-        case (ArrayType(inner), ArrayType(wanted)) | (MapType(inner), MapType(wanted)):
-            return compatible(inner, wanted, f"{column}.{'items' if isinstance(writer, ArrayType) else 'values'}")
-        case RecordType(fields), RecordType(wanted_fields):
-            return _records(fields, wanted_fields, column)
+        case (ArrayType(inner), ArrayType(target)) | (MapType(inner), MapType(target)):
+            return compatible(inner, target, f"{column}.{'items' if isinstance(writer, ArrayType) else 'values'}")
+        case RecordType(fields), RecordType(target_fields):
+            return _records(fields, target_fields, column)
         case Decimal(p, s, _), Decimal(precision, scale, _) if (p, s) == (precision, scale):
             return Same()
         case Primitive("int", ""), Primitive("long", ""):
@@ -69,16 +70,16 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
 
 
 def missing_column(field: AvroField, column: str) -> Converted | Refused:
-    """A column of the table that the writer's schema does not have: null, unless the table asks for a value."""
+    """The compatibility of a column that the writer's schema does not have: null, unless the table requires a value."""
     if field.has_default:
-        return Refused(f"default value of column {column}, which a file lacks")
+        return Refused(f"default value of column {column}, which is missing in a file")
     if not field.nullable:
-        return Refused(f"column {column} may not be null, and a file lacks it")
+        return Refused(f"column {column} is required, and is missing in a file")
     return Converted()
 
 
 def type_name(avro_type: AvroType) -> str:
-    """A type as an error shows it: `long(timestamp-micros)`, `array<int>`, `decimal(10, 2)`."""
+    """A type in an error text: `long(timestamp-micros)`, `array<int>`, `decimal(10, 2)`."""
     match avro_type:
         case Primitive(kind, ""):
             return kind
@@ -102,7 +103,7 @@ def type_name(avro_type: AvroType) -> str:
 
 def _records(writer: tuple[AvroField, ...], reader: tuple[AvroField, ...], column: str) -> Compatibility:
     written = {field.name: field for field in writer}
-    answer: Compatibility = Same()
+    result: Compatibility = Same()
     for field in reader:
         path = f"{column}.{field.name}"
         known = written.get(field.name)
@@ -110,16 +111,16 @@ def _records(writer: tuple[AvroField, ...], reader: tuple[AvroField, ...], colum
             case Refused() as refused:
                 return refused
             case Promoted() as promoted:
-                answer = promoted
-            case Converted() as converted if isinstance(answer, Same):
-                answer = converted
-    return answer if [field.name for field in writer] == [field.name for field in reader] else _converted(answer)
+                result = promoted
+            case Converted() as converted if isinstance(result, Same):
+                result = converted
+    return result if [field.name for field in writer] == [field.name for field in reader] else _converted(result)
 
 
-def _converted(answer: Compatibility) -> Compatibility:
-    return Converted() if isinstance(answer, Same) else answer
+def _converted(result: Compatibility) -> Compatibility:
+    return Converted() if isinstance(result, Same) else result
 
 
 def _is_text(avro_type: AvroType) -> bool:
-    """Stored differently, read alike: strings, uuids and enum symbols."""
+    """Whether values are read as strings: strings, uuids and enums."""
     return isinstance(avro_type, EnumType) or (isinstance(avro_type, Primitive) and avro_type.kind == "string")

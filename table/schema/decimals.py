@@ -1,4 +1,4 @@
-"""Decimals as Avro stores them, big-endian two's complement bytes, into Arrow decimals. Vectorised, exact."""
+"""Converts Avro decimals (big-endian two's complement bytes) to Arrow decimals. Vectorized and exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH: Final = 16
 
 
 def decimals_from_bytes(content: pa.BinaryArray, target: pa.DataType) -> pa.Array:
-    """The unscaled numbers of a binary array (nulls stay null) as `target`, a decimal128.
+    """Converts the unscaled numbers of a binary array to `target`, a decimal128. Nulls stay null.
 
     ValueError for a value without bytes, beyond 128 bits, or of more digits than `target` has.
     """
@@ -27,7 +27,9 @@ def decimals_from_bytes(content: pa.BinaryArray, target: pa.DataType) -> pa.Arra
     first = offsets[:-1]
     if filled.any():
         packed[filled & (data[np.where(filled, first, 0)] >= 128)] = 255
-    for place in range(int(lengths.max(initial=0))):  # place 0 is the lowest byte; one step a byte, not a row
+    for place in range(
+        int(lengths.max(initial=0))
+    ):  # place 0 is the lowest byte; one iteration for each byte, not each row
         here = lengths > place
         bytes_here = data[(first + lengths - 1 - place)[here]]
         if place < _WIDTH:

@@ -1,8 +1,8 @@
-"""Which types Hudi reads as another type of the table, and whether an order of values survives it. Pure.
+"""The pairs of primitive types that Hudi promotes. Pure.
 
-Source: Hudi `SchemaChangeUtils.isTypeUpdateAllow`, `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, and for the
-timestamps that writers before 1.1 called by a wrong unit or by none `AvroSchemaRepair`. Here are single values' types.
-Not here: nested types (`compatibility`), the conversion of values (reader).
+Source: Hudi `SchemaChangeUtils.isTypeUpdateAllow`, `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, and
+`AvroSchemaRepair` for timestamps that writers before 1.1 recorded with a wrong unit or with none. `compatibility`
+handles nested types.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _WIDER: Final = {
 }
 
 
-def is_promotion(written: AvroType, wanted: AvroType) -> bool:
-    """Whether values of the first type are read as the second, another one: by number, by text, or byte for byte."""
-    match written, wanted:
+def is_promotion(written: AvroType, target: AvroType) -> bool:
+    """Whether Hudi promotes values of type `written` to another type `target`: as numbers, texts or bytes."""
+    match written, target:
         case Primitive(kind, ""), Primitive(wider, ""):
             return wider in _WIDER.get(kind, ())
         case (

@@ -1,6 +1,6 @@
-"""Which schema a table has: from its newest commit that recorded one, else the one it was created with. Pure.
+"""The schema of a table: from the newest commit that recorded one, else the schema it was created with. Pure.
 
-Source: Hudi `TableSchemaResolver`. Not here: what the schema's types mean (`avro`), its Arrow form (`arrow`).
+Source: Hudi `TableSchemaResolver`.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ SCHEMA_HISTORY_KEY: Final = "latest_schema"
 def table_schema_json(
     schemas_newest_first: Iterable[str], properties: TableProperties, *, stores_operation: bool
 ) -> str:
-    """The table's Avro schema with the meta columns in front, as nullable strings, unless the table has none; partition
-    columns that its files leave out are nullable strings, last if no schema has them.
+    """The table's Avro schema, with the meta columns first as nullable strings, unless the table has none.
 
-    `stores_operation`: whether `_hoodie_operation` is one of the meta columns. Data files say so
-    (`TableSchemaResolver.hasOperationField`): a recorded schema that has this column does not count.
+    Partition columns that the data files leave out are nullable strings, last if they are not in the recorded schema.
 
-    `schemas_newest_first` are the recorded schemas of the commit instants that count (for a time-travel query: up to
-    its instant), newest first; empty ones are passed over, as deletes and services leave them. Then
-    `hoodie.table.create.schema`. CorruptFile for a recorded schema that is no Avro record; SchemaMismatch if none is
-    recorded anywhere.
+    `schemas_newest_first` are the schemas that commits recorded (for a time-travel query, up to its instant). Empty
+    ones are ignored, as deletes and table services write them. Without any, `hoodie.table.create.schema` is used.
+
+    `stores_operation`: whether `_hoodie_operation` is one of the meta columns. Data files determine it
+    (`TableSchemaResolver.hasOperationField`), not a recorded schema with this column.
+
+    CorruptFile for a recorded schema that is not an Avro record; SchemaMismatch if none is recorded.
     """
     recorded = next((text for text in schemas_newest_first if text.strip()), "") or properties.create_schema
     where = f"table {redacted_uri(properties.base_path)}"
     if not recorded.strip():
         raise SchemaMismatch(
-            f"no schema: {where} has none in the commits that count, in hoodie.table.create.schema or in a data file"
+            f"no schema: {where} has none in its commits, in hoodie.table.create.schema or in a data file"
         )
     record = _record(recorded, where)
     if properties.drop_partition_columns:
@@ -52,13 +53,15 @@ def table_schema_json(
 
 
 def has_operation(schema_json: str, where: str) -> bool:
-    """Whether a data file's Avro schema has the column `_hoodie_operation`. CorruptFile, beginning with `where`, for
-    text that is no Avro record."""
+    """Whether a data file's Avro schema has the column `_hoodie_operation`.
+
+    CorruptFile, beginning with `where`, for text that is not an Avro record.
+    """
     return any(item.get("name") == OPERATION for item in _record(schema_json, where)["fields"])
 
 
 def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
-    """Partition columns as nullable strings: where the recorded schema has them (0.15 writers), else last."""
+    """Adds partition columns as nullable strings: at their position in the recorded schema (Hudi 0.15), else last."""
     text: dict[str, object] = {"type": ["null", "string"], "doc": "", "default": None}
     missing = {name.lower(): name for name in dropped}
     fields = [
@@ -69,14 +72,14 @@ def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
 
 
 def _record(text: str, where: str) -> _Record:
-    """The decoded record schema, its outer shape checked."""
+    """Decodes a record schema, and checks that it has fields."""
     if len(text) > MAX_JSON_BYTES:
         raise CorruptFile(f"schema of {where} has {len(text)} characters, at most {MAX_JSON_BYTES} are read")
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"schema of {where} is no JSON ({str(error)[:200]}): got {text[:80]!r}") from error
+        raise CorruptFile(f"schema of {where} is not JSON ({str(error)[:200]}): got {text[:80]!r}") from error
     fields = schema.get("fields") if isinstance(schema, dict) else None
     if not (isinstance(fields, list) and fields and all(isinstance(item, dict) for item in fields)):
-        raise CorruptFile(f"schema of {where} is no Avro record with fields: got {text[:80]!r}")
+        raise CorruptFile(f"schema of {where} is not an Avro record with fields: got {text[:80]!r}")
     return schema  # type: ignore[no-any-return]

@@ -83,7 +83,7 @@ def test_a_column_that_the_history_does_not_know_is_nobodys_but_for_meta_columns
     places = (HistoryField(1, "a"),)
     assert renamed([field("_hoodie_commit_time")], places, places, WHERE) == [field("_hoodie_commit_time")]
     assert renamed([field("b")], places, places, WHERE) == [field("\0=b")]
-    with pytest.raises(SchemaMismatch, match="not of the kind"):
+    with pytest.raises(SchemaMismatch, match="not of the type"):
         renamed([field("a", ArrayType(INT))], places, places, WHERE)
 
 
