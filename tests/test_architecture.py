@@ -169,7 +169,6 @@ PURE = (
     "enumerator/handover/commit_offsets.py",
     "enumerator/handover/offset_formats.py",
     "enumerator/handover/offset_fallbacks.py",
-    "enumerator/handover/lake_commits.py",
     "enumerator/handover/offsets.py",
     "enumerator/handover/topic_position.py",
     "enumerator/handover/offset_search.py",

@@ -62,11 +62,13 @@ def changes_read(options: ParsedOptions) -> ChangeFormat | None:
 
 def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
     """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
-    from penstock.enumerator.handover.offset_formats import parse_given  # late, here and below: few reads have a topic
+    from penstock.enumerator.handover.offset_formats import (
+        parse_starting_offsets,  # late, here and below: few reads have a topic
+    )
     from penstock.enumerator.handover.offsets import MalformedOffsets
 
     try:
-        return parse_given(text, topic)
+        return parse_starting_offsets(text, topic)
     except MalformedOffsets as error:
         raise ConfigurationError(f"{name}: {error}") from None
 

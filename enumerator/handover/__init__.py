@@ -1,7 +1,9 @@
-"""From the lake into the topic: where a table that is filled from Kafka ends in its topic, and going on from there.
+"""Hand-over of a hybrid read from the table to the Kafka topic that fills it.
 
-Pure: `offsets`, `formats`, `lake_commits`, `claims`, `walk`, `ladder`, `wording`, `topic_rounds`. Shells:
-`table_commits` (the timeline), `spark_checkpoints` (a query's checkpoint), `resolving`, `topic_plans`, `following`.
-What may be added: a step of a hybrid read behind the lake. Not here: reading the lake's rows, clients of Kafka
-(`kafka`), records (reader), flags and output (`engine.cli`).
+Belongs here: the topic offsets at which a table ends, and rounds of the topic after them. `offsets`, `offset_formats`,
+`commit_offsets`, `offset_search`, `offset_fallbacks`, `explain` and `topic_position` are pure. `table_commits` reads
+the timeline, `spark_checkpoints` a query's checkpoint; `resolve`, `phases` and `topic_plans` combine them.
+
+Not here: rounds of the table (`continuous`), Kafka clients (`penstock.kafka`), decoding of records (`penstock.reader`),
+options and output (`penstock.engine.cli`).
 """

@@ -1,17 +1,16 @@
-"""What the keys of one commit say about a topic: how far its writer had come, that it reads something else, or nothing.
+"""The topic offsets in the metadata of one commit, by the keys that the known writers use.
 
-Pure but for `BatchOffsets`, which the caller passes in. Belongs here: keys, their precedence, whose they are. Not here:
-the texts (`formats`), what several commits say together (`walk`).
+Pure but for `BatchOffsets`, which the caller passes in. `offset_formats` parses the values; `offset_search` combines
+several commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
-from penstock.enumerator.handover.lake_commits import LakeCommit
 from penstock.enumerator.handover.offset_formats import (
     Format,
     NotKafka,
@@ -36,11 +35,36 @@ NEVER_A_POSITION: Final = (
     "deltastreamer.checkpoint.ignore_key",
     "streamer.checkpoint.reset.key.v2",
 )
-"""They say where a writer's next run begins, never what it has reached."""
+"""Keys of the offset at which a writer's next run begins. None of them is the offset that the commit reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeCommit:
+    """A completed write of the table."""
+
+    instant: str
+    """Its requested time."""
+    order_key: str
+    """Its place in commit order."""
+    action: str
+    """The action in the name of its instant, such as `deltacommit`."""
+    operation: str
+    """The write operation in its metadata, such as `UPSERT`."""
+    is_service: bool
+    """Whether it is a table service, which only rearranges rows."""
+    wrote_nothing: bool
+    """Whether it wrote no file and replaced none."""
+    extra: Mapping[str, str]
+    """The extra metadata: keys and values."""
+    archived: bool = False
+    """Whether it left the active timeline."""
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.instant}"
 
 
 class WriterKind(StrEnum):
-    """Programs that leave offsets in commits; NAMED: whoever writes the key that the user named."""
+    """Programs that store offsets in commits. NAMED is the writer of a key that the user names."""
 
     NAMED = "named"
     STREAMER = "streamer"
@@ -51,10 +75,12 @@ class WriterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Whose position it is; of Spark's queries each by its identifier."""
+    """The owner of a position in the topic."""
 
     kind: WriterKind
+    """The program."""
     identifier: str = ""
+    """The identifier of a Spark query; '' for other writers, and the key for NAMED."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.identifier}".rstrip()
@@ -62,80 +88,96 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A key of commit metadata that the user names, and the form of its value."""
+    """A key of commit metadata that the user names."""
 
     key: str
+    """The key."""
     format: Format
+    """The format of its value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """The writer's position after the commit."""
+class KnownOffsets:
+    """The offsets that a writer had reached with the commit."""
 
     writer: Writer
+    """Who wrote them."""
     key: str
+    """The metadata key that holds them."""
     offsets: OffsetMap
+    """The next offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """A Spark query's commit whose checkpoint was not named, so that its position is not known."""
+class UnresolvedBatch:
+    """A commit of a Spark query whose checkpoint is not configured, so that its offsets are not known."""
 
     writer: Writer
+    """The query."""
     key: str
+    """The metadata key that holds the batch id."""
     batch_id: int
+    """The batch whose offsets are in the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """The writer reads something else: other topics, or (no topics) no Kafka at all."""
+class OtherSource:
+    """The commit's writer reads another source than the topic."""
 
     writer: Writer
+    """The writer."""
     key: str
+    """The metadata key that names the source."""
     topics: tuple[str, ...]
+    """The topics that it reads; () for a source that is not Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """No key tells a position; `pointer` is the Flink checkpoint that would, '' without one."""
+class NoOffsets:
+    """No key of the commit holds offsets."""
 
     pointer: str = ""
+    """The id of the Flink checkpoint that holds them; '' without one."""
 
 
-Position: TypeAlias = Reached | Unknown
-Claim: TypeAlias = tuple[Position, ...] | Elsewhere | Silent
+WriterPosition: TypeAlias = KnownOffsets | UnresolvedBatch
+CommitOffsets: TypeAlias = tuple[WriterPosition, ...] | OtherSource | NoOffsets
 BatchOffsets: TypeAlias = Callable[[SinkBatch], tuple[OffsetMap, ...] | None]
-"""A batch's offsets by topic, from its query's checkpoint; None if no checkpoint was named for its identifier."""
+"""The offsets of a batch by topic, from its query's checkpoint; None if no checkpoint is configured for the query."""
 
 
-def claim_of(commit: LakeCommit, topic: str, named: NamedKey | None, batch_offsets: BatchOffsets) -> Claim:
-    """What a commit says about `topic` ('': whichever topic its writer reads).
+def offsets_of_commit(
+    commit: LakeCommit, topic: str, named: NamedKey | None, batch_offsets: BatchOffsets
+) -> CommitOffsets:
+    """The offsets of `topic` in a commit; with topic '' those of the topic that its writer reads.
 
-    The first key that tells a position in the topic counts: the named one, Streamer v2, v1, Connect, Flink, Spark's
-    sink. FormatError, naming instant and key, for a value that is not of its form. ConfigurationError if a topic must
-    be given, as the key names none (Connect) or the writer reads several.
+    The first key that holds offsets of the topic counts, in this order: the named key, Streamer v2, Streamer v1,
+    Connect, Flink, Spark's sink.
+
+    Raises FormatError, with instant and key, for a value that does not have the key's format; ConfigurationError if a
+    topic must be given because the key names none (Connect) or the writer reads several.
     """
-    elsewhere: Elsewhere | None = None
+    other_source: OtherSource | None = None
     for key, form in _keys(named):
         text = commit.extra.get(key)
         if text is None or not text.strip():
             continue
         try:
-            found = _positions(key, form, text, topic, named, batch_offsets)
+            positions = _positions(key, form, text, topic, named, batch_offsets)
         except MalformedOffsets as error:
             raise FormatError(
-                f"{commit}, key {key}: {error}; name the key and form that hold the offsets (--key, --format)"
+                f"{commit}, key {key}: {error}; name the key that holds the offsets and its format (--key, --format)"
             ) from None
-        match found:
+        match positions:
             case tuple():
-                return found
-            case Elsewhere():
-                elsewhere = elsewhere or found
+                return positions
+            case OtherSource():
+                other_source = other_source or positions
             case None:
                 pass
             case _:
-                assert_never(found)
-    return elsewhere or Silent(commit.extra.get(FLINK_CHECKPOINT, ""))
+                assert_never(positions)
+    return other_source or NoOffsets(commit.extra.get(FLINK_CHECKPOINT, ""))
 
 
 def _keys(named: NamedKey | None) -> Iterator[tuple[str, Format]]:
@@ -153,20 +195,22 @@ def _keys(named: NamedKey | None) -> Iterator[tuple[str, Format]]:
 
 def _positions(
     key: str, form: Format, text: str, topic: str, named: NamedKey | None, batch_offsets: BatchOffsets
-) -> tuple[Position, ...] | Elsewhere | None:
+) -> tuple[WriterPosition, ...] | OtherSource | None:
     kind = WriterKind.NAMED if named is not None and key == named.key else WriterKind(form.value)
     writer = Writer(kind, key if kind is WriterKind.NAMED else "")
     match form:
         case Format.STREAMER:
-            one = parse_streamer(text)
-            return Elsewhere(writer, key, ()) if isinstance(one, NotKafka) else _of_topic(writer, key, (one,), topic)
+            offsets = parse_streamer(text)
+            if isinstance(offsets, NotKafka):
+                return OtherSource(writer, key, ())
+            return _of_topic(writer, key, (offsets,), topic)
         case Format.CONNECT:
             if not topic:
-                raise ConfigurationError(f"key {key} names no topic: say which one the table is filled from (--topic)")
-            return (Reached(writer, key, parse_connect(text, topic)),)
+                raise ConfigurationError(f"key {key} names no topic: give the topic that fills the table (--topic)")
+            return (KnownOffsets(writer, key, parse_connect(text, topic)),)
         case Format.FLINK:
-            told = parse_flink(text)
-            return None if told is None else _of_topic(writer, key, (told,), topic)
+            entries = parse_flink(text)
+            return None if entries is None else _of_topic(writer, key, (entries,), topic)
         case Format.JSON:
             return _of_topic(writer, key, parse_topics(text), topic)
         case Format.SPARK:
@@ -177,23 +221,27 @@ def _positions(
 
 def _of_sink(
     key: str, batches: tuple[SinkBatch, ...], topic: str, batch_offsets: BatchOffsets
-) -> tuple[Position, ...] | Elsewhere:
-    found: list[Position] = []
-    elsewhere: Elsewhere | None = None
+) -> tuple[WriterPosition, ...] | OtherSource:
+    positions: list[WriterPosition] = []
+    other_source: OtherSource | None = None
     for batch in batches:
         writer = Writer(WriterKind.SPARK, batch.identifier)
         maps = batch_offsets(batch)
-        of_topic = (Unknown(writer, key, batch.batch_id),) if maps is None else _of_topic(writer, key, maps, topic)
-        if isinstance(of_topic, Elsewhere):
-            elsewhere = elsewhere or of_topic
+        of_topic = (
+            (UnresolvedBatch(writer, key, batch.batch_id),) if maps is None else _of_topic(writer, key, maps, topic)
+        )
+        if isinstance(of_topic, OtherSource):
+            other_source = other_source or of_topic
         else:
-            found.extend(of_topic)
-    return tuple(found) if elsewhere is None or found else elsewhere
+            positions.extend(of_topic)
+    return tuple(positions) if other_source is None or positions else other_source
 
 
-def _of_topic(writer: Writer, key: str, maps: tuple[OffsetMap, ...], topic: str) -> tuple[Reached, ...] | Elsewhere:
+def _of_topic(
+    writer: Writer, key: str, maps: tuple[OffsetMap, ...], topic: str
+) -> tuple[KnownOffsets, ...] | OtherSource:
     topics = tuple(item.topic for item in maps)
     if not topic and len(maps) > 1:
-        raise ConfigurationError(f"{writer} reads the topics {', '.join(topics[:10])}: say which one (--topic)")
-    wanted = [item for item in maps if not topic or item.topic == topic]
-    return tuple(Reached(writer, key, item) for item in wanted) or Elsewhere(writer, key, topics)
+        raise ConfigurationError(f"{writer} reads the topics {', '.join(topics[:10])}: give one of them (--topic)")
+    matches = [item for item in maps if not topic or item.topic == topic]
+    return tuple(KnownOffsets(writer, key, item) for item in matches) or OtherSource(writer, key, topics)

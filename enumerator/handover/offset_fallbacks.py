@@ -1,7 +1,6 @@
 """Where the offsets come from, best first: a commit, the consumer group, a time, an explicit map; each step explicit.
 
-Pure: what a broker answered comes in as values. A step is there only if the user asked for it. Not here: the walk
-itself (`walk`), asking a broker.
+Pure: answers of brokers come in as values. A fallback counts only if the user configured it.
 """
 
 from __future__ import annotations
@@ -12,75 +11,83 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from penstock.enumerator.handover.commit_offsets import WriterKind
-from penstock.enumerator.handover.offset_search import Found, NothingFound, PassedElsewhere, Step
+from penstock.enumerator.handover.offset_search import OffsetsFound, OffsetsNotFound, SkippedOtherSource, Step
 from penstock.enumerator.handover.offsets import OffsetMap
 from penstock.proto.errors import ConfigurationError
 
 
 class Guarantee(StrEnum):
-    """What going on at the offsets means.
-
-    EXACT: what is below is in the lake, what is not below is not. BEST_EFFORT: the same, unless the writer failed to
-    store its offsets. NO_LOSS: some records may come again. AS_GIVEN: the user answers for it.
-    """
+    """How the offsets relate to the rows of the table."""
 
     EXACT = "exact"
+    """Records below the offsets are in the table, all others are not."""
     BEST_EFFORT = "best effort"
+    """As EXACT, unless the writer failed to store its offsets."""
     NO_LOSS = "no loss, some records again"
+    """No record is lost; some may be delivered twice."""
     AS_GIVEN = "as given"
+    """The user is responsible for the offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """What the writer's consumer group committed to Kafka, which it does behind the lake's commit; None if nothing.
+    """The offsets that the writer's consumer group committed to Kafka, after each commit of the table.
 
-    To be asked for only where the writer ran with `hoodie.streamer.source.kafka.enable.commit.offset`.
+    Valid only if the writer ran with `hoodie.streamer.source.kafka.enable.commit.offset`.
     """
 
     group: str
+    """The consumer group."""
     offsets: OffsetMap | None
+    """Its offsets; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsAtTime:
-    """The first offsets at or behind a time (the end of partitions without such a record); slack is taken off already.
-
-    None if the broker could not tell.
-    """
+    """The first offsets at or after a time; the end of a partition without such a record."""
 
     timestamp_ms: int
+    """Milliseconds since 1970 UTC, with any slack subtracted."""
     offsets: OffsetMap | None
+    """The offsets; None if the broker has no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenOffsets:
-    """The user's own map (`kafkaStartingOffsets`)."""
+    """The option `kafkaStartingOffsets`."""
 
     offsets: OffsetMap
+    """The offsets."""
 
 
 Fallback: TypeAlias = GroupOffsets | OffsetsAtTime | GivenOffsets
-Origin: TypeAlias = Found | Fallback
+Origin: TypeAlias = OffsetsFound | Fallback
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Where Kafka is read from, where that comes from, what it promises; `passed` are steps that had no answer."""
+    """The resolved hand-over."""
 
     offsets: OffsetMap
+    """Where reading the topic begins."""
     origin: Origin
+    """Where the offsets come from."""
     guarantee: Guarantee
-    passed: tuple[NothingFound | Fallback, ...] = ()
+    """How they relate to the rows of the table."""
+    passed: tuple[OffsetsNotFound | Fallback, ...] = ()
+    """The earlier steps, which had no answer."""
 
 
-def hand_over(found: Found | NothingFound, fallbacks: Collection[Fallback] = (), topic: str = "") -> HandOver:
-    """The first step that has an answer, in the order of the module's text, whatever the order of `fallbacks`.
+def hand_over(
+    search: OffsetsFound | OffsetsNotFound, fallbacks: Collection[Fallback] = (), topic: str = ""
+) -> HandOver:
+    """The first step with an answer, in the order of the module's docstring, whatever the order of `fallbacks`.
 
-    ConfigurationError if none has, or if the answer is about another topic than `topic`.
+    ConfigurationError if no step has one, or if it is about another topic than `topic`.
     """
-    if isinstance(found, Found):
-        return HandOver(found.offsets, found, _guarantee(found))
-    passed: list[NothingFound | Fallback] = [found]
+    if isinstance(search, OffsetsFound):
+        return HandOver(search.offsets, search, _guarantee(search))
+    passed: list[OffsetsNotFound | Fallback] = [search]
     for step in sorted(fallbacks, key=_rank):
         offsets = step.offsets
         if offsets is None:
@@ -90,18 +97,18 @@ def hand_over(found: Found | NothingFound, fallbacks: Collection[Fallback] = (),
             raise ConfigurationError(f"the offsets given are of topic {offsets.topic}, expected {topic}")
         guarantee = Guarantee.AS_GIVEN if isinstance(step, GivenOffsets) else Guarantee.NO_LOSS
         return HandOver(offsets, step, guarantee, tuple(passed))
-    others = sorted({name for step in found.steps for name in _topics(step)})
-    told = f"; they tell of {', '.join(others[:10])}" if others else ""
+    others = sorted({name for step in search.steps for name in _topics(step)})
+    hint = f"; they hold offsets of {', '.join(others[:10])}" if others else ""
     raise ConfigurationError(
-        f"no commit up to the hand-over instant tells a position in {topic or 'a topic'} ({len(found.steps)} looked "
-        f"at, archived ones included{told}): name the key and form that hold it (kafkaOffsetsKey and "
+        f"no commit up to the hand-over instant holds offsets of {topic or 'a topic'} ({len(search.steps)} commits "
+        f"searched, archived ones included{hint}): name the key that holds them and its format (kafkaOffsetsKey and "
         "kafkaOffsetsFormat; --key and --format of `penstock offsets resolve`), or give the offsets "
         "(kafkaStartingOffsets; --starting-offsets)"
     )
 
 
 def _topics(step: Step) -> tuple[str, ...]:
-    return step.verdict.claim.topics if isinstance(step.verdict, PassedElsewhere) else ()
+    return step.verdict.source.topics if isinstance(step.verdict, SkippedOtherSource) else ()
 
 
 def _rank(step: Fallback) -> int:
@@ -116,6 +123,6 @@ def _rank(step: Fallback) -> int:
             assert_never(step)
 
 
-def _guarantee(found: Found) -> Guarantee:
-    kinds = {source.reached.writer.kind for source in found.sources}
+def _guarantee(search: OffsetsFound) -> Guarantee:
+    kinds = {source.reached.writer.kind for source in search.sources}
     return Guarantee.BEST_EFFORT if kinds & {WriterKind.FLINK, WriterKind.NAMED} else Guarantee.EXACT

@@ -1,8 +1,8 @@
-"""The texts that writers keep offsets in, and what they mean. Strict and bounded: any other text is refused.
+"""Parsers of the texts in which writers store offsets. Strict and bounded: any other text is refused.
 
 Pure. Sources: Hudi `KafkaOffsetGen.CheckpointUtils` (Streamer), `ConnectTransactionCoordinator`, `StreamerUtil` and its
 tests (Flink), `HoodieStreamingSink` (Spark's sink), Spark `OffsetSeqLog` and `JsonUtils`. Each function raises
-MalformedOffsets alone. Not here: which key holds which text (`claims`).
+MalformedOffsets alone. `commit_offsets` says which key holds which text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.enumerator.handover.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
 
 MAX_CHARS: Final = 4 << 20
-"""Longest text that is looked into."""
+"""Longest text that is parsed, in characters."""
 MAX_TOPICS: Final = 1_000
 MAX_IDENTIFIER_CHARS: Final = 500
 
@@ -26,7 +26,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 class Format(StrEnum):
-    """Forms of a value: `topic,0:1`, `0=1`, Flink's entries, a Spark sink's batch, `{"topic":{"0":1}}`."""
+    """Formats of a value: `topic,0:1`, `0=1`, Flink's entries, a Spark sink's batch, `{"topic":{"0":1}}`."""
 
     STREAMER = "streamer"
     CONNECT = "connect"
@@ -42,14 +42,16 @@ class NotKafka:
 
 @dataclass(frozen=True, slots=True)
 class SinkBatch:
-    """The batch of a Spark query, by its writer's identifier; its offsets are in the query's checkpoint."""
+    """A batch of a Spark query, whose offsets are in the query's checkpoint."""
 
     identifier: str
+    """The identifier of the query's sink."""
     batch_id: int
+    """The id of the batch."""
 
 
 def parse_streamer(text: str) -> OffsetMap | NotKafka:
-    """`topic,0:123,1:456`: the topic ends at the first comma. Spaces around the parts do not count."""
+    """`topic,0:123,1:456`: the topic ends at the first comma. Spaces around the parts are ignored."""
     trimmed = _bounded(text).strip(" ")
     if _DIGITS.fullmatch(trimmed):
         return NotKafka()
@@ -59,13 +61,13 @@ def parse_streamer(text: str) -> OffsetMap | NotKafka:
     return OffsetMap(check_topic(topic.strip(" ")), _pairs(rest, ",", ":"))
 
 
-def parse_given(text: str, topic: str) -> OffsetMap:
-    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
-    found = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
-    wanted = [item for item in found if not isinstance(item, NotKafka) and topic in ("", item.topic)]
-    if len(wanted) != 1:
+def parse_starting_offsets(text: str, topic: str) -> OffsetMap:
+    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic`; with '' of its only topic."""
+    maps = parse_topics(text) if text.lstrip().startswith("{") else (parse_streamer(text),)
+    matches = [item for item in maps if not isinstance(item, NotKafka) and topic in ("", item.topic)]
+    if len(matches) != 1:
         raise MalformedOffsets(f"got {text[:200]!r}, expected the offsets of {topic or 'one topic'}")
-    return wanted[0]
+    return matches[0]
 
 
 def parse_connect(text: str, topic: str) -> OffsetMap:
@@ -74,9 +76,9 @@ def parse_connect(text: str, topic: str) -> OffsetMap:
 
 
 def parse_flink(text: str) -> OffsetMap | None:
-    """`kafka_metadata%3Atopic%3A0:100;…`; None if nothing but the cluster's entry is in it, or nothing at all."""
+    """`kafka_metadata%3Atopic%3A0:100;…`; None if the text is empty or holds only the cluster's entry."""
     trimmed = _bounded(text).strip(" ").removesuffix(";")
-    found: list[tuple[int, int]] = []
+    offsets: list[tuple[int, int]] = []
     topics: set[str] = set()
     for entry in _split(trimmed, ";") if trimmed else []:
         head = entry.strip(" ")
@@ -90,21 +92,21 @@ def parse_flink(text: str) -> OffsetMap | None:
         if not (colon and mark):
             raise MalformedOffsets(f"got {head[:80]!r}, expected {_FLINK_PREFIX}topic%3Apartition:offset")
         topics.add(check_topic(topic))
-        found.append((number(partition, "partition"), number(offset, "offset")))
-    if not found:
+        offsets.append((number(partition, "partition"), number(offset, "offset")))
+    if not offsets:
         return None
     if len(topics) > 1:
         raise MalformedOffsets(f"got topics {', '.join(sorted(topics)[:5])}, expected one")
-    return OffsetMap(topics.pop(), tuple(found))
+    return OffsetMap(topics.pop(), tuple(offsets))
 
 
 def parse_sink(text: str) -> tuple[SinkBatch, ...]:
     """`{"<identifier>":"<batch id>"}`, by identifier; at least one."""
-    found = _object(_json(text), "a JSON object of batch ids")
-    if not 1 <= len(found) <= MAX_TOPICS:
-        raise MalformedOffsets(f"got {len(found)} writers, expected 1 to {MAX_TOPICS}")
+    batch_ids = _object(_json(text), "a JSON object of batch ids")
+    if not 1 <= len(batch_ids) <= MAX_TOPICS:
+        raise MalformedOffsets(f"got {len(batch_ids)} writers, expected 1 to {MAX_TOPICS}")
     batches = []
-    for identifier, batch in sorted(found.items()):
+    for identifier, batch in sorted(batch_ids.items()):
         if not (1 <= len(identifier) <= MAX_IDENTIFIER_CHARS and identifier.isprintable()):
             raise MalformedOffsets(f"got writer {identifier[:80]!r}, expected a printable name")
         if not isinstance(batch, str):
@@ -115,14 +117,14 @@ def parse_sink(text: str) -> tuple[SinkBatch, ...]:
 
 def parse_topics(text: str) -> tuple[OffsetMap, ...]:
     """`{"topic":{"0":123}}`, as in Spark's offsets and in an explicit map; by topic, at least one."""
-    found = _topics(_json(text))
-    if not found:
+    maps = _topics(_json(text))
+    if not maps:
         raise MalformedOffsets("got no topic, expected at least one")
-    return found
+    return maps
 
 
 def parse_offset_log(text: str) -> tuple[OffsetMap, ...]:
-    """What a file `offsets/<batch id>` of a Spark query's checkpoint says about Kafka: by topic, () if nothing.
+    """The Kafka offsets in a file `offsets/<batch id>` of a Spark query's checkpoint, by topic; () without any.
 
     Line 1 is `v1`, line 2 the batch's own metadata, then a line a source: `-` for one without an offset, else its JSON.
     """
@@ -130,14 +132,14 @@ def parse_offset_log(text: str) -> tuple[OffsetMap, ...]:
     if lines[0].strip() != "v1" or len(lines) < 3 or len(lines) > MAX_TOPICS:
         raise MalformedOffsets(f"got {len(lines)} lines, the first {lines[0][:20]!r}, expected v1, metadata, sources")
     _object(_json(lines[1]), "a JSON object of the batch's metadata")
-    found: dict[str, OffsetMap] = {}
+    by_topic: dict[str, OffsetMap] = {}
     for line in lines[2:]:
         value = None if line.strip() == "-" else _json(line)
         for item in _topics(value) if _is_kafka(value) else ():
-            if item.topic in found:
+            if item.topic in by_topic:
                 raise MalformedOffsets(f"topic {item.topic}: two sources of the query read it")
-            found[item.topic] = item
-    return tuple(found[topic] for topic in sorted(found))
+            by_topic[item.topic] = item
+    return tuple(by_topic[topic] for topic in sorted(by_topic))
 
 
 def _is_kafka(value: Any) -> bool:
@@ -152,7 +154,7 @@ def _topics(value: Any) -> tuple[OffsetMap, ...]:
     topics = _object(value, expected)
     if len(topics) > MAX_TOPICS:
         raise MalformedOffsets(f"got {len(topics)} topics, at most {MAX_TOPICS}")
-    found = []
+    maps = []
     for topic, partitions in sorted(topics.items()):
         numbers = []
         for partition, offset in _object(partitions, f"partitions of topic {topic[:80]!r}").items():
@@ -161,18 +163,18 @@ def _topics(value: Any) -> tuple[OffsetMap, ...]:
                     f"topic {topic[:80]!r}: got offset {str(offset)[:40]!r}, expected a whole number"
                 )
             numbers.append((number(partition, "partition"), offset))
-        found.append(OffsetMap(topic, tuple(numbers)))
-    return tuple(found)
+        maps.append(OffsetMap(topic, tuple(numbers)))
+    return tuple(maps)
 
 
 def _pairs(text: str, between: str, within: str) -> tuple[tuple[int, int], ...]:
-    found = []
+    numbers = []
     for pair in _split(text, between):
         partition, mark, offset = pair.partition(within)
         if not mark:
             raise MalformedOffsets(f"got {pair[:80]!r}, expected partition{within}offset")
-        found.append((number(partition, "partition"), number(offset, "offset")))
-    return tuple(found)
+        numbers.append((number(partition, "partition"), number(offset, "offset")))
+    return tuple(numbers)
 
 
 def _split(text: str, between: str) -> list[str]:
@@ -189,7 +191,7 @@ def _bounded(text: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(_bounded(text), object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(_bounded(text), object_pairs_hook=_unique_names, parse_constant=_no_number)
     except MalformedOffsets:
         raise
     except (ValueError, RecursionError) as error:
@@ -202,11 +204,11 @@ def _object(value: Any, expected: str) -> dict[str, Any]:
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise MalformedOffsets("a name is there twice in one JSON object")
-    return found
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise MalformedOffsets("a name occurs twice in one JSON object")
+    return members
 
 
 def _no_number(text: str) -> Any:

@@ -1,8 +1,7 @@
-"""The walk back from the hand-over instant to the position that the lake's writer had reached there.
+"""Search of the commits, newest first, for the topic offsets that the table's writer had reached at an instant.
 
-Pure. A position belongs to the writer that stored it, so every data commit behind the one that carries it must be
-known not to read the topic, or the walk refuses. Not here: keys and texts (`claims`, `formats`), what to do when no
-commit carries a position (`ladder`).
+Pure. Offsets belong to the writer that stored them. The search therefore fails unless every data commit after the one
+that holds them is known not to read the topic. `offset_fallbacks` says what counts if no commit holds offsets.
 """
 
 from __future__ import annotations
@@ -15,93 +14,97 @@ from typing import TypeAlias, assert_never
 from penstock.enumerator.handover.commit_offsets import (
     NEVER_A_POSITION,
     BatchOffsets,
-    Elsewhere,
+    KnownOffsets,
+    LakeCommit,
     NamedKey,
-    Position,
-    Reached,
-    Silent,
-    Unknown,
+    NoOffsets,
+    OtherSource,
+    UnresolvedBatch,
     Writer,
     WriterKind,
-    claim_of,
+    WriterPosition,
+    offsets_of_commit,
 )
-from penstock.enumerator.handover.lake_commits import LakeCommit
 from penstock.enumerator.handover.offsets import OffsetMap, merged
 from penstock.proto.errors import ConfigurationError, DataInvalidated, FormatError, PositionExpired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterHints:
-    """What the user says about the lake's writers.
-
-    `topic`: '' for whichever topic the newest position is in. `named`: a key of the user's own. `sinks`: identifiers of
-    Spark queries that own disjoint partitions of the topic and are merged, () for no such statement. `others_read_it`:
-    False says that data commits without a known position come from writers that do not read the topic.
-    """
+    """What the user states about the table's writers."""
 
     topic: str = ""
+    """The topic; '' for the one that the newest offsets are of."""
     named: NamedKey | None = None
+    """A metadata key that holds offsets, beside those of the known writers."""
     sinks: tuple[str, ...] = ()
-    others_read_it: bool = True
+    """Identifiers of Spark queries that own disjoint partitions of the topic; their offsets are merged."""
+    others_read_topic: bool = True
+    """False: data commits without known offsets come from writers that do not read the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTaken:
-    """Positions of this commit are part of the answer."""
+    """The answer uses offsets of this commit."""
 
-    positions: tuple[Reached, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PassedService:
-    """A table service: it brings no rows. A key on it is a copy of a data commit's."""
+    positions: tuple[KnownOffsets, ...]
+    """Those offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class PassedEmpty:
-    """It wrote nothing and says nothing: the lake is the same with and without it."""
+class SkippedTableService:
+    """The commit is a table service, which adds no rows. Offsets in it are copies of a data commit's."""
 
 
 @dataclass(frozen=True, slots=True)
-class PassedElsewhere:
-    """Its writer reads something else: other topics, or no Kafka."""
-
-    claim: Elsewhere
+class SkippedEmptyCommit:
+    """The commit wrote nothing and holds no offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class PassedByStatement:
-    """Nothing tells what its writer reads; the user said that it is not the topic."""
+class SkippedOtherSource:
+    """The commit's writer reads another source."""
+
+    source: OtherSource
+    """The other topics, or no Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """A data commit that tells no position; `pointer` as in `Silent`."""
+class SkippedByHint:
+    """The commit holds no offsets, and the user states that its writer does not read the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsMissing:
+    """A data commit without offsets."""
 
     pointer: str = ""
+    """As in `NoOffsets`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An older commit whose positions the answer covers."""
+    """An older commit, with offsets that the answer covers."""
 
-    positions: tuple[Reached, ...]
+    positions: tuple[KnownOffsets, ...]
+    """Its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotCompared:
-    """An older commit whose position can no longer be read."""
+    """An older commit whose offsets can no longer be read."""
 
     why: str
+    """The error's text."""
 
 
 Verdict: TypeAlias = (
     OffsetsTaken
-    | PassedService
-    | PassedEmpty
-    | PassedElsewhere
-    | PassedByStatement
-    | Undecided
+    | SkippedTableService
+    | SkippedEmptyCommit
+    | SkippedOtherSource
+    | SkippedByHint
+    | OffsetsMissing
     | Compared
     | NotCompared
 )
@@ -109,46 +112,54 @@ Verdict: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A commit of the walk and what was made of it. `overrides`: its reset and ignore keys, never a position."""
+    """A commit that the search visited."""
 
     commit: LakeCommit
+    """The commit."""
     verdict: Verdict
+    """What it contributes."""
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """The keys on the commit that only say where a writer's next run begins."""
+        """The commit's reset and ignore keys: offsets at which a writer's next run begins."""
         return tuple(key for key in NEVER_A_POSITION if key in self.commit.extra)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a position was found."""
+    """A commit that offsets come from."""
 
     commit: LakeCommit
-    reached: Reached
+    """The commit."""
+    reached: KnownOffsets
+    """Its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The offset map at the hand-over instant, the commits that it comes from (newest first), and the walk."""
+class OffsetsFound:
+    """The offsets at the hand-over instant."""
 
     offsets: OffsetMap
+    """The next offset of each partition."""
     sources: tuple[Source, ...]
+    """The commits that they come from, the newest first."""
     steps: tuple[Step, ...]
+    """The commits that the search visited, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class NothingFound:
-    """No data commit up to the hand-over instant tells a position, archived ones included; and the walk."""
+class OffsetsNotFound:
+    """No data commit up to the hand-over instant holds offsets, archived commits included."""
 
     steps: tuple[Step, ...]
+    """The commits that the search visited, the newest first."""
 
 
 @dataclass(slots=True)
-class _Walk:
-    """How far the walk is."""
+class _Search:
+    """The state of a search."""
 
-    rules: WriterHints
+    hints: WriterHints
     batch_offsets: BatchOffsets
     sources: dict[Writer, Source] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -156,91 +167,93 @@ class _Walk:
 
 
 def find_offsets(
-    near: Iterable[LakeCommit], far: Iterable[LakeCommit], rules: WriterHints, batch_offsets: BatchOffsets
-) -> Found | NothingFound:
-    """The position at the first commit of `near`, walking back in descending order; `far` is looked at if `near` tells
-    none.
+    active: Iterable[LakeCommit], archived: Iterable[LakeCommit], hints: WriterHints, batch_offsets: BatchOffsets
+) -> OffsetsFound | OffsetsNotFound:
+    """The offsets at the first commit of `active`. Both iterables are in descending commit order; `archived` is read
+    only if no commit of `active` holds offsets.
 
-    What `near` has behind the answer is compared with it: offsets that fall mean a topic created anew or a writer that
-    was set back (DataInvalidated). ConfigurationError for several writers, several topics, or a query whose checkpoint
-    is not known; FormatError for a value that is not of its form.
+    The older commits of `active` are compared with the answer. Raises DataInvalidated for offsets that fall (the topic
+    was created again, or the writer was reset); ConfigurationError for several writers, several topics, or a query
+    whose checkpoint is not known; FormatError for a value that does not have its key's format.
     """
-    walk = _Walk(rules, batch_offsets)
-    ahead = iter(near)
-    for commit in chain(ahead, far):
-        _take(walk, commit)
-        if walk.sources and len(walk.sources) >= len(rules.sinks):
+    search = _Search(hints, batch_offsets)
+    remaining = iter(active)
+    for commit in chain(remaining, archived):
+        _visit(search, commit)
+        if search.sources and len(search.sources) >= len(hints.sinks):
             break
-    if not walk.sources:
-        return NothingFound(tuple(walk.steps))
-    missing = [name for name in rules.sinks if Writer(WriterKind.SPARK, name) not in walk.sources]
+    if not search.sources:
+        return OffsetsNotFound(tuple(search.steps))
+    missing = [name for name in hints.sinks if Writer(WriterKind.SPARK, name) not in search.sources]
     if missing:
         raise ConfigurationError(f"no commit up to the instant is of the Spark query {', '.join(map(repr, missing))}")
-    if walk.undecided:
-        raise ConfigurationError(_several(walk))
-    offsets = merged(source.reached.offsets for source in walk.sources.values())
-    _compare(walk, offsets, ahead)
-    return Found(offsets, tuple(walk.sources.values()), tuple(walk.steps))
+    if search.undecided:
+        raise ConfigurationError(_several(search))
+    offsets = merged(source.reached.offsets for source in search.sources.values())
+    _compare(search, offsets, remaining)
+    return OffsetsFound(offsets, tuple(search.sources.values()), tuple(search.steps))
 
 
-def _take(walk: _Walk, commit: LakeCommit) -> None:
-    rules = walk.rules
+def _visit(search: _Search, commit: LakeCommit) -> None:
+    hints = search.hints
     if commit.is_service:
-        walk.steps.append(Step(commit, PassedService()))
+        search.steps.append(Step(commit, SkippedTableService()))
         return
-    claim = claim_of(commit, rules.topic, rules.named, walk.batch_offsets)
-    match claim:
+    commit_offsets = offsets_of_commit(commit, hints.topic, hints.named, search.batch_offsets)
+    match commit_offsets:
         case tuple():
-            _take_positions(walk, commit, claim)
-        case Elsewhere():
-            walk.steps.append(Step(commit, PassedElsewhere(claim)))
-        case Silent(pointer=pointer):
+            _use_positions(search, commit, commit_offsets)
+        case OtherSource():
+            search.steps.append(Step(commit, SkippedOtherSource(commit_offsets)))
+        case NoOffsets(pointer=pointer):
             if commit.wrote_nothing:
-                walk.steps.append(Step(commit, PassedEmpty()))
-            elif rules.others_read_it:
-                walk.undecided.append(commit)
-                walk.steps.append(Step(commit, Undecided(pointer)))
+                search.steps.append(Step(commit, SkippedEmptyCommit()))
+            elif hints.others_read_topic:
+                search.undecided.append(commit)
+                search.steps.append(Step(commit, OffsetsMissing(pointer)))
             else:
-                walk.steps.append(Step(commit, PassedByStatement()))
+                search.steps.append(Step(commit, SkippedByHint()))
         case _:
-            assert_never(claim)
+            assert_never(commit_offsets)
 
 
-def _take_positions(walk: _Walk, commit: LakeCommit, positions: tuple[Position, ...]) -> None:
-    positions = _of_named(walk.rules, commit, positions)
+def _use_positions(search: _Search, commit: LakeCommit, positions: tuple[WriterPosition, ...]) -> None:
+    positions = _of_named(search.hints, commit, positions)
     for item in positions:
-        if isinstance(item, Unknown):
+        if isinstance(item, UnresolvedBatch):
             raise ConfigurationError(
                 f"{commit}: batch {item.batch_id} of the Spark query {item.writer.identifier!r}, whose offsets are in "
-                f"the query's checkpoint: name it (--checkpoint {item.writer.identifier}=FOLDER)"
+                f"the query's checkpoint: give its folder (--checkpoint {item.writer.identifier}=FOLDER)"
             )
-    told = tuple(item for item in positions if isinstance(item, Reached))
-    if not told:
-        walk.steps.append(Step(commit, PassedByStatement()))
+    known = tuple(item for item in positions if isinstance(item, KnownOffsets))
+    if not known:
+        search.steps.append(Step(commit, SkippedByHint()))
         return
-    if len(told) > 1 and not walk.rules.sinks:
+    if len(known) > 1 and not search.hints.sinks:
         raise ConfigurationError(
-            f"{commit} holds positions of {len(told)} writers ({', '.join(str(item.writer) for item in told[:10])}): "
-            "name each one's checkpoint by its identifier (--checkpoint ID=FOLDER), if they own disjoint partitions"
+            f"{commit} holds positions of {len(known)} writers ({', '.join(str(item.writer) for item in known[:10])}): "
+            "if they own disjoint partitions, give each checkpoint by its identifier (--checkpoint ID=FOLDER)"
         )
-    for item in told:
-        walk.sources.setdefault(item.writer, Source(commit, item))
-    walk.steps.append(Step(commit, OffsetsTaken(told)))
+    for item in known:
+        search.sources.setdefault(item.writer, Source(commit, item))
+    search.steps.append(Step(commit, OffsetsTaken(known)))
 
 
-def _of_named(rules: WriterHints, commit: LakeCommit, positions: tuple[Position, ...]) -> tuple[Position, ...]:
-    """The positions of the Spark queries that were named, if any were: any other writer is refused, or passed over by
-    the user's statement."""
-    if not rules.sinks:
+def _of_named(
+    hints: WriterHints, commit: LakeCommit, positions: tuple[WriterPosition, ...]
+) -> tuple[WriterPosition, ...]:
+    """The offsets of the named Spark queries, or all if none is named. Another writer is an error, unless the user
+    states that other writers do not read the topic."""
+    if not hints.sinks:
         return positions
-    own: list[Position] = []
-    strangers: list[Position] = []
+    own: list[WriterPosition] = []
+    others: list[WriterPosition] = []
     for item in positions:
-        (own if _is_sink(item.writer, rules.sinks) else strangers).append(item)
-    if strangers and rules.others_read_it:
+        (own if _is_sink(item.writer, hints.sinks) else others).append(item)
+    if others and hints.others_read_topic:
         raise ConfigurationError(
-            f"several writers: {commit} is of {strangers[0].writer}, which was not named; name its checkpoint too, or "
-            "say that other writers do not read the topic (--others-read-other-topics)"
+            f"several writers: {commit} is of {others[0].writer}, which was not named; give its checkpoint too, or "
+            "state that other writers do not read the topic (--others-read-other-topics)"
         )
     return tuple(own)
 
@@ -249,59 +262,63 @@ def _is_sink(writer: Writer, sinks: Collection[str]) -> bool:
     return writer.kind is WriterKind.SPARK and writer.identifier in sinks
 
 
-def _several(walk: _Walk) -> str:
-    source = next(iter(walk.sources.values()))
-    newer = ", ".join(map(str, walk.undecided[:3])) + (", …" if len(walk.undecided) > 3 else "")
+def _several(search: _Search) -> str:
+    source = next(iter(search.sources.values()))
+    newer = ", ".join(map(str, search.undecided[:3])) + (", …" if len(search.undecided) > 3 else "")
     return (
-        f"several writers: the position of {source.reached.writer} is that of {source.commit}, but {newer} brought "
-        "rows later and tells no position; hand over at an instant before it, or say that such writers do not read "
+        f"several writers: the offsets of {source.reached.writer} are in {source.commit}, but {newer} added rows "
+        "later and holds no offsets; hand over at an instant before it, or state that such writers do not read "
         "the topic (--others-read-other-topics)"
     )
 
 
-def _compare(walk: _Walk, offsets: OffsetMap, older: Iterator[LakeCommit]) -> None:
-    """Holds the answer against the positions of older commits of the active timeline."""
+def _compare(search: _Search, offsets: OffsetMap, older: Iterator[LakeCommit]) -> None:
+    """Compares the answer with the offsets of older commits of the active timeline."""
     for commit in older:
         if commit.is_service:
             continue
         try:
-            claim = claim_of(commit, walk.rules.topic, walk.rules.named, walk.batch_offsets)
+            commit_offsets = offsets_of_commit(commit, search.hints.topic, search.hints.named, search.batch_offsets)
         except (FormatError, PositionExpired) as error:
-            walk.steps.append(Step(commit, NotCompared(str(error))))
+            search.steps.append(Step(commit, NotCompared(str(error))))
             continue
-        if isinstance(claim, tuple):
-            _check_covered(walk, commit, claim, offsets)
+        if isinstance(commit_offsets, tuple):
+            _check_covered(search, commit, commit_offsets, offsets)
 
 
-def _check_covered(walk: _Walk, commit: LakeCommit, claim: tuple[Position, ...], offsets: OffsetMap) -> None:
-    newest = next(iter(walk.sources.values()))
-    for item in _of_named(walk.rules, commit, claim):
-        if isinstance(item, Unknown):
-            if not walk.rules.others_read_it:
-                walk.steps.append(Step(commit, PassedByStatement()))
+def _check_covered(
+    search: _Search, commit: LakeCommit, positions: tuple[WriterPosition, ...], offsets: OffsetMap
+) -> None:
+    newest = next(iter(search.sources.values()))
+    for item in _of_named(search.hints, commit, positions):
+        if isinstance(item, UnresolvedBatch):
+            if not search.hints.others_read_topic:
+                search.steps.append(Step(commit, SkippedByHint()))
                 return
             raise ConfigurationError(
                 f"several writers: {newest.commit} is of {newest.reached.writer}, {commit} of {item.writer}, whose "
-                "checkpoint was not named; name it, or say that other writers do not read the topic "
+                "checkpoint was not given; give it, or state that other writers do not read the topic "
                 "(--others-read-other-topics)"
             )
         if item.offsets.topic != offsets.topic:
             raise ConfigurationError(
-                f"the table is filled from several topics: {newest.commit} tells a position in {offsets.topic}, "
-                f"{commit} in {item.offsets.topic}: say which one (--topic)"
+                f"the table is filled from several topics: {newest.commit} holds offsets of {offsets.topic}, "
+                f"{commit} of {item.offsets.topic}: give the one to resolve (--topic)"
             )
         beyond = item.offsets.beyond(offsets)
         if not beyond:
             continue
-        told, now = item.offsets.by_partition(), offsets.by_partition()
-        falls = f"partition {beyond[0]}: {told[beyond[0]]} in {commit}, {now.get(beyond[0], 'nothing')} at the end"
-        if item.writer not in walk.sources:
+        older_offsets, newest_offsets = item.offsets.by_partition(), offsets.by_partition()
+        partition = beyond[0]
+        newest_offset = newest_offsets.get(partition, "nothing")
+        falls = f"partition {partition}: {older_offsets[partition]} in {commit}, {newest_offset} at the end"
+        if item.writer not in search.sources:
             raise ConfigurationError(
                 f"several writers read topic {offsets.topic}: {newest.reached.writer} and {item.writer} ({falls}); "
-                "their positions are merged only for Spark queries that are all named (--checkpoint ID=FOLDER)"
+                "their offsets are merged only for Spark queries that are all named (--checkpoint ID=FOLDER)"
             )
         raise DataInvalidated(
             f"offsets of topic {offsets.topic} fall, {falls}: the topic was created again or {item.writer} was set "
-            "back, and no offset stands for what the lake holds; hand over at an instant before, or read the lake anew"
+            "back, and no offset marks the end of the table; hand over at an earlier instant, or read the table again"
         )
-    walk.steps.append(Step(commit, Compared(tuple(item for item in claim if isinstance(item, Reached)))))
+    search.steps.append(Step(commit, Compared(tuple(item for item in positions if isinstance(item, KnownOffsets)))))

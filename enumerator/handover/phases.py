@@ -1,8 +1,7 @@
-"""The next round of a hybrid read: the lake while it has more, then the hand-over, then the topic.
+"""The next round of a hybrid read: from the table while it has more, then the hand-over, then from the topic.
 
-Shell: the table, the topic. LAKE → SWITCHING (the offsets are fixed, nothing is read) → KAFKA; each step is a round of
-its own, so that whoever keeps the progress keeps the step. Belongs here: the order of the steps. Not here: what each
-difference means (`topic_rounds`), rounds of the lake (`watch`).
+Phases: lake → switching (the offsets are fixed, nothing is read) → kafka. Each transition is a round of its own, so
+that it is stored with the progress. Reads the table and the topic.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from dataclasses import replace
 
 from penstock.enumerator.continuous.advance import check_progress, start_progress
 from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew
-from penstock.enumerator.handover.resolve import resolved
+from penstock.enumerator.handover.resolve import resolve_hand_over
+from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.handover.topic_plans import topic_plan
-from penstock.enumerator.handover.topic_position import begun, checked, moved, next_ranges
-from penstock.enumerator.handover.topic_source import TopicSide
+from penstock.enumerator.handover.topic_position import advanced_place, initial_place, next_ranges, validated_place
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.plan import Planning
@@ -35,36 +34,38 @@ def advance_hybrid(
     name: str,
     following: Following,
     hybrid: Hybrid,
-    side: TopicSide,
+    topic_source: TopicSource,
     in_lake: Callable[[Following], Advance],
     planned: Planning,
 ) -> Advance:
-    """The next round behind the progress. A changelog's lake phase is one round, the state as it is then, as inserts.
+    """The next round after the progress. The lake phase of a changelog is one round: the table's state, as inserts.
 
-    The lake is left when it has nothing more and `following.drained`. Errors of the lake's rounds, of resolving the
-    hand-over and of the topic; nothing moved then.
+    The hand-over follows when the table has nothing more and `following.drained`. Raises the errors of the table's
+    rounds, of the hand-over and of the topic; the progress is unchanged then.
     """
     progress = following.progress
     if progress.kafka is not None:
-        return topic_round(table, name, following, hybrid, side)
+        return topic_round(table, name, following, hybrid, topic_source)
     if hybrid.mode is HybridMode.CHANGELOG and is_earliest(progress.position):
         return _state_as_inserts(table, name, following, planned)
     if hybrid.mode is not HybridMode.CHANGELOG:
-        found = in_lake(following)
-        if isinstance(found, NextRound) or is_earliest(progress.position):
-            return found
+        advance = in_lake(following)
+        if isinstance(advance, NextRound) or is_earliest(progress.position):
+            return advance
     if not following.drained:
         return NothingNew()
-    return switched(table, name, following, hybrid, side)
+    return switch_to_topic(table, name, following, hybrid, topic_source)
 
 
-def switched(table: HudiTable, name: str, following: Following, hybrid: Hybrid, side: TopicSide) -> NextRound:
-    """The hand-over at the progress, which is in the lake: a round without splits."""
+def switch_to_topic(
+    table: HudiTable, name: str, following: Following, hybrid: Hybrid, topic_source: TopicSource
+) -> NextRound:
+    """The hand-over at the progress, whose phase is lake: a round without splits."""
     table = table.refreshed()
     progress = check_progress(table, following.progress)
-    door = side.open_topic(hybrid.access)
-    outcome, instant = resolved(table, progress.position, hybrid, door)
-    place = begun(outcome.offsets, door.facts(hybrid.topic), instant, progress.position)
+    metadata = topic_source.open_topic(hybrid.access)
+    outcome, instant = resolve_hand_over(table, progress.position, hybrid, metadata)
+    place = initial_place(outcome.offsets, metadata.facts(hybrid.topic), instant, progress.position)
     log_event(
         "hand-over resolved",
         table=name,
@@ -73,19 +74,21 @@ def switched(table: HudiTable, name: str, following: Following, hybrid: Hybrid, 
         guarantee=outcome.guarantee.value,
         offsets=",".join(f"{partition}:{offset}" for partition, offset in place.starts[:100]),
     )
-    return _round(table, name, following, side, progress, place)
+    return _round(table, name, following, topic_source, progress, place)
 
 
-def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybrid, side: TopicSide) -> Advance:
-    """The next ranges of the topic behind the progress; first the phase moves on, with ranges if there are any."""
+def topic_round(
+    table: HudiTable, name: str, following: Following, hybrid: Hybrid, topic_source: TopicSource
+) -> Advance:
+    """The next ranges of the topic after the progress. The first round enters phase kafka, even without ranges."""
     progress = following.progress
     place = progress.kafka
     if place is None:
-        raise InvariantViolation(f"table {name}: a progress outside of the topic")
-    facts = side.open_topic(hybrid.access).facts(place.topic)
-    now = checked(place, facts, fail_on_data_loss=hybrid.fail_on_data_loss)
+        raise InvariantViolation(f"table {name}: the progress has no position in the topic")
+    facts = topic_source.open_topic(hybrid.access).facts(place.topic)
+    now = validated_place(place, facts, fail_on_data_loss=hybrid.fail_on_data_loss)
     ranges = next_ranges(now.place, facts, following.limits)
-    reached = moved(now.place, ranges, facts)
+    reached = advanced_place(now.place, ranges, facts)
     if reached.position == place.position:
         return NothingNew()
     table = table.refreshed()
@@ -98,10 +101,10 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
             topic=place.topic,
             partition=partition,
             records=count,
-            reason="retention took them before they were read",
+            reason="retention removed them before they were read",
         )
     commit_range = CommitRange(progress.position, reached.position)
-    plan = topic_plan(table, name, following.request, ranges, side.scan_event_time, commit_range)
+    plan = topic_plan(table, name, following.request, ranges, topic_source.scan_event_time, commit_range)
     reached = with_highs(reached, plan)
     return NextRound(
         commit_range=commit_range,
@@ -112,7 +115,7 @@ def topic_round(table: HudiTable, name: str, following: Following, hybrid: Hybri
 
 
 def with_highs(place: KafkaPlace, plan: Plan) -> KafkaPlace:
-    """The place with the event times that the plan's ranges tell of."""
+    """The position with the highest event times of the plan's ranges."""
     highs = {item.partition: item.high_us for item in place.places}
     for split in plan.splits:
         if isinstance(split.event_time, EventTimeBounds):
@@ -126,12 +129,12 @@ def with_highs(place: KafkaPlace, plan: Plan) -> KafkaPlace:
 
 
 def _round(
-    table: HudiTable, name: str, following: Following, side: TopicSide, progress: Progress, place: KafkaPlace
+    table: HudiTable, name: str, following: Following, topic_source: TopicSource, progress: Progress, place: KafkaPlace
 ) -> NextRound:
     commit_range = CommitRange(progress.position, place.position)
     return NextRound(
         commit_range=commit_range,
-        plan=topic_plan(table, name, following.request, (), side.scan_event_time, commit_range),
+        plan=topic_plan(table, name, following.request, (), topic_source.scan_event_time, commit_range),
         progress=replace(progress, position=place.position, kafka=place),
     )
 

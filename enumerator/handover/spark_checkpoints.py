@@ -1,6 +1,6 @@
 """Offsets of a Spark query's batches, from the folder of its checkpoint.
 
-Shell: reads `offsets/<batch id>`. Not here: what the file says (`formats`), whose batch counts (`walk`).
+Shell: reads `offsets/<batch id>`. `offset_formats` parses the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.table.storage.filesystem import open_storage, redacted_uri
 class SparkCheckpoints:
     """Checkpoint folders (paths or URIs) by the identifier of their query.
 
-    One folder may be given without an identifier: it is taken to be of the first query that is asked for.
+    One folder may be given without an identifier: it counts for the first query that is looked up.
     """
 
     def __init__(self, named: Mapping[str, str], unnamed: str | None = None) -> None:
@@ -26,8 +26,8 @@ class SparkCheckpoints:
     def __call__(self, batch: SinkBatch) -> tuple[OffsetMap, ...] | None:
         """The batch's offsets by topic; None if no folder is known for its query.
 
-        PositionExpired if the checkpoint no longer holds the batch, ConfigurationError if the folder is no checkpoint,
-        FormatError for a file that is not of its form.
+        Raises PositionExpired if the checkpoint no longer holds the batch, ConfigurationError if the folder is no
+        checkpoint, FormatError for a file that is not an offset log.
         """
         if batch.identifier not in self._folders and self._unnamed is not None:
             self._folders[batch.identifier], self._unnamed = self._unnamed, None

@@ -1,14 +1,11 @@
-"""The completed writes of a table from the hand-over instant back, archived ones last and only if they are asked for.
-
-Shell around `penstock.table`: nothing is decided here but order. Not here: what the commits say (`walk`).
-"""
+"""The completed writes of a table up to the hand-over instant, newest first. Archived ones are read on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.enumerator.handover.lake_commits import LakeCommit
+from penstock.enumerator.handover.commit_offsets import LakeCommit
 from penstock.enumerator.planning.commit_order import completed_in_order, horizon
 from penstock.enumerator.planning.discovery import complete_from, pending_clusterings
 from penstock.proto.errors import ConfigurationError
@@ -21,52 +18,54 @@ from penstock.table.timeline.instants import Instant
 
 
 @dataclass(frozen=True, slots=True)
-class CommitsBack:
-    """The hand-over instant (requested time) and its order key, and the completed writes from it back by order key.
-
-    `near` is what the active timeline holds without a gap, `far` the rest, read when it is first iterated. Each can be
-    iterated once.
-    """
+class CommitHistory:
+    """The completed writes up to the hand-over instant, in descending commit order."""
 
     instant: str
+    """The requested time of the hand-over instant."""
     order_key: str
-    near: Iterable[LakeCommit]
-    far: Iterable[LakeCommit]
+    """Its place in commit order."""
+    active: Iterable[LakeCommit]
+    """The writes that the active timeline holds without a gap. Can be iterated once."""
+    archived: Iterable[LakeCommit]
+    """The older ones, read when the iteration begins. Can be iterated once."""
 
 
-def commits_back(table: HudiTable, instant: str | None = None, *, upto: Position | None = None) -> CommitsBack:
-    """From the completed write of this requested time back; without one from the newest that nothing pending precedes
-    on timeline layout 1, the newest on layout 2; with `upto` the newest up to that position.
+def commits_before(table: HudiTable, instant: str | None = None, *, upto: Position | None = None) -> CommitHistory:
+    """The completed writes up to the one with this requested time.
 
-    ConfigurationError if there is no such write, or something pending on layout 1 was requested before it. Errors of
-    `HudiTable`, also while iterating.
+    Without `instant` the newest one counts (on timeline layout 1 the newest that no pending instant precedes), with
+    `upto` the newest up to that position. Raises ConfigurationError if there is no such write, or if on layout 1 a
+    pending instant was requested before it; errors of `HudiTable`, also during iteration.
     """
     timeline = table.timeline()
     clusterings = pending_clusterings(table, timeline)
     ordered = completed_in_order(timeline, clusterings)
     whole_from = complete_from(table, timeline)
     newest = _start(table, timeline, clusterings, ordered, instant, upto)
-    last = _place(timeline, newest)
-    near = [
-        item for item in reversed(ordered) if timeline.order_key(item) >= whole_from and _place(timeline, item) <= last
+    last = _commit_order(timeline, newest)
+    active = [
+        item
+        for item in reversed(ordered)
+        if timeline.order_key(item) >= whole_from and _commit_order(timeline, item) <= last
     ]
 
-    def far() -> Iterator[LakeCommit]:
+    def archived() -> Iterator[LakeCommit]:
         archive = table.archive()
         rolled_back = archive.rolled_back | table.rolled_back(timeline)
-        seen = {item.requested_time for item in near} | rolled_back
+        seen = {item.requested_time for item in active} | rolled_back
         for item in reversed(completed_in_order(timeline.with_archived(archive.instants), clusterings)):
-            if item.requested_time in seen or _place(timeline, item) > last:
+            if item.requested_time in seen or _commit_order(timeline, item) > last:
                 continue
-            active = timeline.completed_write(item.requested_time)
-            commit = table.commit(active) if active else archive.commits[item.requested_time]
-            yield _commit(timeline, item, commit, archived=active is None)
+            write = timeline.completed_write(item.requested_time)
+            commit = table.commit(write) if write else archive.commits[item.requested_time]
+            yield _commit(timeline, item, commit, archived=write is None)
 
-    return CommitsBack(
+    return CommitHistory(
         str(newest.requested_time),
         str(timeline.order_key(newest)),
-        (_commit(timeline, item, table.commit(item), archived=False) for item in near),
-        far() if whole_from else (),
+        (_commit(timeline, item, table.commit(item), archived=False) for item in active),
+        archived() if whole_from else (),
     )
 
 
@@ -80,28 +79,29 @@ def _start(
 ) -> Instant:
     name = redacted_uri(table.base_path)
     if instant is None:
-        known = _up_to(timeline, ordered, upto) or _up_to(
+        candidates = _up_to(timeline, ordered, upto) or _up_to(
             timeline, _archived_in_order(table, timeline, clusterings), upto
         )
-        if not known:
+        if not candidates:
             raise ConfigurationError(f"table {name} has no completed write to hand over at")
-        return known[-1]
-    wanted = InstantTime(instant)
-    hole = horizon(timeline, clusterings)
-    if hole is not None and wanted >= hole.requested_time:
+        return candidates[-1]
+    requested_time = InstantTime(instant)
+    pending = horizon(timeline, clusterings)
+    if pending is not None and requested_time >= pending.requested_time:
         raise ConfigurationError(
-            f"table {name}: hand-over at {wanted} would pass {hole.action} {hole.requested_time}, which is "
-            f"{hole.state} and may still bring rows; name an instant before it, or let the writer finish"
+            f"table {name}: hand-over at {requested_time} would pass {pending.action} {pending.requested_time}, "
+            f"which is {pending.state} and may still add rows; name an earlier instant, or let the writer finish"
         )
-    found = next((item for item in ordered if item.requested_time == wanted), None)
-    if found is None:
+    match = next((item for item in ordered if item.requested_time == requested_time), None)
+    if match is None:
         archived = _archived_in_order(table, timeline, clusterings)
-        found = next((item for item in archived if item.requested_time == wanted), None)
-    if found is None:
+        match = next((item for item in archived if item.requested_time == requested_time), None)
+    if match is None:
         raise ConfigurationError(
-            f"table {name}: {wanted} is not the requested time of a completed write (`penstock timeline` lists them)"
+            f"table {name}: {requested_time} is not the requested time of a completed write "
+            "(`penstock timeline` lists them)"
         )
-    return found
+    return match
 
 
 def _up_to(timeline: Timeline, ordered: tuple[Instant, ...], upto: Position | None) -> tuple[Instant, ...]:
@@ -116,7 +116,7 @@ def _archived_in_order(table: HudiTable, timeline: Timeline, clusterings: frozen
     return tuple(item for item in whole if item.requested_time not in archive.rolled_back)
 
 
-def _place(timeline: Timeline, item: Instant) -> tuple[InstantTime, InstantTime]:
+def _commit_order(timeline: Timeline, item: Instant) -> tuple[InstantTime, InstantTime]:
     return timeline.order_key(item), item.requested_time
 
 

@@ -1,7 +1,6 @@
-"""Ranges of a topic as splits of a plan, beside those of the lake.
+"""Plans of topic ranges: one split for each range, with the table's schema.
 
-Shell: reads the table's schema; event times of ranges are read by the scan that is handed in. Not here: which ranges
-(`topic_rounds`).
+Reads the table's schema. `topic_position` chooses the ranges.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ def topic_plan(
     scan_event_time: EventTimeScan | None,
     commit_range: CommitRange | None = None,
 ) -> Plan:
-    """The plan of these ranges, one split each, in their order, with event times where the request wants them.
+    """The plan of these ranges: one split each, in their order, with event times if the request scans them.
 
-    The columns are the lake's, as its newest schema has them. ConfigurationError for columns or a filter that do not
-    suit them; errors of reading the topic.
+    The columns are those of the table's newest schema. Raises ConfigurationError for columns or a filter that do not
+    match them; errors of reading the topic.
     """
     hybrid = _hybrid(request)
     schema = _table_schema(table, hybrid)
@@ -56,7 +55,7 @@ def topic_plan(
 
 def _hybrid(request: PlanRequest) -> Hybrid:
     if request.hybrid is None:
-        raise ConfigurationError(f"ranges of a topic are asked of table {request.table} without the option hybrid")
+        raise ConfigurationError(f"table {request.table}: ranges of a topic need the option hybrid")
     return request.hybrid
 
 
@@ -100,9 +99,9 @@ def _scan(table: HudiTable, name: str, bound: BoundRequest, schema: TableSchema,
 
 
 def _split(item: KafkaRange) -> Split:
-    place = [item.topic, item.topic_id, item.partition, item.first, item.end]
+    identity = [item.topic, item.topic_id, item.partition, item.first, item.end]
     return Split(
-        split_id=digest(["topic", *place]),
+        split_id=digest(["topic", *identity]),
         partition="",
         partition_values=(),
         file_group=f"{item.topic}/{item.partition}",
@@ -117,7 +116,7 @@ def _with_times(
 ) -> Split:
     if scan_event_time is None:
         raise ConfigurationError(
-            f"table {scan.table}: event times of topic {hybrid.topic} are told by reading it alone, and this process "
+            f"table {scan.table}: event times of topic {hybrid.topic} are known only by reading it, and this process "
             "plans without a reader"
         )
     times = scan_event_time(scan, split, column.name, column.unit, hybrid.access)

@@ -1,7 +1,6 @@
-"""A hybrid read's place in its topic: where it begins, whether it still can go on there, how far the next round goes.
+"""A hybrid read's position in its topic: its start, its validation against the topic, and the next ranges.
 
-Pure: what a broker told comes in as facts. Belongs here: what each difference between a place and the facts means. Not
-here: which offsets the lake ends at (`walk`, `ladder`), asking brokers (`kafka`), plans (`topic_plans`).
+Pure: answers of brokers come in as values. The position is a `KafkaPlace`, named as in the protocol.
 """
 
 from __future__ import annotations
@@ -18,90 +17,95 @@ from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import RoundLimits
 
 RANGE_RECORDS: Final = 500_000
-"""Offsets of a range, at most: a longer way is cut into several."""
+"""Most offsets in one range; more become several ranges."""
 
 _NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A place that can go on. `lost`: by partition the offsets that had expired and are passed over."""
+class ValidatedPlace:
+    """A position from which the topic can be read on."""
 
     place: KafkaPlace
+    """The position."""
     lost: Mapping[int, int]
+    """Partition -> expired offsets that are skipped."""
 
 
-def begun(offsets: OffsetMap, facts: TopicDescription, instant: InstantTime, lake: Position) -> KafkaPlace:
-    """The place at the hand-over: at `offsets`; a partition that those do not list came later than the commit that
-    tells them, and is read from its log's start. TopicGone for one that the topic lacks."""
-    told = offsets.by_partition()
-    _refuse_missing(facts, told)
-    starts = {number: told.get(number, there.log_start) for number, there in facts.partitions.items()}
+def initial_place(
+    offsets: OffsetMap, description: TopicDescription, instant: InstantTime, lake: Position
+) -> KafkaPlace:
+    """The position at the hand-over. A partition that `offsets` does not list was added after the commit that holds
+    them, and is read from its log start. TopicGone for a partition that the topic does not have."""
+    known = offsets.by_partition()
+    _refuse_missing(description, known)
+    starts = {number: known.get(number, partition.log_start) for number, partition in description.partitions.items()}
     ordered = tuple(sorted(starts.items()))
     return KafkaPlace(
         phase=Phase.SWITCHING,
-        topic=facts.topic,
-        topic_id=facts.topic_id,
+        topic=description.topic,
+        topic_id=description.topic_id,
         instant=instant,
         lake=lake,
         starts=ordered,
-        epochs=_epochs(facts),
+        epochs=_epochs(description),
         places=tuple(PartitionPlace(number, start) for number, start in ordered),
     )
 
 
-def checked(place: KafkaPlace, facts: TopicDescription, *, fail_on_data_loss: bool) -> Checked:
-    """The place against the topic as it is now; partitions that were added since begin at their log's start.
+def validated_place(place: KafkaPlace, description: TopicDescription, *, fail_on_data_loss: bool) -> ValidatedPlace:
+    """The position, validated against the current topic. Partitions added since begin at their log start.
 
-    TopicGone for a partition that is not there any more; DataInvalidated for a topic that is another one by now, or
-    ends before the place; PositionExpired for offsets that retention took, unless loss is allowed.
+    Raises TopicGone for a partition that no longer exists; DataInvalidated if the topic was created again or ends
+    before the position; PositionExpired for offsets that retention removed, unless loss is allowed.
     """
-    if place.topic_id and facts.topic_id and place.topic_id != facts.topic_id:
+    if place.topic_id and description.topic_id and place.topic_id != description.topic_id:
         raise DataInvalidated(
-            f"topic {place.topic} was deleted and created again: the hand-over at instant {place.instant} was made to "
-            f"topic id {place.topic_id}, it is {facts.topic_id} now, so offsets mean other records; begin anew"
+            f"topic {place.topic} was deleted and created again: the hand-over at instant {place.instant} was to "
+            f"topic id {place.topic_id}, now it is {description.topic_id}: offsets mean other records; start a new read"
         )
-    _refuse_missing(facts, {item.partition: item.next for item in place.places})
-    _refuse_cut_back(place, facts)
+    _refuse_missing(description, {item.partition: item.next for item in place.places})
+    _refuse_cut_back(place, description)
     lost = {
-        item.partition: facts.partitions[item.partition].log_start - item.next
+        item.partition: description.partitions[item.partition].log_start - item.next
         for item in place.places
-        if facts.partitions[item.partition].log_start > item.next
+        if description.partitions[item.partition].log_start > item.next
     }
     if lost and fail_on_data_loss:
         raise PositionExpired(
-            f"topic {place.topic}: records are gone that were to be read: "
+            f"topic {place.topic}: retention removed records that were not read: "
             + _named(
                 f"partition {item.partition} at offset {item.next}, the log starts at "
-                f"{facts.partitions[item.partition].log_start}"
+                f"{description.partitions[item.partition].log_start}"
                 for item in place.places
                 if item.partition in lost
             )
-            + "; begin anew, or go on without them (failOnDataLoss=false)"
+            + "; start a new read, or go on without them (failOnDataLoss=false)"
         )
     known = {item.partition: replace(item, next=item.next + lost.get(item.partition, 0)) for item in place.places}
     starts = dict(place.starts)
-    for number, there in facts.partitions.items():
+    for number, partition in description.partitions.items():
         if number not in known:
-            known[number] = PartitionPlace(number, there.log_start)
-            starts[number] = there.log_start
-    return Checked(
+            known[number] = PartitionPlace(number, partition.log_start)
+            starts[number] = partition.log_start
+    return ValidatedPlace(
         place=replace(
             place,
             starts=tuple(sorted(starts.items())),
-            epochs=_epochs(facts),
+            epochs=_epochs(description),
             places=tuple(known[number] for number in sorted(known)),
         ),
         lost=lost,
     )
 
 
-def next_ranges(place: KafkaPlace, facts: TopicDescription, limits: RoundLimits) -> tuple[KafkaRange, ...]:
-    """What lies behind the place, by partition, ascending; () if nothing does.
+def next_ranges(place: KafkaPlace, description: TopicDescription, limits: RoundLimits) -> tuple[KafkaRange, ...]:
+    """The ranges after the position, by partition, ascending; () without any.
 
-    With `limits.max_rows` so many offsets at most: each partition gives its part of what is there, at least one.
+    With `limits.max_rows` at most so many offsets: each partition contributes in proportion to its backlog, at least
+    one offset.
     """
-    backlog = {item.partition: _backlog(item, facts) for item in place.places}
+    backlog = {item.partition: _backlog(item, description) for item in place.places}
     total = sum(backlog.values())
     ranges: list[KafkaRange] = []
     for item in place.places:
@@ -122,60 +126,65 @@ def next_ranges(place: KafkaPlace, facts: TopicDescription, limits: RoundLimits)
     return tuple(ranges)
 
 
-def moved(place: KafkaPlace, ranges: Iterable[KafkaRange], facts: TopicDescription) -> KafkaPlace:
-    """The place once these ranges are read."""
+def advanced_place(place: KafkaPlace, ranges: Iterable[KafkaRange], description: TopicDescription) -> KafkaPlace:
+    """The position after these ranges."""
     ends = {item.partition: item.next for item in place.places}
     for item in ranges:
         ends[item.partition] = max(ends[item.partition], item.end)
     reached = (replace(item, next=ends[item.partition]) for item in place.places)
-    places = tuple(replace(item, behind=_backlog(item, facts)) for item in reached)
+    places = tuple(replace(item, behind=_backlog(item, description)) for item in reached)
     return replace(place, phase=Phase.KAFKA, places=places)
 
 
-def _backlog(item: PartitionPlace, facts: TopicDescription) -> int:
-    return max(0, facts.partitions[item.partition].end - item.next)
+def _backlog(item: PartitionPlace, description: TopicDescription) -> int:
+    return max(0, description.partitions[item.partition].end - item.next)
 
 
-def _epochs(facts: TopicDescription) -> tuple[tuple[int, int], ...]:
-    return tuple((number, there.leader_epoch) for number, there in facts.partitions.items() if there.leader_epoch >= 0)
+def _epochs(description: TopicDescription) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (number, partition.leader_epoch)
+        for number, partition in description.partitions.items()
+        if partition.leader_epoch >= 0
+    )
 
 
-def _refuse_missing(facts: TopicDescription, wanted: Mapping[int, int]) -> None:
-    missing = [number for number in sorted(wanted) if number not in facts.partitions]
+def _refuse_missing(description: TopicDescription, needed: Mapping[int, int]) -> None:
+    missing = [number for number in sorted(needed) if number not in description.partitions]
     if missing:
         raise TopicGone(
-            f"topic {facts.topic} has no partition {_named(map(str, missing))} to go on in (it has "
-            f"{len(facts.partitions)}): is it the topic that fills the table, on these brokers?"
+            f"topic {description.topic} has no partition {_named(map(str, missing))} to continue in (it has "
+            f"{len(description.partitions)}): is it the topic that fills the table, on these brokers?"
         )
 
 
-def _refuse_cut_back(place: KafkaPlace, facts: TopicDescription) -> None:
-    """The log of a partition ends before the place, or its leader epoch fell: records were lost, or are others now."""
-    short = [item for item in place.places if _last(facts.partitions[item.partition]) < item.next]
+def _refuse_cut_back(place: KafkaPlace, description: TopicDescription) -> None:
+    """DataInvalidated if the log of a partition ends before the position, or its leader epoch fell: records were
+    lost or replaced."""
+    short = [item for item in place.places if _last(description.partitions[item.partition]) < item.next]
     if short:
         raise DataInvalidated(
-            f"topic {place.topic} ends before what was read or is in the lake: "
+            f"topic {place.topic} ends before the position: "
             + _named(
                 f"partition {item.partition} at offset {item.next}, the log ends at "
-                f"{_last(facts.partitions[item.partition])}"
+                f"{_last(description.partitions[item.partition])}"
                 for item in short
             )
-            + "; it was cut back or created again, or it is not the topic that fills the table: begin anew"
+            + "; it was truncated or created again, or it is not the topic that fills the table: start a new read"
         )
-    epochs = dict(_epochs(facts))
+    epochs = dict(_epochs(description))
     fallen = [(number, epoch) for number, epoch in place.epochs if epochs.get(number, epoch) < epoch]
     if fallen:
         raise DataInvalidated(
             f"topic {place.topic}: the leader epoch fell: "
             + _named(f"partition {number} from {epoch} to {epochs[number]}" for number, epoch in fallen)
-            + "; the topic was created again, or its log lost: begin anew"
+            + "; the topic was created again, or its log was lost: start a new read"
         )
 
 
-def _last(there: PartitionOffsets) -> int:
-    return max(there.end, there.high_watermark)
+def _last(partition: PartitionOffsets) -> int:
+    return max(partition.end, partition.high_watermark)
 
 
 def _named(items: Iterable[str]) -> str:
-    told = list(items)
-    return ", ".join(told[:_NAMED]) + (f", and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+    texts = list(items)
+    return ", ".join(texts[:_NAMED]) + (f", and {len(texts) - _NAMED} more" if len(texts) > _NAMED else "")

@@ -15,7 +15,7 @@ from penstock.enumerator.continuous.lag import instant_ms
 from penstock.enumerator.continuous.retention import earliest_position
 from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
-from penstock.enumerator.handover.topic_source import TopicSide
+from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import horizon, is_earliest
 from penstock.enumerator.planning.discovery import read_timeline
@@ -73,7 +73,7 @@ class StreamPlanner:
     """Plans a request."""
     cache: StreamPlanCache
     """The caches of the streams of this process."""
-    side: TopicSide
+    side: TopicSource
     """The topic of a hybrid stream."""
     clock_ms: Callable[[], int]
     """The wall clock, UTC milliseconds since 1970."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.enumerator.continuous.types import Following, NothingNew
-from penstock.enumerator.handover.phases import switched, topic_round
-from penstock.enumerator.handover.topic_source import TopicSide
+from penstock.enumerator.handover.phases import switch_to_topic, topic_round
+from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.hybrid import Hybrid, KafkaPlace, KafkaRange
@@ -25,7 +25,7 @@ from penstock.table.hudi_table import HudiTable
 
 
 def batch_after_lake(
-    table: HudiTable, name: str, scope: StreamScope, hybrid: Hybrid, point: StreamPoint, side: TopicSide
+    table: HudiTable, name: str, scope: StreamScope, hybrid: Hybrid, point: StreamPoint, side: TopicSource
 ) -> tuple[NextBatch, Plan | None]:
     """The batch after a point at the end of the lake, and its plan; the plan is None for an empty batch.
 
@@ -33,7 +33,7 @@ def batch_after_lake(
     """
     following = Following(request=commits_request(scope), progress=point.progress, limits=scope.limits)
     if point.progress.kafka is None:
-        at_switch = switched(table, name, following, hybrid, side)
+        at_switch = switch_to_topic(table, name, following, hybrid, side)
         handed_over = replace(point, snapshot=None, progress=at_switch.progress, content=NoBatch())
         return NextBatch(point=handed_over), None
     round_ = topic_round(table, name, following, hybrid, side)

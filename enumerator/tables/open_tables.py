@@ -13,8 +13,7 @@ from typing import Final
 
 from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.change_probe import ChangeProbe, TableFingerprint, is_unchanged
-from penstock.enumerator.handover.topic_access import TopicAccesses
-from penstock.enumerator.handover.topic_source import TopicSide
+from penstock.enumerator.handover.topic_access import TopicAccessRegistry, TopicSource
 from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.commit_order import is_earliest
@@ -61,9 +60,9 @@ class OpenTables:
         open_topic: OpenTopic = open_topic,
         topics: Mapping[str, KafkaAccess] | None = None,
     ) -> None:
-        self._accesses = TopicAccesses(topics)
+        self._accesses = TopicAccessRegistry(topics)
         self._max_tables, self.wall_ms = max_tables, wall_ms
-        self.topic_source = TopicSide(open_topic=open_topic, scan_event_time=scan_event_time)
+        self.topic_source = TopicSource(open_topic=open_topic, scan_event_time=scan_event_time)
         self._streams = StreamPlanCache()
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
@@ -153,12 +152,14 @@ class OpenTables:
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
         """ConfigurationError if the topic of the table of that name cannot be reached from now on."""
-        self._accesses.given(name, hybrid)
+        self._accesses.with_access(name, hybrid)
 
     def with_topic_access(self, name: str, request: PlanRequest) -> PlanRequest:
         """The request with the access to the topic of a hybrid read. ConfigurationError if the access is unknown."""
         return (
-            request if request.hybrid is None else replace(request, hybrid=self._accesses.given(name, request.hybrid))
+            request
+            if request.hybrid is None
+            else replace(request, hybrid=self._accesses.with_access(name, request.hybrid))
         )
 
     def plan_table(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:

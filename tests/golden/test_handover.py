@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.enumerator.handover.offset_fallbacks import Guarantee, HandOver, hand_over
-from penstock.enumerator.handover.offset_search import Found, WriterHints, find_offsets
+from penstock.enumerator.handover.offset_search import OffsetsFound, WriterHints, find_offsets
 from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
-from penstock.enumerator.handover.table_commits import commits_back
+from penstock.enumerator.handover.table_commits import commits_before
 from penstock.proto.errors import ConfigurationError
 from penstock.table.hudi_table import open_table
 
@@ -47,8 +47,10 @@ def resolved(
         checkpoint = str(folder / "checkpoint")
         with zipfile.ZipFile(GOLDEN / CASES[name]["checkpoint"]) as packed:
             packed.extractall(checkpoint)
-    back = commits_back(open_table(str(golden.table(name))), instant)
-    return hand_over(find_offsets(back.near, back.far, rules or WriterHints(), SparkCheckpoints({}, checkpoint)))
+    history = commits_before(open_table(str(golden.table(name))), instant)
+    return hand_over(
+        find_offsets(history.active, history.archived, rules or WriterHints(), SparkCheckpoints({}, checkpoint))
+    )
 
 
 @pytest.mark.parametrize(("name", "point"), list(points()))
@@ -57,12 +59,12 @@ def test_the_offsets_of_the_catalogue(golden: Golden, tmp_path: pathlib.Path, na
     if "error" in point:
         with pytest.raises(ConfigurationError, match="several writers"):
             resolved(golden, tmp_path, name, point["instant"])
-        rules = WriterHints(others_read_it=False)
+        rules = WriterHints(others_read_topic=False)
     outcome = resolved(golden, tmp_path, name, point["instant"], rules)
     assert outcome.offsets.topic == point["topic"]
     assert outcome.offsets.by_partition() == {int(p): offset for p, offset in point["offsets"].items()}
     assert outcome.guarantee is Guarantee.EXACT
-    assert isinstance(outcome.origin, Found)
+    assert isinstance(outcome.origin, OffsetsFound)
     assert [(s.commit.instant, s.reached.key) for s in outcome.origin.sources] == [(point["found_in"], point["key"])]
 
 

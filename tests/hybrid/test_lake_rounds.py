@@ -13,7 +13,7 @@ import pytest
 from penstock.enumerator.handover.offset_fallbacks import hand_over
 from penstock.enumerator.handover.offset_search import WriterHints, find_offsets
 from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
-from penstock.enumerator.handover.table_commits import commits_back
+from penstock.enumerator.handover.table_commits import commits_before
 from penstock.table.hudi_table import open_table
 from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
 from tests.hybrid.topic_fold import fold_topic
@@ -58,7 +58,7 @@ def test_the_table_is_the_fold(
     found = Counter(tuple(row[name] for name in COLUMNS) for row in hudi.read(filler.table).to_pylist())
     rows = fold_topic(below).values() if kind is Kind.UPSERT else filter(None, (record.row() for record in below))
     assert found == Counter(rows)
-    back = commits_back(open_table(str(filler.table)), None)
+    history = commits_before(open_table(str(filler.table)), None)
     checkpoints = SparkCheckpoints({}, str(filler.checkpoint))
-    resolved = hand_over(find_offsets(back.near, back.far, WriterHints(topic=topic), checkpoints))
+    resolved = hand_over(find_offsets(history.active, history.archived, WriterHints(topic=topic), checkpoints))
     assert resolved.offsets.by_partition() == upto

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.enumerator.handover.commit_offsets import NamedKey
     from penstock.enumerator.handover.offset_fallbacks import HandOver
     from penstock.enumerator.handover.offset_search import Step
-    from penstock.enumerator.handover.table_commits import CommitsBack
+    from penstock.enumerator.handover.table_commits import CommitHistory
 
 app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
 
@@ -70,39 +70,42 @@ def resolve(
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, hand_over
     from penstock.enumerator.handover.offset_search import WriterHints, find_offsets
     from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
-    from penstock.enumerator.handover.table_commits import commits_back
+    from penstock.enumerator.handover.table_commits import commits_before
     from penstock.proto.options.kafka import checkpoints_of
     from penstock.table.hudi_table import open_table
 
     folders = dict(checkpoints_of("--checkpoint", checkpoint or ()))
     unnamed = folders.pop("", None)
-    rules = WriterHints(
-        topic=_topic(topic), named=_named(key, value_format), sinks=tuple(folders), others_read_it=not others_elsewhere
+    hints = WriterHints(
+        topic=_topic(topic),
+        named=_named(key, value_format),
+        sinks=tuple(folders),
+        others_read_topic=not others_elsewhere,
     )
     given: tuple[GivenOffsets, ...] = ()
     if starting_offsets is not None:
-        given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, rules.topic)),)
-    with working(shell, "walking back over the commits"):
-        back = commits_back(open_table(table), instant)
-        found = find_offsets(back.near, back.far, rules, SparkCheckpoints(folders, unnamed))
-    outcome = hand_over(found, given, rules.topic)
+        given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, hints.topic)),)
+    with working(shell, "searching the commits"):
+        history = commits_before(open_table(table), instant)
+        found = find_offsets(history.active, history.archived, hints, SparkCheckpoints(folders, unnamed))
+    outcome = hand_over(found, given, hints.topic)
     if form is ReportFormat.JSON:
-        write_json(handover_fields(table, back, outcome, found.steps if explain else None))
+        write_json(handover_fields(table, history, outcome, found.steps if explain else None))
     else:
-        _print(table, back, outcome, found.steps if explain else None)
+        _print(table, history, outcome, found.steps if explain else None)
 
 
 def handover_fields(
-    table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None
+    table: str, history: CommitHistory, outcome: HandOver, steps: Sequence[Step] | None
 ) -> dict[str, object]:
     """The documented fields of a hand-over (docs/reference/cli.md)."""
-    from penstock.enumerator.handover.explain import notes, step_in_words
+    from penstock.enumerator.handover.explain import describe_step, notes
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, GroupOffsets
-    from penstock.enumerator.handover.offset_search import Found
+    from penstock.enumerator.handover.offset_search import OffsetsFound
     from penstock.table.storage.filesystem import redacted_uri
 
     match outcome.origin:
-        case Found(sources=sources):
+        case OffsetsFound(sources=sources):
             origin = "commit"
         case GroupOffsets():
             origin, sources = "group", ()
@@ -112,8 +115,8 @@ def handover_fields(
             origin, sources = "timestamp", ()
     fields: dict[str, object] = {
         "table": redacted_uri(table),
-        "instant": back.instant,
-        "order_key": back.order_key,
+        "instant": history.instant,
+        "order_key": history.order_key,
         "topic": outcome.offsets.topic,
         "offsets": {str(partition): offset for partition, offset in outcome.offsets.offsets},
         "origin": origin,
@@ -139,23 +142,23 @@ def handover_fields(
                 "action": step.commit.action,
                 "operation": step.commit.operation,
                 "archived": step.commit.archived,
-                "what": step_in_words(step),
+                "what": describe_step(step),
             }
             for step in steps
         ]
     return fields
 
 
-def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Step] | None) -> None:
-    from penstock.enumerator.handover.explain import notes, origin_in_words, step_in_words
+def _print(table: str, history: CommitHistory, outcome: HandOver, steps: Sequence[Step] | None) -> None:
+    from penstock.enumerator.handover.explain import describe_origin, describe_step, notes
     from penstock.table.storage.filesystem import redacted_uri
 
     rows = [
         ("table", redacted_uri(table)),
-        ("instant", back.instant),
-        ("order_key", back.order_key),
+        ("instant", history.instant),
+        ("order_key", history.order_key),
         ("topic", outcome.offsets.topic),
-        ("from", origin_in_words(outcome.origin)),
+        ("from", describe_origin(outcome.origin)),
         ("guarantee", outcome.guarantee.value),
         *(("note", note) for note in notes(outcome)),
     ]
@@ -165,7 +168,7 @@ def _print(table: str, back: CommitsBack, outcome: HandOver, steps: Sequence[Ste
     if steps is not None:
         typer.echo()
         names = ("instant", "order_key", "action", "archived", "what")
-        told = [(step.commit, step_in_words(step)) for step in steps]
+        told = [(step.commit, describe_step(step)) for step in steps]
         cells = [(c.instant, c.order_key, c.action, "yes" if c.archived else "no", what) for c, what in told]
         write_text_table(names, cells)
 

@@ -294,7 +294,7 @@ class TestLoad:
 def test_a_topic_other_than_the_commits_is_named_beside_theirs(table: str, topic: ScriptedTopic) -> None:
     query = Query(table, topic, **{"kafka.topic": "gone"})
     with pytest.raises(
-        ConfigurationError, match=r"a position in gone \(.*; they tell of orders\).*kafkaStartingOffsets"
+        ConfigurationError, match=r"offsets of gone \(.*; they hold offsets of orders\).*kafkaStartingOffsets"
     ):
         query.run()
     assert {row["_change_type"] for row in query.rows} == {"+I"}

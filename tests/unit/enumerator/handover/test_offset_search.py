@@ -16,11 +16,11 @@ from penstock.enumerator.handover.commit_offsets import (
     SPARK_SINK,
     STREAMER_V1,
     STREAMER_V2,
+    LakeCommit,
     NamedKey,
     WriterKind,
 )
-from penstock.enumerator.handover.explain import notes, origin_in_words, step_in_words
-from penstock.enumerator.handover.lake_commits import LakeCommit
+from penstock.enumerator.handover.explain import describe_origin, describe_step, notes
 from penstock.enumerator.handover.offset_fallbacks import (
     Fallback,
     GivenOffsets,
@@ -32,14 +32,14 @@ from penstock.enumerator.handover.offset_fallbacks import (
 from penstock.enumerator.handover.offset_formats import Format, SinkBatch
 from penstock.enumerator.handover.offset_search import (
     Compared,
-    Found,
     NotCompared,
-    NothingFound,
+    OffsetsFound,
+    OffsetsNotFound,
     OffsetsTaken,
-    PassedByStatement,
-    PassedElsewhere,
-    PassedEmpty,
-    PassedService,
+    SkippedByHint,
+    SkippedEmptyCommit,
+    SkippedOtherSource,
+    SkippedTableService,
     WriterHints,
     find_offsets,
 )
@@ -73,13 +73,13 @@ def no_checkpoints(batch: SinkBatch) -> tuple[OffsetMap, ...] | None:
     return None
 
 
-def walked(*extras: Extra, rules: WriterHints | None = None) -> Found | NothingFound:
+def walked(*extras: Extra, rules: WriterHints | None = None) -> OffsetsFound | OffsetsNotFound:
     return find_offsets(commits(*extras), (), rules or WriterHints(), no_checkpoints)
 
 
-def found(*extras: Extra, rules: WriterHints | None = None) -> Found:
+def found(*extras: Extra, rules: WriterHints | None = None) -> OffsetsFound:
     answer = walked(*extras, rules=rules)
-    assert isinstance(answer, Found)
+    assert isinstance(answer, OffsetsFound)
     return answer
 
 
@@ -109,11 +109,11 @@ class TestOneWriter:
         copied = {**COMPACTION, STREAMER_V2: "t,0:99"}
         answer = found(COMPACTION, copied, streamer("t,0:5"))
         assert answer.offsets.by_partition() == {0: 5}
-        assert [type(step.verdict) for step in answer.steps] == [PassedService, PassedService, OffsetsTaken]
+        assert [type(step.verdict) for step in answer.steps] == [SkippedTableService, SkippedTableService, OffsetsTaken]
 
     def test_a_commit_that_wrote_nothing_changes_nothing(self) -> None:
         answer = found(EMPTY, streamer("t,0:5"))
-        assert [type(step.verdict) for step in answer.steps] == [PassedEmpty, OffsetsTaken]
+        assert [type(step.verdict) for step in answer.steps] == [SkippedEmptyCommit, OffsetsTaken]
 
     def test_precedence_within_a_commit(self) -> None:
         keys = {
@@ -136,8 +136,8 @@ class TestOneWriter:
     def test_reset_and_ignore_keys_are_never_a_position(self, key: str) -> None:
         answer = found({**streamer("t,0:5"), key: "t,0:1"})
         assert answer.offsets.by_partition() == {0: 5}
-        assert key in step_in_words(answer.steps[0])
-        assert isinstance(walked({key: "t,0:1"}), NothingFound)
+        assert key in describe_step(answer.steps[0])
+        assert isinstance(walked({key: "t,0:1"}), OffsetsNotFound)
 
     def test_a_malformed_value_names_instant_and_key(self) -> None:
         with pytest.raises(FormatError, match=rf"deltacommit 1000, key {STREAMER_V2}: .*'0:x'|'x'"):
@@ -155,28 +155,28 @@ class TestOneWriter:
     def test_flink_without_offsets_is_silent_and_points_to_its_checkpoint(self) -> None:
         silent = {FLINK: "kafka_metadata%3Akafka_cluster%3At%3A:c", FLINK_CHECKPOINT: "12"}
         answer = walked(silent)
-        assert isinstance(answer, NothingFound)
-        assert "checkpoint 12" in step_in_words(answer.steps[0])
+        assert isinstance(answer, OffsetsNotFound)
+        assert "checkpoint 12" in describe_step(answer.steps[0])
 
 
 class TestSeveralWriters:
     """A position belongs to its writer."""
 
     def test_a_newer_commit_without_a_key_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"several writers.*deltacommit 1000 brought rows"):
+        with pytest.raises(ConfigurationError, match=r"several writers.*deltacommit 1000 added rows"):
             walked(OTHER, COMPACTION, streamer("t,0:5"))
 
     def test_unless_it_is_said_not_to_read_the_topic(self) -> None:
-        answer = found(OTHER, streamer("t,0:5"), rules=WriterHints(others_read_it=False))
-        assert [type(step.verdict) for step in answer.steps] == [PassedByStatement, OffsetsTaken]
-        assert any("by statement" in note for note in notes(hand_over(answer)))
+        answer = found(OTHER, streamer("t,0:5"), rules=WriterHints(others_read_topic=False))
+        assert [type(step.verdict) for step in answer.steps] == [SkippedByHint, OffsetsTaken]
+        assert any("the user states" in note for note in notes(hand_over(answer)))
 
     def test_an_older_commit_without_a_key_does_no_harm(self) -> None:
         assert found(streamer("t,0:5"), OTHER).offsets.by_partition() == {0: 5}
 
     def test_a_streamer_of_files_does_not_read_the_topic(self) -> None:
         answer = found(streamer("1699999999000"), streamer("t,0:5"))
-        assert isinstance(answer.steps[0].verdict, PassedElsewhere)
+        assert isinstance(answer.steps[0].verdict, SkippedOtherSource)
 
     def test_row_12_two_topics_need_a_name(self) -> None:
         with pytest.raises(ConfigurationError, match=r"several topics.*--topic"):
@@ -229,7 +229,7 @@ class TestSpark:
         asked = batches(w1={0: 5}, w0={0: 3})
         near = commits({SPARK_SINK: '{"w":"1"}'}, {SPARK_SINK: '{"w":"0"}'})
         answer = find_offsets(near, (), WriterHints(), asked)  # type: ignore[arg-type]
-        assert isinstance(answer, Found)
+        assert isinstance(answer, OffsetsFound)
         assert answer.offsets.by_partition() == {0: 5}
         assert [type(step.verdict) for step in answer.steps] == [OffsetsTaken, Compared]
 
@@ -240,11 +240,11 @@ class TestSpark:
             with pytest.raises(ConfigurationError, match="several writers"):
                 find_offsets(near, (), rules, asked)  # type: ignore[arg-type]
         both = find_offsets(near, (), WriterHints(sinks=("a", "b")), asked)  # type: ignore[arg-type]
-        assert isinstance(both, Found)
+        assert isinstance(both, OffsetsFound)
         assert both.offsets.by_partition() == {0: 5, 1: 9}
         assert [source.reached.writer.identifier for source in both.sources] == ["a", "b"]
-        one = find_offsets(near, (), WriterHints(sinks=("a",), others_read_it=False), asked)  # type: ignore[arg-type]
-        assert isinstance(one, Found)
+        one = find_offsets(near, (), WriterHints(sinks=("a",), others_read_topic=False), asked)  # type: ignore[arg-type]
+        assert isinstance(one, OffsetsFound)
         assert one.offsets.by_partition() == {0: 5}
 
     def test_a_named_query_that_never_wrote(self) -> None:
@@ -262,7 +262,7 @@ class TestSpark:
         with pytest.raises(ConfigurationError, match="2 writers"):
             find_offsets(near, (), WriterHints(), asked)  # type: ignore[arg-type]
         both = find_offsets(near, (), WriterHints(sinks=("a", "b")), asked)  # type: ignore[arg-type]
-        assert isinstance(both, Found)
+        assert isinstance(both, OffsetsFound)
         assert both.offsets.by_partition() == {0: 5, 1: 9}
 
     def test_an_older_batch_that_spark_dropped_is_not_compared(self) -> None:
@@ -272,7 +272,7 @@ class TestSpark:
             return (OffsetMap("t", ((0, 5),)),)
 
         answer = find_offsets(commits({SPARK_SINK: '{"w":"1"}'}, {SPARK_SINK: '{"w":"0"}'}), (), WriterHints(), asked)
-        assert isinstance(answer, Found)
+        assert isinstance(answer, OffsetsFound)
         assert isinstance(answer.steps[1].verdict, NotCompared)
         with pytest.raises(PositionExpired):
             find_offsets(commits({SPARK_SINK: '{"w":"0"}'}), (), WriterHints(), asked)
@@ -285,9 +285,9 @@ class TestSpark:
         with pytest.raises(ConfigurationError, match="topics a, b"):
             find_offsets(near, (), WriterHints(), asked)
         answer = find_offsets(near, (), WriterHints(topic="b"), asked)
-        assert isinstance(answer, Found)
+        assert isinstance(answer, OffsetsFound)
         assert answer.offsets == OffsetMap("b", ((0, 7),))
-        assert isinstance(find_offsets(near, (), WriterHints(topic="c"), asked), NothingFound)
+        assert isinstance(find_offsets(near, (), WriterHints(topic="c"), asked), OffsetsNotFound)
 
 
 class TestArchive:
@@ -298,12 +298,14 @@ class TestArchive:
             pytest.fail("the archive was read")
             yield
 
-        assert isinstance(find_offsets(commits(streamer("t,0:5"), OTHER), far(), WriterHints(), no_checkpoints), Found)
+        assert isinstance(
+            find_offsets(commits(streamer("t,0:5"), OTHER), far(), WriterHints(), no_checkpoints), OffsetsFound
+        )
 
     def test_it_is_read_on_if_not(self) -> None:
         far = commits(COMPACTION, streamer("t,0:5"), streamer("t,0:9"), archived=True)
         answer = find_offsets(commits(COMPACTION), far, WriterHints(), no_checkpoints)
-        assert isinstance(answer, Found)
+        assert isinstance(answer, OffsetsFound)
         assert answer.sources[0].commit.archived
         assert answer.offsets.by_partition() == {0: 5}
 
@@ -323,7 +325,7 @@ class TestLadder:
         outcome = hand_over(found(streamer("t,0:5")), [self.GIVEN, self.GROUP])
         assert outcome.offsets.by_partition() == {0: 5}
         assert outcome.guarantee is Guarantee.EXACT
-        assert origin_in_words(outcome.origin) == "deltacommit 1000 (streamer)"
+        assert describe_origin(outcome.origin) == "deltacommit 1000 (streamer)"
 
     @pytest.mark.parametrize(
         ("steps", "expected", "guarantee"),
@@ -336,7 +338,7 @@ class TestLadder:
     def test_the_order_of_the_steps(self, steps: tuple[Fallback, ...], expected: int, guarantee: Guarantee) -> None:
         outcome = hand_over(walked(OTHER), steps)
         assert (outcome.offsets.by_partition(), outcome.guarantee) == ({0: expected}, guarantee)
-        assert "no commit tells a position (1 looked at" in notes(outcome)[0]
+        assert "no commit holds offsets (1 searched" in notes(outcome)[0]
         assert len(outcome.passed) == (2 if any(step.offsets is None for step in steps) else 1)
 
     def test_without_a_step_it_fails_and_says_what_to_give(self) -> None:

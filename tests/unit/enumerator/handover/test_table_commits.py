@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.enumerator.handover.commit_offsets import STREAMER_V1
-from penstock.enumerator.handover.offset_search import Found, WriterHints, find_offsets
-from penstock.enumerator.handover.table_commits import commits_back
+from penstock.enumerator.handover.offset_search import OffsetsFound, WriterHints, find_offsets
+from penstock.enumerator.handover.table_commits import commits_before
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.hudi_table import HudiTable, open_table
@@ -54,11 +54,11 @@ def keyed(path: pathlib.Path, at: str = "") -> Keyed:
 @pytest.mark.parametrize("name", ARCHIVED)
 def test_every_completed_write_once_newest_first(golden: GoldenTables, name: str) -> None:
     table = keyed(golden.table(name))
-    back = commits_back(table)
-    near = list(back.near)
-    assert near[0].instant == back.instant
+    history = commits_before(table)
+    near = list(history.active)
+    assert near[0].instant == history.instant
     assert table.reads == 0
-    far = list(back.far)
+    far = list(history.archived)
     assert table.reads == 1
     walked = [*near, *far]
     keys = [(commit.order_key, commit.instant) for commit in walked]
@@ -77,24 +77,24 @@ def test_a_key_in_the_archive_is_found(golden: GoldenTables, name: str) -> None:
     at = min(
         time for time, commit in archive.commits.items() if not commit.is_service and time not in archive.rolled_back
     )
-    back = commits_back(keyed(golden.table(name), at))
-    found = find_offsets(back.near, back.far, WriterHints(others_read_it=False), lambda batch: None)
-    assert isinstance(found, Found)
+    history = commits_before(keyed(golden.table(name), at))
+    found = find_offsets(history.active, history.archived, WriterHints(others_read_topic=False), lambda batch: None)
+    assert isinstance(found, OffsetsFound)
     assert (found.sources[0].commit.instant, found.sources[0].commit.archived) == (at, True)
-    back = commits_back(keyed(golden.table(name), at))
+    history = commits_before(keyed(golden.table(name), at))
     with pytest.raises(ConfigurationError, match="several writers"):
-        find_offsets(back.near, back.far, WriterHints(), lambda batch: None)
+        find_offsets(history.active, history.archived, WriterHints(), lambda batch: None)
 
 
 @pytest.mark.parametrize("name", ARCHIVED)
 def test_an_archived_instant(golden: GoldenTables, name: str) -> None:
     archive = open_table(str(golden.table(name))).archive()
     at = max(time for time in archive.commits if time not in archive.rolled_back)
-    back = commits_back(keyed(golden.table(name), at), at)
-    assert [*back.near] == []
-    walked = list(back.far)
-    assert walked[0].instant == back.instant == at
-    assert all(commit.order_key <= back.order_key for commit in walked)
+    history = commits_before(keyed(golden.table(name), at), at)
+    assert [*history.active] == []
+    walked = list(history.archived)
+    assert walked[0].instant == history.instant == at
+    assert all(commit.order_key <= history.order_key for commit in walked)
 
 
 def test_row_02_what_is_pending_on_layout_1_holds_the_instant_back(
@@ -103,10 +103,10 @@ def test_row_02_what_is_pending_on_layout_1_holds_the_instant_back(
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
     first, second, third = scripted.data
     scripted.pend(second)
-    assert commits_back(scripted.open()).instant == first
+    assert commits_before(scripted.open()).instant == first
     for instant in (second, third):
         with pytest.raises(ConfigurationError, match=f"would pass deltacommit {second}"):
-            commits_back(scripted.open(), instant)
+            commits_before(scripted.open(), instant)
 
 
 def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
@@ -115,10 +115,10 @@ def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
     scripted = ScriptedTimeline(golden.copy("C_v9_streamer_keys", tmp_path), tmp_path / "aside")
     newest = scripted.data[-1]
     scripted.pend(newest)
-    back = commits_back(scripted.open())
-    assert back.instant != newest
-    found = find_offsets(back.near, back.far, WriterHints(), lambda batch: None)
-    assert isinstance(found, Found)
+    history = commits_before(scripted.open())
+    assert history.instant != newest
+    found = find_offsets(history.active, history.archived, WriterHints(), lambda batch: None)
+    assert isinstance(found, OffsetsFound)
     assert found.offsets.by_partition() == {0: 8, 1: 7}
 
 
@@ -127,14 +127,14 @@ def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
 )
 def test_no_such_instant(golden: GoldenTables, instant: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        commits_back(open_table(str(golden.table("C_v6_streamer"))), instant)
+        commits_before(open_table(str(golden.table("C_v6_streamer"))), instant)
 
 
 def test_a_table_without_a_write(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
     scripted.take_behind("0")
     with pytest.raises(ConfigurationError, match="no completed write"):
-        commits_back(scripted.open())
+        commits_before(scripted.open())
 
 
 class Late(HudiTable):
@@ -158,20 +158,20 @@ class Late(HudiTable):
 
 def test_row_02_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:
     opened = open_table(str(golden.table("B_v9_arch_mor")))
-    active = commits_back(opened)
-    newest, second, *_ = active.near
+    active = commits_before(opened)
+    newest, second, *_ = active.active
     gone, late = sorted(set(opened.archive().commits))[:2]
     table = Late(opened.storage, opened.properties)
     table.late, table.gone = late, gone
     table.completed = str(int(second.order_key) + 1)
     assert second.order_key < table.completed < newest.order_key
-    back = commits_back(table)
-    near = list(back.near)
+    history = commits_before(table)
+    near = list(history.active)
     assert [commit.instant for commit in near] == [newest.instant]
-    walked = [*near, *back.far]
+    walked = [*near, *history.archived]
     assert [commit.instant for commit in walked[:3]] == [newest.instant, late, second.instant]
     assert [commit.archived for commit in walked[:3]] == [False, True, False]
     assert gone not in {commit.instant for commit in walked}
     assert len(walked) == len({commit.instant for commit in walked})
     with pytest.raises(ConfigurationError, match="not the requested time"):
-        commits_back(table, gone)
+        commits_before(table, gone)

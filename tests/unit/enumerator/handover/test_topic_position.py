@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.enumerator.handover.offsets import OffsetMap
-from penstock.enumerator.handover.topic_position import RANGE_RECORDS, begun, checked, moved, next_ranges
+from penstock.enumerator.handover.topic_position import (
+    RANGE_RECORDS,
+    advanced_place,
+    initial_place,
+    next_ranges,
+    validated_place,
+)
 from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.proto.errors import DataInvalidated, PositionExpired, TopicGone
 from penstock.proto.model.hybrid import KafkaPlace, Phase
@@ -30,7 +36,7 @@ def facts(*parts: tuple[int, int], topic_id: str = "a", epoch: int = 0) -> Topic
 
 
 def place(*offsets: int) -> KafkaPlace:
-    return begun(OffsetMap("orders", tuple(enumerate(offsets))), facts(*((0, 10**9) for _ in offsets)), S, LAKE)
+    return initial_place(OffsetMap("orders", tuple(enumerate(offsets))), facts(*((0, 10**9) for _ in offsets)), S, LAKE)
 
 
 def test_the_hand_over_begins_at_the_offsets_of_the_commit() -> None:
@@ -42,43 +48,43 @@ def test_the_hand_over_begins_at_the_offsets_of_the_commit() -> None:
 
 
 def test_a_partition_that_the_commit_does_not_list_begins_at_its_log_start() -> None:
-    begin = begun(OffsetMap("orders", ((0, 5),)), facts((0, 9), (3, 9)), S, LAKE)
+    begin = initial_place(OffsetMap("orders", ((0, 5),)), facts((0, 9), (3, 9)), S, LAKE)
     assert begin.starts == ((0, 5), (1, 3))
 
 
 def test_row_11_a_partition_of_the_commit_that_the_topic_lacks_is_refused() -> None:
     with pytest.raises(TopicGone, match="no partition 2"):
-        begun(OffsetMap("orders", ((0, 5), (2, 1))), facts((0, 9), (0, 9)), S, LAKE)
+        initial_place(OffsetMap("orders", ((0, 5), (2, 1))), facts((0, 9), (0, 9)), S, LAKE)
     with pytest.raises(TopicGone, match="no partition 1"):
-        checked(place(5, 7), facts((0, 9)), fail_on_data_loss=True)
+        validated_place(place(5, 7), facts((0, 9)), fail_on_data_loss=True)
 
 
 def test_row_04_expired_offsets_are_refused_with_what_is_wanted_and_what_is_there() -> None:
     with pytest.raises(PositionExpired, match="partition 1 at offset 7, the log starts at 8"):
-        checked(place(5, 7), facts((0, 10), (8, 10)), fail_on_data_loss=True)
+        validated_place(place(5, 7), facts((0, 10), (8, 10)), fail_on_data_loss=True)
 
 
 def test_row_04_with_loss_allowed_only_the_expired_partition_moves_and_the_loss_is_counted() -> None:
-    now = checked(place(5, 7), facts((0, 10), (9, 10)), fail_on_data_loss=False)
+    now = validated_place(place(5, 7), facts((0, 10), (9, 10)), fail_on_data_loss=False)
     assert [item.next for item in now.place.places] == [5, 9]
     assert now.lost == {1: 2}
 
 
 def test_row_06_a_topic_that_ends_before_the_place_is_refused() -> None:
     with pytest.raises(DataInvalidated, match="partition 0 at offset 5, the log ends at 4"):
-        checked(place(5, 7), facts((0, 4), (0, 9)), fail_on_data_loss=False)
+        validated_place(place(5, 7), facts((0, 4), (0, 9)), fail_on_data_loss=False)
 
 
 def test_row_06_a_topic_created_again_is_refused_though_it_has_grown_past_the_place() -> None:
     with pytest.raises(DataInvalidated, match="created again"):
-        checked(place(5, 7), facts((0, 90), (0, 90), topic_id="b"), fail_on_data_loss=False)
+        validated_place(place(5, 7), facts((0, 90), (0, 90), topic_id="b"), fail_on_data_loss=False)
 
 
 def test_row_06_a_leader_epoch_that_fell_is_refused() -> None:
     known = replace(place(5), epochs=((0, 3),))
-    checked(known, facts((0, 9), epoch=4), fail_on_data_loss=True)
+    validated_place(known, facts((0, 9), epoch=4), fail_on_data_loss=True)
     with pytest.raises(DataInvalidated, match="from 3 to 2"):
-        checked(known, facts((0, 9), epoch=2), fail_on_data_loss=True)
+        validated_place(known, facts((0, 9), epoch=2), fail_on_data_loss=True)
 
 
 def test_row_09_an_open_transaction_holds_the_end_back_and_is_no_loss() -> None:
@@ -87,12 +93,12 @@ def test_row_09_an_open_transaction_holds_the_end_back_and_is_no_loss() -> None:
         topic_id="a",
         partitions={0: PartitionOffsets(log_start=0, end=18, high_watermark=21)},
     )
-    now = checked(place(20), there, fail_on_data_loss=True)
+    now = validated_place(place(20), there, fail_on_data_loss=True)
     assert next_ranges(now.place, there, NO_LIMITS) == ()
 
 
 def test_row_10_a_partition_added_later_is_read_from_its_log_start() -> None:
-    now = checked(place(5), facts((0, 6), (0, 3)), fail_on_data_loss=True)
+    now = validated_place(place(5), facts((0, 6), (0, 3)), fail_on_data_loss=True)
     ranges = next_ranges(now.place, facts((0, 6), (0, 3)), NO_LIMITS)
     assert [(item.partition, item.first, item.end) for item in ranges] == [(0, 5, 6), (1, 0, 3)]
 
@@ -113,11 +119,11 @@ def test_a_long_way_is_cut_into_ranges() -> None:
 )
 def test_rounds_of_any_size_cover_every_offset_once_and_end(ends: list[int], caps: list[int]) -> None:
     there = facts(*((0, end) for end in ends))
-    now = begun(OffsetMap("orders", tuple((number, 0) for number in range(len(ends)))), there, S, LAKE)
+    now = initial_place(OffsetMap("orders", tuple((number, 0) for number in range(len(ends)))), there, S, LAKE)
     seen: list[tuple[int, int]] = []
     for turn in range(3000):
         ranges = next_ranges(now, there, RoundLimits(max_rows=caps[turn % len(caps)]))
-        reached = moved(now, ranges, there)
+        reached = advanced_place(now, ranges, there)
         if turn:
             assert (reached.position > now.position) == bool(ranges)
         if not ranges:

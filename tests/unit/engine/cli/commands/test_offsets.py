@@ -49,10 +49,10 @@ def test_json(cli: Cli, golden: GoldenTables) -> None:
         "offsets": {"0": 17, "1": 12, "2": 6},
     }
     assert [step["what"].partition(":")[0] for step in found["steps"]] == [
-        "passed over",
-        "taken",
-        "older, and covered by what was taken",
-        "older, and covered by what was taken",
+        "skipped",
+        "used",
+        "older, and covered by the offsets used",
+        "older, and covered by the offsets used",
     ]
 
 
@@ -63,7 +63,7 @@ def test_text(cli: Cli, golden: GoldenTables) -> None:
     assert re.search(r"^from +deltacommit 20261120215227067 \(streamer\)$", fields, re.M)
     assert [line.split() for line in partitions.splitlines()[2:]] == [["0", "16"], ["1", "10"], ["2", "0"]]
     explained = cli("offsets", "resolve", golden.table(STREAMER), "--explain").text
-    assert "a table service brings no rows" in explained
+    assert "a table service adds no rows" in explained
 
 
 def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
@@ -72,7 +72,7 @@ def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
     assert "error [CONFIGURATION]: several writers" in ended.stderr
     found = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format", "json").json
     assert found["offsets"] == {"0": 8, "1": 7}
-    assert any("by statement" in note for note in found["notes"])
+    assert any("the user states" in note for note in found["notes"])
 
 
 def test_a_key_of_the_users_own(cli: Cli, golden: GoldenTables) -> None:
@@ -105,7 +105,7 @@ def test_a_sink_whose_checkpoint_is_not_this(cli: Cli, golden: GoldenTables, che
 def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(NO_KEYS))
     assert ended.code == 2
-    assert "no commit up to the hand-over instant tells a position" in ended.stderr
+    assert "no commit up to the hand-over instant holds offsets" in ended.stderr
     for text in ('{"orders":{"0":5}}', "orders,0:5"):
         given = ("--starting-offsets", text, "--format", "json")
         found = cli("offsets", "resolve", golden.table(NO_KEYS), *given).json
@@ -117,7 +117,7 @@ def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
 
 def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(STREAMER), "--topic", "other")
-    assert (ended.code, "tells a position in other" in ended.stderr) == (2, True)
+    assert (ended.code, "holds offsets of other" in ended.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
