@@ -258,12 +258,12 @@ def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
     service = EnumeratorService({TABLE: str(table)}, reads=reads, clock_ms=monotonic_ms, poll_ms=None)
     service.join_group("idle", "r", GroupSpec(scope=spec_of_group().scope, start=StartLatest()), "1")
     began, storage.operations = time.perf_counter(), 0
-    service.split_discovery.look()
+    service.split_discovery.discover()
     first, operations = time.perf_counter() - began, storage.operations
     spent, storage.operations = [], 0
     for _ in range(rounds):
         began = time.perf_counter()
-        service.split_discovery.look()
+        service.split_discovery.discover()
         spent.append((time.perf_counter() - began) * 1000)
     spent.sort()
     p50, p99 = spent[rounds // 2], spent[int(rounds * 0.99)]

@@ -86,7 +86,7 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     coordinator.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin))
     if splits:
         plan = plan_of(splits, upto)
-        number = coordinator.look(lambda state: state.groups[key].number)
+        number = coordinator.read(lambda state: state.groups[key].number)
         found = ev.Discovered(
             key=key,
             number=number,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from penstock.enumerator.coordinator import failpoints
-from penstock.enumerator.coordinator.metrics import tell_records
-from penstock.enumerator.coordinator.plan_store import MemoryShelf, PlanStore, StoreShelf
+from penstock.enumerator.coordinator.metrics import observe_records
+from penstock.enumerator.coordinator.plan_store import DurablePlanStore, MemoryPlanStore, PlanStore
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.events import Event, Restarted, Tick
@@ -57,7 +57,7 @@ class Coordinator:
         observer: Observer = NO_OBSERVER,
     ) -> None:
         self.settings = settings
-        self.plan_store: PlanStore = MemoryShelf() if plan_store is None else plan_store
+        self.plan_store: PlanStore = MemoryPlanStore() if plan_store is None else plan_store
         self._clock_ms = clock_ms
         self._journal = journal
         self._state = State() if state is None else state
@@ -99,7 +99,7 @@ class Coordinator:
         self._wait(ticket, durable=bool(durable))
         return decision.answer
 
-    def look(self, at: Callable[[State], _T]) -> _T:
+    def read(self, at: Callable[[State], _T]) -> _T:
         """What `at` finds in the state, under the lock; told once all of it is durable."""
         with self._lock:
             found, ticket = at(self._state), self._last
@@ -156,7 +156,7 @@ class Coordinator:
         return lost
 
     def _take_in(self, records: Sequence[Record]) -> None:
-        tell_records(self.observer, self._state, records)
+        observe_records(self.observer, self._state, records)
         _log_lost_readers(self._state, records)
         gone = [plan_id for record in records for plan_id in apply(self._state, record)]
         if gone:
@@ -217,7 +217,7 @@ def durable_coordinator(
         clock_ms=clock_ms,
         settings=settings,
         journal=journal,
-        plan_store=StoreShelf(store),
+        plan_store=DurablePlanStore(store),
         state=state,
         observer=observer,
     )

@@ -106,7 +106,7 @@ class HeldPlans:
         if request.slots < 0:
             raise ConfigurationError(f"slots: got {request.slots}, expected 0 (let the planner choose) or more")
         digest = hashlib.sha256(encode_request(request)).hexdigest() if request_id else ""
-        before = self._coordinator.look(lambda state: opened_by(state, request_id, request.table, digest))
+        before = self._coordinator.read(lambda state: opened_by(state, request_id, request.table, digest))
         if before is not None:
             return self._opened(self._coordinator.handle(UsePlan(before)))
         begin_ms = self._clock_ms()
@@ -152,7 +152,7 @@ class HeldPlans:
 
     def describe_plan(self, plan_id: str) -> Scan:
         """See `Enumerator.describe_plan`; rounds of groups are plans too."""
-        if not self._coordinator.look(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
+        if not self._coordinator.read(lambda state: any(plan_id in group.rounds for group in state.groups.values())):
             self._coordinator.handle(UsePlan(plan_id))
         return self.scan(plan_id)
 
@@ -200,7 +200,7 @@ class HeldPlans:
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
         """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
         self._coordinator.handle(UsePlan(plan_id))
-        reports = self._coordinator.look(
+        reports = self._coordinator.read(
             lambda state: dict(state.plans[plan_id].reports) if plan_id in state.plans else None
         )
         if reports is None:

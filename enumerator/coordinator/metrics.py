@@ -39,7 +39,7 @@ def kind_of(group: Group) -> SplitKind:
     return SplitKind.CDC if isinstance(group.scope.request.query, Changes) else SplitKind.MOR
 
 
-def tell_records(observer: Observer, state: State, records: Sequence[Record]) -> None:
+def observe_records(observer: Observer, state: State, records: Sequence[Record]) -> None:
     """The events of splits in records that `state` has not taken in yet."""
     for record in records:
         match record:

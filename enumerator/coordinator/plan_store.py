@@ -46,7 +46,7 @@ class PlanStore(Protocol):
         ...
 
 
-class MemoryShelf:
+class MemoryPlanStore:
     """Plans as they were made, for as long as the process lives."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class MemoryShelf:
             self._plans.pop(plan_id, None)
 
 
-class StoreShelf:
+class DurablePlanStore:
     """Plans as a store keeps them: encoded, read piece by piece."""
 
     def __init__(self, store: Store) -> None:

@@ -165,7 +165,7 @@ def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
     return progress.position <= group.progress.position
 
 
-def wants_more(group: Group, settings: CoordinatorSettings) -> bool:
+def needs_discovery(group: Group, settings: CoordinatorSettings) -> bool:
     """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
     return (
         state_of(group) is GroupState.FOLLOWING

@@ -78,7 +78,7 @@ def _of_group(group: Group) -> Iterator[Durable]:
 
 
 def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
-    """Joined twice where it holds what it was not told of: the second join makes all of it untold."""
+    """Joined twice where it holds what it was not told of: the second join makes all of it undelivered."""
     joined = ReaderJoined(
         key=group.key,
         reader_id=reader.reader_id,
@@ -90,7 +90,7 @@ def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
     if reader.held:
         yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=tuple(reader.held))
         yield joined
-    told = tuple(item for item in reader.held if item not in reader.untold)
+    told = tuple(item for item in reader.held if item not in reader.undelivered)
     if told:
         yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=told)
     if reader.sequence:

@@ -248,7 +248,7 @@ class LeaseRenewed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NothingTold:
+class NothingGranted:
     """Volatile: a member's request was answered with no splits. Late copies of it end with the process."""
 
     key: GroupKey
@@ -288,5 +288,5 @@ Durable = (
     | SlotsAsked
     | PlansForgotten
 )
-Volatile = LeaseRenewed | GroupIdle | NothingTold | TableSeen | PlanUsed | EntryReported
+Volatile = LeaseRenewed | GroupIdle | NothingGranted | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

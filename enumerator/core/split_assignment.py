@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import member_of, renewed
-from penstock.enumerator.core.records import NothingTold, SplitsAssigned, SplitsCommitted
+from penstock.enumerator.core.records import NothingGranted, SplitsAssigned, SplitsCommitted
 from penstock.enumerator.core.results import Committed, CoordinatorSettings, Decision, GrantedSplit, SplitsGranted
 from penstock.enumerator.core.rounds import DONE, Round
 from penstock.enumerator.core.state import Group, Reader, State
@@ -28,7 +28,7 @@ so passing over the rest for now stops nobody for good."""
 
 def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
     """At most `most` splits for the reader, in the order to be read."""
-    told = tuple(reader.untold)[:most]
+    told = tuple(reader.undelivered)[:most]
     chosen: dict[str, set[int]] = defaultdict(set)
     found: list[tuple[str, int]] = []
     considered = 0
@@ -87,11 +87,11 @@ def request(
         return Decision((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
     if event.sequence == reader.heard:  # told nothing: the member may have gone on, and would never hear of splits now
         return Decision((lease,), _nothing(group, settings))
-    if len(reader.held) >= MAX_HELD and not reader.untold:
+    if len(reader.held) >= MAX_HELD and not reader.undelivered:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = choose(group, reader, event.max_splits)
     if not chosen:
-        told = NothingTold(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
+        told = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
         return Decision((lease, told), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
     return Decision((lease, assigned), _told(group, chosen))
@@ -139,7 +139,7 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Coordina
         if _is_over(group, done):
             continue
         place = (done.ref.plan_id, done.ref.index)
-        if place not in reader.held or place in reader.untold:
+        if place not in reader.held or place in reader.undelivered:
             raise UnknownSplit(
                 f"split {done.ref.index} of round {done.ref.plan_id[:80]!r} is not held by reader "
                 f"{reader.reader_id!r} of {group.key}: nothing was committed; ask for splits and read those"

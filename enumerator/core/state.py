@@ -1,6 +1,6 @@
-"""The enumerator's state, and how a record changes it. Nothing else changes it.
+"""The state of the enumerator, and `apply`, which applies a record to it. Nothing else changes the state.
 
-`evolve` never decides and never fails on a record that `step` made; it is also how the state comes back from a store.
+`apply` makes no decision and accepts every record of `decide`. A stored state is restored by applying its records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.enumerator.core.records import (
     GroupMoved,
     GroupStopped,
     LeaseRenewed,
-    NothingTold,
+    NothingGranted,
     NumbersUsed,
     PlanOpened,
     PlanQuery,
@@ -55,97 +55,132 @@ GroupRecord = (
     | GroupEnded
     | GroupIdle
     | LeaseRenewed
-    | NothingTold
+    | NothingGranted
     | TableSeen
 )
 
 
 @dataclass(slots=True)
 class Reader:
-    """A member. `held` in the order given; `untold` of them the present epoch does not know of yet. `sequence` is the
-    newest request answered with splits, `heard` the newest answered at all; `principal` who joined, or empty."""
+    """A member of a group."""
 
     reader_id: str
+    """The name under which it joined."""
     epoch: int
+    """Its epoch; calls with another epoch are fenced."""
     request_id: str
+    """Id of the request that joined."""
     principal: str = ""
+    """The principal that joined; '' if callers are not authenticated."""
     until_ms: int | None = None
+    """End of its lease."""
     sequence: int = 0
+    """Newest request that was answered with splits."""
     heard: int = 0
+    """Newest request that was answered."""
     answered: tuple[tuple[str, int], ...] = ()
+    """The splits of the request `sequence`."""
     held: dict[tuple[str, int], None] = field(default_factory=dict)
-    untold: dict[tuple[str, int], None] = field(default_factory=dict)
+    """The splits that it holds, in the order assigned."""
+    undelivered: dict[tuple[str, int], None] = field(default_factory=dict)
+    """Held splits that its present epoch has not received yet."""
 
 
 @dataclass(slots=True)
 class Group:
-    """A consumer group. `committed`: everything up to it is done; `progress.position`: so far it was planned.
-    `principal` created it; `idle_since_ms`: without readers since then, as far as that was noticed."""
+    """A consumer group."""
 
     key: GroupKey
+    """Its table and name."""
     number: int
+    """Its generation; changes when the group is moved."""
     scope: GroupScope
+    """What it consumes."""
     limits: RoundLimits
+    """Limits of its rounds."""
     progress: Progress
+    """How far it is planned."""
     committed: Position
+    """Everything up to here is finished."""
     rounds: dict[str, Round] = field(default_factory=dict)
+    """Open rounds by plan id, the oldest first."""
     readers: dict[str, Reader] = field(default_factory=dict)
+    """Members by reader id."""
     planned: int = 0
+    """How many rounds were planned by this process."""
     stopped: tuple[str, str] | None = None
+    """Code and text of the error that stopped it."""
     ended: bool = False
+    """Whether its `upto` is planned."""
     caught_up: bool = False
+    """Whether the last discovery found nothing new."""
     principal: str = ""
+    """The principal that created it; '' if callers were not authenticated."""
     idle_since_ms: int | None = None
+    """Since when it has no readers, as far as a tick noticed."""
 
     @property
     def pending(self) -> int:
-        """Splits that nobody holds."""
+        """How many planned splits no reader holds."""
         return sum(one.pending for one in self.rounds.values())
 
 
 @dataclass(slots=True)
 class HeldPlan:
-    """A plan of the range door: its slots' lists, and the reports that came in by (slot, index). `asked` are the slots
-    whose lists grew or were sealed, in order. `stream` is the id of the stream whose batch it is, or empty; `digest` is
-    that of the request's content."""
+    """A plan of the plan API."""
 
     plan_id: str
+    """Its id."""
     request_id: str
+    """Id of the request that opened it; '' if it had none."""
     table: str
+    """Name of the table."""
     query: PlanQuery
+    """Its query."""
     facts: SplitFacts
+    """Sizes of its splits."""
     assigner: SlotAssigner
+    """The lists of its slots."""
     asked: array[int] = field(default_factory=lambda: array("I"))
+    """The slots whose lists grew or were sealed, in order."""
     reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
+    """Reports of readers by (slot, index)."""
     used_ms: int = 0
+    """When it was last used."""
     stream: str = ""
+    """Id of the stream whose batch it is, or ''."""
     digest: str = ""
+    """Digest of the content of its request; '' in a state of a release that kept none."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether every split was handed out and reported, and every slot told its end."""
+        """Whether every list is sealed and every split is reported."""
         return self.assigner.finished() and len(self.reports) == len(self.facts)
 
 
 @dataclass(slots=True)
 class State:
-    """Every group and plan. `plans`: the one unused longest first; `requests`: plan ids by the request that opened
-    them; `plan_splits`: of all plans; `last_number`: the highest given out as an epoch or a generation."""
+    """All groups and plans."""
 
     groups: dict[GroupKey, Group] = field(default_factory=dict)
+    """Groups by table and name."""
     plans: OrderedDict[str, HeldPlan] = field(default_factory=OrderedDict)
+    """Plans by id, the least recently used first."""
     requests: dict[str, str] = field(default_factory=dict)
+    """Plan ids by the request that opened them."""
     plan_splits: int = 0
+    """Splits of all plans."""
     last_number: int = 0
+    """Highest number used as an epoch or a generation."""
 
-    def told(self) -> str:
-        """What is in it, in a few words."""
+    def summary(self) -> str:
+        """Counts of groups, rounds and plans, for the log."""
         rounds = sum(len(group.rounds) for group in self.groups.values())
         return f"{len(self.groups)} groups with {rounds} open rounds, {len(self.plans)} plans"
 
 
 def apply(state: State, record: Record) -> tuple[str, ...]:
-    """Takes a record in; the ids of plans (rounds too) that nobody needs any more."""
+    """Applies a record. Returns the ids of plans and rounds that are no longer needed."""
     match record:
         case PlanOpened() | SlotsAsked() | PlansForgotten() | PlanUsed() | EntryReported():
             return _evolve_plans(state, record)
@@ -230,7 +265,7 @@ def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
             group.ended = True
         case LeaseRenewed():
             group.readers[record.reader_id].until_ms = record.until_ms
-        case NothingTold():
+        case NothingGranted():
             group.readers[record.reader_id].heard = record.sequence
         case TableSeen():
             group.caught_up = True
@@ -244,7 +279,7 @@ def _join(group: Group, record: ReaderJoined) -> None:
     reader = Reader(record.reader_id, record.epoch, record.request_id, record.principal)
     if before is not None:
         reader.held = before.held
-        reader.untold = dict(before.held)
+        reader.undelivered = dict(before.held)
     group.readers[record.reader_id] = reader
     group.idle_since_ms = None
 
@@ -266,7 +301,7 @@ def _plan(group: Group, record: RoundPlanned) -> tuple[str, ...]:
     group.progress = record.progress
     group.caught_up = False
     group.planned += 1
-    made = Round.of(
+    group.rounds[record.plan_id] = Round.of(
         group.planned,
         record.plan_id,
         record.commit_range,
@@ -275,7 +310,6 @@ def _plan(group: Group, record: RoundPlanned) -> tuple[str, ...]:
         record.commits,
         tuple(group.rounds.values()),
     )
-    group.rounds[record.plan_id] = made
     return _settle(group)
 
 
@@ -285,7 +319,7 @@ def _assign(group: Group, record: SplitsAssigned) -> None:
         plan_id, index = split
         group.rounds[plan_id].assign(index, reader.reader_id)
         reader.held[split] = None
-        reader.untold.pop(split, None)
+        reader.undelivered.pop(split, None)
     reader.sequence, reader.answered = record.sequence, record.splits
     reader.heard = max(reader.heard, record.sequence)
 
@@ -294,17 +328,17 @@ def _commit(group: Group, record: SplitsCommitted) -> tuple[str, ...]:
     for plan_id, index, ordinal in record.ordinals:
         group.rounds[plan_id].ordinals[index] = ordinal
     for plan_id, index in record.finished:
-        found = group.rounds[plan_id]
-        holder = found.holders.get(index)
-        found.finish(index)
+        open_round = group.rounds[plan_id]
+        holder = open_round.holders.get(index)
+        open_round.finish(index)
         if holder is not None:
             group.readers[holder].held.pop((plan_id, index), None)
-            group.readers[holder].untold.pop((plan_id, index), None)
+            group.readers[holder].undelivered.pop((plan_id, index), None)
     return _settle(group)
 
 
 def _settle(group: Group) -> tuple[str, ...]:
-    """The committed position moves over rounds that are finished, the oldest first."""
+    """Moves the committed position to the end of the finished rounds, the oldest first."""
     over = []
     for plan_id, first in list(group.rounds.items()):
         if not first.is_finished:

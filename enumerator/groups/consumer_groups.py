@@ -78,7 +78,7 @@ class ConsumerGroups:
         checked_name("reader id", reader_id)
         if spec.scope.request.hybrid is not None:
             self.split_discovery.follows.allow_topic(key.table, spec.scope.request.hybrid)
-        if not self.coordinator.look(lambda state: key in state.groups):
+        if not self.coordinator.read(lambda state: key in state.groups):
             progress = self._start(key.table, spec.start)
             created = ev.CreateGroup(
                 key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
@@ -133,7 +133,7 @@ class ConsumerGroups:
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupService.list_groups`."""
         waiting = self._waiting()
-        return self.coordinator.look(
+        return self.coordinator.read(
             lambda state: tuple(
                 summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
                 for key in sorted(state.groups)
@@ -151,7 +151,7 @@ class ConsumerGroups:
             described = description_of(state_of_group, self.coordinator.settings, now_ms, waiting=waiting)
             return described, state_of_group.progress
 
-        description, progress = self.coordinator.look(read)
+        description, progress = self.coordinator.read(read)
         troubled = self._with_trouble(description, key)
         if troubled is not description:
             return troubled  # storage that fails, or does not answer, is not asked here
@@ -175,13 +175,13 @@ class ConsumerGroups:
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
         """See `GroupService.reset_group`."""
         key = GroupKey(table, group)
-        self.coordinator.look(lambda state: group_of(state, key))
+        self.coordinator.read(lambda state: group_of(state, key))
         progress = self._start(table, start)
 
         def outcome(state: State) -> ResetOutcome:
             return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
 
-        found = self.coordinator.look(outcome)
+        found = self.coordinator.read(outcome)
         if not dry_run:
             self.coordinator.handle(ev.Reset(key, progress))
             log_event("group reset", table=table, group=group, before=found.before, after=found.after)
@@ -202,7 +202,7 @@ class ConsumerGroups:
             keys = sorted(key for key in state.groups if table in ("", key.table))
             return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
 
-        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.look(found)]
+        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.read(found)]
         tables = {name: self.checks.trouble_of(name) for name in self.tables.names if table in ("", name)}
         return status_of(described, self.activity, tables)
 
@@ -211,7 +211,7 @@ class ConsumerGroups:
         try:
             return call()
         except Fenced:
-            group = self.coordinator.look(lambda state: state.groups.get(GroupKey(member.table, member.group)))
+            group = self.coordinator.read(lambda state: state.groups.get(GroupKey(member.table, member.group)))
             kind = SplitKind.MOR if group is None else kind_of(group)
             observer = self.coordinator.observer
             observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.enumerator.core.group_lifecycle import GroupState, state_of, wants_more
+from penstock.enumerator.core.group_lifecycle import GroupState, needs_discovery, state_of
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import GroupDescription, GroupSummary, ReaderState, ResetOutcome
@@ -29,7 +29,7 @@ def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> 
         return "running" if state is GroupState.DRAINING else "ended"
     if waiting:
         return "waiting"
-    return "running" if wants_more(group, settings) else "paused"
+    return "running" if needs_discovery(group, settings) else "paused"
 
 
 def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool) -> GroupDescription:

@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.enumerator.groups.lag_monitor import Measurer
+from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import ThreadFailed
-from penstock.enumerator.tables.table_checks import SLOW_LOOK_MS, TableChecks
+from penstock.enumerator.tables.table_checks import SLOW_DISCOVERY_MS, TableChecks
 
-LOOKS: Final = 4
-"""Looks and measurements that run at a time; one that has run for SLOW_LOOK_MS no longer counts."""
-MAX_LOOKS: Final = 64
+MAX_RUNNING: Final = 4
+"""Looks and measurements that run at a time; one that has run for SLOW_DISCOVERY_MS no longer counts."""
+MAX_THREADS: Final = 64
 """Looks and measurements that run at a time, also those whose storage does not answer."""
 STALLED_MS: Final = 30_000
 """A background thread that has completed no round for so long is reported."""
@@ -40,7 +40,7 @@ class DiscoveryThreads:
     def __init__(self, split_discovery: SplitDiscovery, interval_ms: int, checks: TableChecks | None = None) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
         self._split_discovery, self._checks = split_discovery, checks
-        self._measurer = Measurer(split_discovery)
+        self._measurer = LagMonitor(split_discovery)
         self._ended = threading.Event()
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()
@@ -112,7 +112,7 @@ class DiscoveryThreads:
 
     def _begin_looks(self) -> None:
         due: dict[_Job, Callable[[str], bool]] = {
-            ("look", table): self._look_at for table in sorted(self._split_discovery.due())
+            ("look", table): self._discover for table in sorted(self._split_discovery.due())
         }
         if self._checks is not None:
             due |= {("check", table): self._checks.check for table in self._checks.due()}
@@ -121,8 +121,8 @@ class DiscoveryThreads:
         due |= {("lag", table): self._measurer.measure_table for table in self._measurer.due()}
         self._jobs.begin(due)
 
-    def _look_at(self, table: str) -> bool:
-        return self._split_discovery.look_at(table) > 0
+    def _discover(self, table: str) -> bool:
+        return self._split_discovery.discover_table(table) > 0
 
     def _wake_discovery(self) -> None:
         self._loops[1].woken.set()
@@ -241,8 +241,8 @@ class _Jobs:
         """Takes the next one that may run now; None if none may."""
         now_ms = self._split_discovery.clock_ms()
         with self._changed:
-            answering = sum(now_ms - since_ms < SLOW_LOOK_MS for since_ms in self._since_ms.values())
-            if not self._waiting or answering >= LOOKS or len(self._since_ms) >= MAX_LOOKS:
+            answering = sum(now_ms - since_ms < SLOW_DISCOVERY_MS for since_ms in self._since_ms.values())
+            if not self._waiting or answering >= MAX_RUNNING or len(self._since_ms) >= MAX_THREADS:
                 return None
             key = self._waiting.pop(0)
             self._since_ms[key] = now_ms

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.metrics import gauges_of, topic_measured
-from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
@@ -29,7 +29,7 @@ CLOSE_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True)
-class Measurer:
+class LagMonitor:
     """Measures the groups that a looker follows. Any thread; a table is measured by one at a time."""
 
     split_discovery: SplitDiscovery
@@ -45,16 +45,16 @@ class Measurer:
     def gauges(self) -> None:
         """Gives the observer what the state says of the groups: no storage is asked."""
         observer = self.split_discovery.coordinator.observer
-        for key, gauges in self.split_discovery.coordinator.look(self._gauges).items():
+        for key, gauges in self.split_discovery.coordinator.read(self._gauges).items():
             observer.observe(GroupMeasured(key.table, key.group, gauges))
-        for measured in self.split_discovery.coordinator.look(_topics):
+        for measured in self.split_discovery.coordinator.read(_topics):
             observer.observe(measured)
 
     def due(self) -> list[str]:
         """The tables whose lags are to be measured: every MEASURE_MS, and when a group is new. In their order."""
         now_ms = self.split_discovery.clock_ms()
         groups: defaultdict[str, set[GroupKey]] = defaultdict(set)
-        for key in self.split_discovery.coordinator.look(_places):
+        for key in self.split_discovery.coordinator.read(_places):
             groups[key.table].add(key)
         for table in set(self._measured) - groups.keys():
             self._measured.pop(table, None)
@@ -70,7 +70,7 @@ class Measurer:
         measured has none: the one measured before would be untrue."""
         observer = self.split_discovery.coordinator.observer
         places = {
-            key: place for key, place in self.split_discovery.coordinator.look(_places).items() if key.table == table
+            key: place for key, place in self.split_discovery.coordinator.read(_places).items() if key.table == table
         }
         self._measured[table] = (self.split_discovery.clock_ms(), frozenset(places))
         lags: list[GroupLag] = []
@@ -133,9 +133,9 @@ class Measurer:
 
     def _discovery_age_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
         """Time since the last discovery; since the group was first measured, if there was no discovery yet."""
-        if not wants_more(group, self.split_discovery.coordinator.settings):
+        if not needs_discovery(group, self.split_discovery.coordinator.settings):
             return None
-        return (now_ms - self.split_discovery.looked_ms.get(key, self._since_ms[key])) / 1000
+        return (now_ms - self.split_discovery.discovered_ms.get(key, self._since_ms[key])) / 1000
 
 
 def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:

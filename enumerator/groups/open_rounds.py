@@ -94,7 +94,7 @@ class OpenRounds:
             seen.look = look
             return None
         before = None if seen is None else seen.missing
-        for plan_id, undone, committed in self.coordinator.look(lambda state: _undone(state, key)):
+        for plan_id, undone, committed in self.coordinator.read(lambda state: _undone(state, key)):
             try:
                 file = self.files.missing_file(path, self.coordinator.plan_store.splits(plan_id, undone))
             except KeyError:

@@ -21,14 +21,14 @@ from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unc
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.group_lifecycle import round_id, wants_more
+from penstock.enumerator.core.group_lifecycle import needs_discovery, round_id
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import DiscoveryFailed, Duration, DurationMeasured, RecordsExpired, RoundDiscovered
-from penstock.enumerator.tables.table_checks import RETRY, SLOW_LOOK_MS
+from penstock.enumerator.tables.table_checks import RETRY, SLOW_DISCOVERY_MS
 from penstock.proto.errors import (
     OutOfMemory,
     PenstockError,
@@ -103,48 +103,48 @@ class SplitDiscovery:
     published: Callable[[Plan], Plan] = lambda plan: plan
     every_ms: dict[str, int] = field(default_factory=dict)
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
-    looked_ms: dict[GroupKey, int] = field(default_factory=dict)
+    discovered_ms: dict[GroupKey, int] = field(default_factory=dict)
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
-    looking_since_ms: dict[str, int] = field(default_factory=dict)
+    running_since_ms: dict[str, int] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, TableFingerprint]] = field(default_factory=dict)
     _open: OpenRounds = field(init=False)
 
     def __post_init__(self) -> None:
         self._open = OpenRounds(self.coordinator, self.follows, self.clock_ms)
 
-    def look(self) -> int:
+    def discover(self) -> int:
         """Looks at every table that is due, one after the other; how many rounds were found."""
-        return sum(self.look_at(table) for table in self.due())
+        return sum(self.discover_table(table) for table in self.due())
 
     def due(self) -> frozenset[str]:
         """The tables of groups that want a look now."""
-        wanted, known = self.coordinator.look(
+        wanted, known = self.coordinator.read(
             lambda state: ((*self._wanted(state), *self._with_rounds(state)), set(state.groups))
         )
         self._open.forget(known)
-        for noted in (self.troubles, self._idle, self.looked_ms, self.issued):
+        for noted in (self.troubles, self._idle, self.discovered_ms, self.issued):
             for gone in set(noted) - known:
                 noted.pop(gone, None)
         return frozenset(key.table for key, *_ in wanted)
 
-    def look_at(self, table: str) -> int:
+    def discover_table(self, table: str) -> int:
         """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
         glances: dict[str, TableFingerprint] = {}
-        self.looking_since_ms[table] = self.clock_ms()
+        self.running_since_ms[table] = self.clock_ms()
         try:
-            for item in self.coordinator.look(self._with_rounds):
+            for item in self.coordinator.read(self._with_rounds):
                 if item[0].table == table:
                     self._isolated(self._check_rounds, *item, glances)
-            wanted = [item for item in self.coordinator.look(self._wanted) if item[0].table == table]
+            wanted = [item for item in self.coordinator.read(self._wanted) if item[0].table == table]
             return sum(self._isolated(self._look_for, *item, glances) for item in wanted)
         finally:
-            self.looking_since_ms.pop(table, None)
+            self.running_since_ms.pop(table, None)
 
     def trouble_of(self, key: GroupKey) -> Trouble | None:
         """Why the group does not go on, as far as it is not stopped: failed looks, or a look that does not end."""
-        since_ms = self.looking_since_ms.get(key.table)
+        since_ms = self.running_since_ms.get(key.table)
         spent_ms = 0 if since_ms is None else self.clock_ms() - since_ms
-        if spent_ms < SLOW_LOOK_MS:
+        if spent_ms < SLOW_DISCOVERY_MS:
             return self.troubles.get(key)
         begun = f"table {key.table}: the look at it began {spent_ms // 1000} s ago and has not ended"
         return Trouble(text=f"{begun}: storage does not answer", code=StorageError.code)
@@ -154,7 +154,7 @@ class SplitDiscovery:
         return [
             (key, group.number, _following(group), group.scope.on_lost_range)
             for key, group in state.groups.items()
-            if wants_more(group, self.coordinator.settings) and self._is_due(key, group, now_ms)
+            if needs_discovery(group, self.coordinator.settings) and self._is_due(key, group, now_ms)
         ]
 
     def _with_rounds(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
@@ -175,7 +175,7 @@ class SplitDiscovery:
         idle = self._idle.get(key)
         if idle is None or idle[:2] != (group.number, group.progress.position):
             return True
-        return now_ms - self.looked_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
+        return now_ms - self.discovered_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
 
     def _isolated(
         self,
@@ -208,7 +208,7 @@ class SplitDiscovery:
         if path not in glances:
             glances[path] = self.follows.probe(path)
         lost = self._open.lost(key, path, glances[path])
-        if key in self.troubles and self.coordinator.look(lambda state: not self._wants_more(state, key)):
+        if key in self.troubles and self.coordinator.read(lambda state: not self._needs_discovery(state, key)):
             self._seen(key)  # no other look of a paused group would say that storage answers again
         if lost is None:
             return 0
@@ -220,8 +220,8 @@ class SplitDiscovery:
         self._move(key, number, following.progress.position, progress, reason, lost.plan_id)
         return 0
 
-    def _wants_more(self, state: State, key: GroupKey) -> bool:
-        return key in state.groups and wants_more(state.groups[key], self.coordinator.settings)
+    def _needs_discovery(self, state: State, key: GroupKey) -> bool:
+        return key in state.groups and needs_discovery(state.groups[key], self.coordinator.settings)
 
     def _look_for(
         self,
@@ -366,7 +366,7 @@ class SplitDiscovery:
 
     def _seen(self, key: GroupKey) -> None:
         self.troubles.pop(key, None)
-        self.looked_ms[key] = self.clock_ms()
+        self.discovered_ms[key] = self.clock_ms()
 
 
 def is_repeated(error: PenstockError) -> bool:

@@ -101,7 +101,7 @@ def built(
         try:
             coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=core, observer=observer)
             log.info(
-                "state %s, epoch %d: %s", settings.state, store.epoch, coordinator.look(lambda state: state.told())
+                "state %s, epoch %d: %s", settings.state, store.epoch, coordinator.read(lambda state: state.summary())
             )
             with _following(settings, coordinator, scan_event_time, activity) as service:
                 yield service
@@ -118,7 +118,7 @@ def _refuse_if_hopeless(service: EnumeratorService) -> None:
     found = service.checks.wait_for_all(FIRST_CHECKS_S)
     errors = [health.error for _, health in sorted(found.items())]
     final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
-    if len(final) == len(service.checks.names) and not service.coordinator.look(lambda state: state.groups):
+    if len(final) == len(service.checks.names) and not service.coordinator.read(lambda state: state.groups):
         raise final[0]
     service.checks.begin_logging()
 

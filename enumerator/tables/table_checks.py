@@ -18,7 +18,7 @@ from penstock.proto.retry import RetryPolicy
 
 RETRY: Final = RetryPolicy(timeout_ms=None, first_delay_ms=500, longest_delay_ms=60_000)
 """Retries of a failed check or discovery; without end."""
-SLOW_LOOK_MS: Final = 10_000
+SLOW_DISCOVERY_MS: Final = 10_000
 """A check or discovery that takes longer is reported as an error of its table, and no longer counts among those that
 may run at once."""
 HEALTHY_MS: Final = 60_000
@@ -93,7 +93,7 @@ class TableChecks:
                 _log_failure(name, health.error, health.failures)
 
     def report_silent(self) -> None:
-        """Tells the observer of tables whose check has not ended for SLOW_LOOK_MS."""
+        """Tells the observer of tables whose check has not ended for SLOW_DISCOVERY_MS."""
         for name in self.names:
             if self._is_silent(name):
                 self._observer.observe(TableChecked(name, StorageError.code))
@@ -109,7 +109,7 @@ class TableChecks:
     def _is_silent(self, name: str) -> bool:
         with self._changed:
             since_ms = self._since_ms.get(name)
-        return since_ms is not None and self._clock_ms() - since_ms >= SLOW_LOOK_MS
+        return since_ms is not None and self._clock_ms() - since_ms >= SLOW_DISCOVERY_MS
 
 
 def _log_failure(name: str, error: BaseException, failures: int) -> None:

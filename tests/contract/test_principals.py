@@ -49,7 +49,7 @@ class Callers:
     def worker_with_splits(self) -> tuple[Member, Assignments]:
         """The worker joined and holds every split of the first round."""
         member = self.of("worker").join_group("billing", "w-1", SPEC, "join").member
-        self.service.split_discovery.look()
+        self.service.split_discovery.discover()
         held = self.of("worker").request_splits(member, 10, 1)
         assert isinstance(held, Assignments) and held.splits
         return member, held

@@ -21,7 +21,7 @@ class Checked:
 
     @property
     def group(self) -> Group:
-        [group] = self.world.service.coordinator.look(lambda state: list(state.groups.values()))
+        [group] = self.world.service.coordinator.read(lambda state: list(state.groups.values()))
         return group
 
     def finish(self, member: Member, splits: tuple[AssignedSplit, ...]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of
@@ -44,10 +44,10 @@ def plan(coordinator: Coordinator) -> None:
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     created = ev.CreateGroup(key=KEY, scope=scope, limits=NO_LIMITS, progress=Progress(EARLIEST))
     coordinator.handle(created)
-    number = coordinator.look(lambda state: state.groups[KEY].number)
+    number = coordinator.read(lambda state: state.groups[KEY].number)
     start = EARLIEST
     for round_number in range(1, ROUNDS + 1):
-        assert coordinator.look(lambda state: wants_more(state.groups[KEY], SETTINGS))
+        assert coordinator.read(lambda state: needs_discovery(state.groups[KEY], SETTINGS))
         end = Position(InstantTime(f"{20260101000000000 + round_number}"))
         found = ev.Discovered(
             key=KEY, number=number, start=start, commit_range=CommitRange(start, end),
@@ -55,8 +55,8 @@ def plan(coordinator: Coordinator) -> None:
         )  # fmt: skip
         coordinator.handle(found)
         start = end
-    assert not coordinator.look(lambda state: wants_more(state.groups[KEY], SETTINGS)), "discovery pauses"
-    assert coordinator.look(lambda state: state.groups[KEY].progress.position) == start
+    assert not coordinator.read(lambda state: needs_discovery(state.groups[KEY], SETTINGS)), "discovery pauses"
+    assert coordinator.read(lambda state: state.groups[KEY].progress.position) == start
     joined = coordinator.handle(ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"))
     assert isinstance(joined, Joined)
     for sequence in range(1, 21):
@@ -76,7 +76,7 @@ def main(what: str, directory: str) -> None:
     coordinator = durable_coordinator(store, journal, clock_ms=lambda: 0, settings=SETTINGS)
     if what == "plan":
         plan(coordinator)
-    pending = coordinator.look(lambda state: state.groups[KEY].pending)
+    pending = coordinator.read(lambda state: state.groups[KEY].pending)
     print(pending, round(peak_mib()), round(peak_mib() - before_mib))
     journal.close()
     store.close()

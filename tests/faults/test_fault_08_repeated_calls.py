@@ -114,7 +114,7 @@ def test_fault_08_calls_repeated_lost_and_reordered_count_once(first_seed: int) 
         running = [Reader(f"r{n}", checked, network).steps() for n in range(1, 4)]
         ended: set[int] = set()
         for _ in range(2_000):
-            world.service.split_discovery.look()
+            world.service.split_discovery.discover()
             number = chance.randrange(3)
             if next(running[number]):
                 ended.add(number)

@@ -47,7 +47,7 @@ def read(checked: Checked, members: list[Member], chance: random.Random, calls: 
     held: dict[Member, list[AssignedSplit]] = {member: [] for member in members}
     sequences = dict.fromkeys(members, 0)
     for _ in range(calls):
-        checked.world.service.split_discovery.look()
+        checked.world.service.split_discovery.discover()
         member = chance.choice(members)
         if held[member] and chance.random() < 0.6:
             some = chance.randint(1, len(held[member]))

@@ -36,7 +36,7 @@ def test_fault_11_a_file_cleaned_under_a_group_reader_is_told_and_nothing_is_com
     with Consumer(
         None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=100, enumerator=service
     ) as reader:
-        service.split_discovery.look()
+        service.split_discovery.discover()
         first = reader.poll()
         assert first is not None
         reader.commit(first)

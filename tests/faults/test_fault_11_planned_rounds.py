@@ -63,22 +63,22 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
         return Consumer(None, "t", group="g", reader_id="r", enumerator=service, **options)
 
     with reader() as first:
-        service.split_discovery.look()
+        service.split_discovery.discover()
         assert service.list_groups()[0].planned.order_key == script.keys[lost]
         for file in path.rglob(f"*{lost}*"):
             if ".hoodie" not in file.parts:
                 file.unlink()
         script.give(*{name.name[:17] for name in script.aside.iterdir()})
-        service.split_discovery.look()
+        service.split_discovery.discover()
         with pytest.raises((PositionExpired, CorruptFile)):
             first.poll(0)
         clock.now_ms += CoordinatorSettings().lease_ms
-        service.split_discovery.look()
+        service.split_discovery.discover()
         assert service.list_groups()[0].state == "running"
     with reader() as second:
         got = []
         for _ in range(5):
-            service.split_discovery.look()
+            service.split_discovery.discover()
             got += consumed(second)
     begins = {"incremental": script.keys[begin], "cdc": script.keys[lost]}
     after = "earliest" if policy == "snapshot" else begins[query]

@@ -38,9 +38,9 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
     """By the command line, over a server."""
     world = World(Script(newest=2))
     world.script.fails = [error]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.restart()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.script.looks == 1, "a stopped group is looked at no more"
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
@@ -49,7 +49,7 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
         assert run(["groups", "reset", "t", "g", "--server", server.address, "--to", "earliest"]) == 0
         with pytest.raises(Fenced):
             world.asked()
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         member = world.service.join_group("g", "r1", world.spec, "again").member
         assert isinstance(world.service.request_splits(member, 9, 1), Assignments)
         server.stop(0)
@@ -65,7 +65,7 @@ def consumed(service: EnumeratorService) -> list[Any]:
     """What a reader of group `g` gets until nothing is left."""
     batches = []
     with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", enumerator=service) as reader:
-        service.split_discovery.look()
+        service.split_discovery.discover()
         while (found := reader.poll(0)) is not None:
             batches.append(found.batch)
             reader.commit(found)
@@ -82,7 +82,7 @@ def test_fault_13_a_consumed_instant_of_a_real_table_that_is_rolled_back_stops_t
     assert not differing(golden, consumed(service))
     script.take(script.data[-1])
     for _ in range(2):
-        service.split_discovery.look()
+        service.split_discovery.discover()
         described = service.describe_group("t", "g")
         assert (described.summary.state, described.error_code) == ("stopped", "DATA_INVALIDATED")
         assert script.data[-1] in described.error and "reset" in described.error
@@ -107,7 +107,7 @@ def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any,
     behind = GroupSpec(scope=spec.scope, start=StartAt(Position(InstantTime(script.keys[script.data[0]]))))
     assert str(archived) < script.data[0]
     service.join_group("late", "r", behind, "x")
-    service.split_discovery.look()
+    service.split_discovery.discover()
     described = service.describe_group("t", "late")
     assert (described.summary.state, described.error) == ("running", "")
     assert described.summary.planned.order_key == script.keys[script.data[-1]]

@@ -110,7 +110,7 @@ class Followed:
     def look_for(self, spent_ms: int) -> None:
         """Looks every half second."""
         for _ in range(spent_ms // 500):
-            self.service.split_discovery.look()
+            self.service.split_discovery.discover()
             self.clock.now_ms += 500
 
     def splits(self) -> set[str]:

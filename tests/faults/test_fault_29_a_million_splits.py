@@ -26,9 +26,9 @@ def test_fault_29_back_pressure_pauses_discovery_and_the_position_goes_on_from_w
         for _ in range(3):
             before = world.summary().split()[2]
             paused = world.summary().startswith("paused")
-            world.service.split_discovery.look()
+            world.service.split_discovery.discover()
             assert not paused or world.summary().split()[2] == before
-        [group] = world.service.coordinator.look(lambda state: list(state.groups.values()))
+        [group] = world.service.coordinator.read(lambda state: list(state.groups.values()))
         assert group.pending < most_pending + world.script.splits
         given = world.asked(2)
         if hasattr(given, "splits"):

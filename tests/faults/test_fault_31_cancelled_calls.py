@@ -49,7 +49,7 @@ def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() ->
     """Given back at once when it leaves; after its lease when it is just slow, and then its late commit is refused."""
     for leaves in (True, False):
         world = World()
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         given = world.asked()
         other = world.service.join_group("g", "other", world.spec, "o").member
         assert world.service.request_splits(other, 5, 1) == NothingYet(500)

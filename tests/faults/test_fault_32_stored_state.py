@@ -94,7 +94,7 @@ class Replay:
                             self.differences.append(f"line {number}: {json.dumps(line)[:3000]}: got {answer}")
                     case "discover":
                         self.now_ms += 5_000
-                        service.split_discovery.look()
+                        service.split_discovery.discover()
                     case "append":
                         self.topic.append(line["partition"], line["key"], line["value"])
                     case "metrics" if line["splits"] != split_events(metrics):

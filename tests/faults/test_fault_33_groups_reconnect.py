@@ -26,9 +26,9 @@ def served(table: str, store: MemoryStore, address: str) -> RunningServer:
     """A server on that state, with its own service."""
     coordinator = durable_coordinator(store, Journal(store), clock_ms=monotonic_ms, settings=CoordinatorSettings())
     service = EnumeratorService({"t": table}, coordinator=coordinator, poll_ms=None)
-    service.split_discovery.look()
+    service.split_discovery.discover()
     server = serve_enumerator(service, address, service)
-    server.at_end(service.split_discovery.look)
+    server.at_end(service.split_discovery.discover)
     return server
 
 

@@ -203,7 +203,7 @@ def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
     monkeypatch.setattr(assembly, "FIRST_CHECKS_S", 0.3)
     monkeypatch.setattr(discovery_threads, "STOP_S", 0.1)
     for module in (split_discovery, discovery_threads, table_checks):
-        monkeypatch.setattr(module, "SLOW_LOOK_MS", SLOW_MS)
+        monkeypatch.setattr(module, "SLOW_DISCOVERY_MS", SLOW_MS)
     tables = {name: TableSettings(path=str(folder / name)) for name in ("bad", "good")}
     settings = Settings(
         tables=tables, listen="127.0.0.1:0", poll_interval_ms=100, lease_ms=1_000, state=str(folder / "state")

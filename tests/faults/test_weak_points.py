@@ -33,17 +33,17 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
         return found
 
     world.script.advance = overlapped  # type: ignore[method-assign]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 0 001"
     assert names(world.asked()) == ["1/0", "1/1"]
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert names(world.asked()) == ["2/0", "2/1", "3/0", "3/1"]
 
 
 def one_round(world: World) -> list[tuple[SplitRef, str]]:
     """What the reader is given after a look."""
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     given = world.asked()
     if not isinstance(given, Assignments):
         return []
@@ -86,7 +86,7 @@ def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> 
 @pytest.mark.parametrize("changed", [{"where": "id > 'a'"}, {"columns": ("id",)}], ids=str)
 def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_nothing(changed: dict[str, Any]) -> None:
     world = World(Script(newest=2))
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.restart()
     scope = world.spec.scope
     others = [
@@ -107,11 +107,11 @@ def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -
     for fails in ([], [StorageError("reset")], []):
         world.script.fails = list(fails)
         world.script.newest = 0
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         world.clock.now_ms += 60_000
         assert world.summary() == "running 0 0"
     world.script.newest = 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert names(world.asked()) == ["1/0", "1/1"]
 
 

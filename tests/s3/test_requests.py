@@ -31,9 +31,9 @@ def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[st
     service = EnumeratorService({"t": upload(MERGED)}, reads=OpenTables(), poll_ms=None)
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     service.join_group("g", "r", GroupSpec(scope=scope, start=StartLatest()), "first")
-    service.split_discovery.look()
-    idle = counted(proxy, service.split_discovery.look)
-    assert idle == counted(proxy, service.split_discovery.look)
+    service.split_discovery.discover()
+    idle = counted(proxy, service.split_discovery.discover)
+    assert idle == counted(proxy, service.split_discovery.discover)
     print("idle look", dict(idle))
     assert idle.total() <= 13
 

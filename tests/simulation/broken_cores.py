@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, split_assignment
-from penstock.enumerator.core.records import GroupKey, NothingTold, SplitsCommitted
+from penstock.enumerator.core.records import GroupKey, NothingGranted, SplitsCommitted
 from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
 from penstock.enumerator.core.split_facts import facts_of
@@ -139,7 +139,7 @@ def entry_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | No
 
 def choose_any(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
     """Whatever is pending, in no order of file groups."""
-    told = tuple(reader.untold)[:most]
+    told = tuple(reader.undelivered)[:most]
     pending = ((one.plan_id, index) for one in group.rounds.values() for index in one.pending_in_order())
     return told + tuple(itertools.islice(pending, most - len(told)))
 
@@ -150,7 +150,7 @@ class ForgetsThatItToldNothing(Server):
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         decision = super().decide(event)
         return Decision(
-            tuple(record for record in decision.records if not isinstance(record, NothingTold)), decision.answer
+            tuple(record for record in decision.records if not isinstance(record, NothingGranted)), decision.answer
         )
 
 

@@ -278,7 +278,7 @@ def _of_group(group: Group) -> dict[str, Any]:
             reader.epoch,
             reader.request_id,
             list(reader.held),
-            list(reader.untold),
+            list(reader.undelivered),
             [item for item in reader.answered if item in reader.held],
         )
         for name, reader in sorted(group.readers.items())

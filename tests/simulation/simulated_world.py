@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.group_lifecycle import wants_more
+from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey, Volatile
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
@@ -250,7 +250,7 @@ class World:
         if not server.alive:
             return
         group = server.state.groups.get(self.key)
-        if group is not None and wants_more(group, self.settings):
+        if group is not None and needs_discovery(group, self.settings):
             self._discover(server, group)
             if self.strikes("discovery concurrent", 0.08):
                 asked = self.asked(group)

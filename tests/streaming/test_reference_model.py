@@ -28,7 +28,7 @@ def told(low: float, high: float) -> Slice:
     return Slice(int(low * S), int(high * S))
 
 
-def untold(low: float, high: float, completed: float) -> Slice:
+def undelivered(low: float, high: float, completed: float) -> Slice:
     return Slice(int(low * S), int(high * S), False, int(completed * S))
 
 
@@ -84,7 +84,7 @@ def test_idle_timeouts_and_the_end_move_it_on() -> None:
     ],
 )
 def test_a_slice_that_nothing_is_told_of(fallback: str, found: list[int | None]) -> None:
-    first, second = told(1, 10), untold(2, 6, completed=100)
+    first, second = told(1, 10), undelivered(2, 6, completed=100)
     assert watermarks([Planned([first], [second]), Planned([first, second])], S, fallback=fallback) == found
 
 

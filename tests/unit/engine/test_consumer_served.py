@@ -173,7 +173,7 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
         event_time_unit=unit,
         enumerator=FakeEnumerator(),
     ) as consumer:
-        service.split_discovery.look()
+        service.split_discovery.discover()
         while (batch := consumer.poll(0)) is not None:
             rows += batch.batch.column("ts").to_pylist()
             consumer.commit(batch)

@@ -52,7 +52,7 @@ class Served:
     def wait(self, woken: threading.Event, seconds: float) -> None:
         self.waits += 1
         self.now_ms += 5_000
-        self.service.split_discovery.look()
+        self.service.split_discovery.discover()
 
     def consumer(self, **more: Any) -> Consumer:
         around = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: Beatless())

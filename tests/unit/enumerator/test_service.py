@@ -226,7 +226,7 @@ def names(given: object) -> list[str]:
 def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
     world = World(Script(newest=2))
     assert world.asked() == NothingYet(500, caught_up=False)
-    assert world.service.split_discovery.look() == 1
+    assert world.service.split_discovery.discover() == 1
     given = world.asked()
     assert names(given) == ["1/0", "1/1"]
     assert isinstance(given, Assignments)
@@ -235,11 +235,11 @@ def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
     assert world.summary() == "running 0 001"
     world.finish(given)
     assert world.summary() == "running 001 001"
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     later = world.asked()
     assert names(later) == ["2/0", "2/1"]
     assert isinstance(later, Assignments)
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.asked() == NothingYet(500, caught_up=False), "its own splits are open"
     world.finish(later)
     assert world.asked() == NothingYet(500, caught_up=True)
@@ -248,52 +248,52 @@ def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
 def test_an_idle_table_is_glanced_at_and_not_read() -> None:
     world = World(Script(newest=0, is_settled=True))
     for _ in range(5):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.script.looks == 1
     world.script.newest = 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.script.looks == 2
 
 
 def test_a_young_file_time_never_says_that_nothing_changed() -> None:
     world = World(Script(newest=0, is_settled=False))
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.script.looks == 3
 
 
 def test_weak_point_03_a_table_that_is_not_there_yet_is_waited_for() -> None:
     script = Script(fails=[TableNotFound("no table"), TableNotFound("no table")])
     world = World(script)
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "waiting 0 0"
     assert world.service.describe_group("t", "g").error == "no table"
     world.clock.now_ms += 60_000
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 0 001"
 
 
 def test_weak_point_08_a_failing_storage_is_asked_again_after_a_pause_and_nothing_moves() -> None:
     world = World()
     world.script.fails = [StorageError("reset"), StorageError("reset")]
-    world.service.split_discovery.look()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
+    world.service.split_discovery.discover()
     assert world.script.looks == 1, "the pause is kept"
     assert world.summary() == "running 0 0"
     world.clock.now_ms += 500
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.clock.now_ms += 500
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.script.looks == 2, "the pause doubles"
     world.clock.now_ms += 500
-    assert world.service.split_discovery.look() == 1
+    assert world.service.split_discovery.discover() == 1
     assert world.service.describe_group("t", "g").error == ""
 
 
 def test_a_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
     world = World()
     world.script.fails = [PositionExpired("file f.parquet of table /lake was cleaned")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "stopped 0 0"
     with pytest.raises(PositionExpired, match=r"group 'g' of table 't' stopped at 0: file f.parquet .*groups reset"):
         world.asked()
@@ -313,7 +313,7 @@ def test_a_lost_range_is_passed_over_only_as_the_scope_says(
     world = World(Script(newest=5, first=3), spec=replace(spec_of(on_lost_range=policy), start=StartAt(at(1))))
     world.script.fails = [PositionExpired("cleaned")]
     with caplog.at_level("WARNING"):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert "range lost" in caplog.text
     assert world.summary() == f"running {after} {after}"
 
@@ -321,7 +321,7 @@ def test_a_lost_range_is_passed_over_only_as_the_scope_says(
 def test_a_lost_range_that_cannot_be_passed_over_stops_the_group() -> None:
     world = World(spec=spec_of(on_lost_range=OnLostRange.SNAPSHOT))
     world.script.fails = [PositionExpired("cleaned")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "stopped 0 0"
 
 
@@ -336,7 +336,7 @@ def test_changes_know_no_snapshot() -> None:
 def test_a_late_instant_is_never_silent() -> None:
     world = World()
     world.script.fails = [LateInstant("instant 7 completed behind position 9")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     with pytest.raises(LateInstant, match="instant 7"):
         world.asked()
 
@@ -344,18 +344,18 @@ def test_a_late_instant_is_never_silent() -> None:
 def test_back_pressure_pauses_discovery_and_moves_nothing() -> None:
     world = World(Script(newest=9), settings=CoordinatorSettings(max_pending_splits=4))
     for _ in range(6):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.script.looks == 2
     assert world.summary() == "paused 0 002"
     given = world.asked(1)
     assert isinstance(given, Assignments)
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.script.looks == 3, "a split was taken: 3 are pending"
 
 
 def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
     world = World(Script(newest=2))
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     first = world.asked(1)
     assert isinstance(first, Assignments)
     world.service.commit_splits(world.member, (SplitProgress(ref=first.splits[0].ref, ordinal=7),))
@@ -366,12 +366,12 @@ def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
     assert again.splits[0].start == 7
     assert names(world.asked()) == ["1/1"]
     world.finish(first)
-    assert world.service.split_discovery.look() == 1
+    assert world.service.split_discovery.discover() == 1
 
 
 def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_and_others_do_not() -> None:
     world = World()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     given = names(world.asked())
     other = world.service.join_group("g", "r2", world.spec, "second").member
     assert world.service.request_splits(other, 5, 1) == NothingYet(500)
@@ -384,7 +384,7 @@ def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_an
 
 def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row_on() -> None:
     world = World()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     given = world.asked()
     assert isinstance(given, Assignments)
     world.service.commit_splits(world.member, (SplitProgress(ref=given.splits[0].ref, ordinal=3),))
@@ -402,7 +402,7 @@ def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row
 
 def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> None:
     world = World()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     first = world.asked(1)
     assert world.service.request_splits(world.member, 1, world.sequence) == first
     world.asked(1)
@@ -416,7 +416,7 @@ def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it
     world = World()
     assert world.asked() == NothingYet(500, caught_up=False)
     late = world.sequence
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.service.request_splits(world.member, 10, late) == NothingYet(500, caught_up=False)
     assert names(world.asked()) == ["1/0", "1/1"]
 
@@ -430,7 +430,7 @@ def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
 
 def test_what_is_not_held_is_not_committed_and_nothing_of_the_call_counts() -> None:
     world = World()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     given = world.asked(1)
     assert isinstance(given, Assignments)
     held = given.splits[0].ref
@@ -450,7 +450,7 @@ def test_a_group_means_one_thing() -> None:
 def test_a_group_ends_at_its_end() -> None:
     world = World(Script(newest=3), spec=spec_of(upto=at(2)))
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     given = world.asked()
     assert names(given) == ["1/0", "1/1", "2/0", "2/1"]
     assert isinstance(given, Assignments)
@@ -504,7 +504,7 @@ def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
         return found
 
     world.script.advance = overtaken  # type: ignore[method-assign]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 002 002"
 
 
@@ -551,10 +551,10 @@ def test_a_range_that_was_out_of_sight_for_a_look_moves_no_group_back() -> None:
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=2), spec=spec)
     for _ in range(2):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         assert world.summary() == "running 003 003"
         world.clock.now_ms += 60_000
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 003 004"
     assert world.service.describe_group("t", "g").error == ""
 
@@ -563,7 +563,7 @@ def test_a_range_that_stays_out_of_sight_stops_the_group_where_it_stands() -> No
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=20), spec=spec)
     for _ in range(10):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         world.clock.now_ms += 60_000
     assert world.summary() == "stopped 003 003"
     assert world.script.looks == MOST_CONTRADICTIONS + 1
@@ -574,7 +574,7 @@ def earliest_world(**script: Any) -> World:
     """A group with onLostRange=earliest and two planned rounds of the commits 1 and 2."""
     world = World(Script(newest=2, **script), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
     for _ in range(2):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.summary() == "running 0 002"
     return world
 
@@ -586,14 +586,14 @@ def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(polic
     """Its readers could never finish it. The file has to be gone for as long as a lease."""
     world = World(Script(newest=2, first=first), spec=spec_of(on_lost_range=OnLostRange[policy]))
     for _ in range(2):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     world.script.clean, world.script.gone, world.script.newest = "003", {"f1.parquet"}, 0
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.clock.now_ms += world.settings.lease_ms - 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 0 002"
     world.clock.now_ms += 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == f"running {after} {after}"
     with pytest.raises(Fenced):
         world.asked()
@@ -602,10 +602,10 @@ def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(polic
 def test_a_planned_round_whose_file_comes_back_is_read() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.script.gone = set()
     world.clock.now_ms += world.settings.lease_ms
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 0 002"
 
 
@@ -614,14 +614,14 @@ def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_ba
         Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST)
     )
     for _ in range(4):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.summary() == "paused 0 001"
     checks = world.script.checks
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     assert world.script.checks == checks
     world.script.clean = "003"
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.script.checks == checks + 1
 
 
@@ -629,13 +629,13 @@ def test_a_check_of_planned_rounds_that_storage_fails_is_made_again() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     world.script.fails = [StorageError("no answer")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.clock.now_ms += 60_000
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.script.fails = [StorageError("no answer")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.clock.now_ms += world.settings.lease_ms
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 002 002"
 
 
@@ -644,7 +644,7 @@ def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
     split_discovery = world.service.split_discovery
     split_discovery.every_ms["t"] = 10_000
     for _ in range(3):
-        split_discovery.look()
+        split_discovery.discover()
     world.clock.now_ms += 9_999
     assert split_discovery.due() == set()
     world.clock.now_ms += 1
@@ -655,12 +655,12 @@ def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble
     spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
     world = World(Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec)
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
     world.script.clean, world.script.fails = "003", [StorageError("no answer")]
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.service.describe_group("t", "g").error == "no answer"
     world.clock.now_ms += 60_000
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.service.describe_group("t", "g").error == ""
     assert world.summary() == "paused 0 001"
 
@@ -668,10 +668,10 @@ def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble
 def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
     """Its reader gets the error that names the file; with the file the split is read."""
     world = World(Script(newest=2))
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     for _ in range(3):
-        world.service.split_discovery.look()
+        world.service.split_discovery.discover()
         world.clock.now_ms += world.settings.lease_ms
     assert world.summary() == "running 0 002"
     assert world.script.checks == 0
@@ -680,14 +680,14 @@ def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
 def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
     world = earliest_world(first=4)
     world.script.newest, world.script.missing = 5, 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 0 002", "its readers get what was planned"
     given = world.asked()
     assert isinstance(given, Assignments)
     world.finish(given)
     world.clock.now_ms += 60_000
     world.script.missing = 1
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert world.summary() == "running 004 004"
 
 
@@ -702,5 +702,5 @@ def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on(
         client.join_group("h", "r2", world.spec, "1")
         client.close()
         server.stop(0)
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     assert isinstance(world.asked(), Assignments)

@@ -73,7 +73,7 @@ class Process:
         return self.service.join_group("g", reader_id, spec_of(), request_id).member
 
     def splits(self, member: Member, sequence: int) -> Assignments:
-        self.service.split_discovery.look()
+        self.service.split_discovery.discover()
         given = self.service.request_splits(member, 2, sequence)
         assert isinstance(given, Assignments)
         return given

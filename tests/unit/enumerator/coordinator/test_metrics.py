@@ -11,7 +11,7 @@ import pytest
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.groups.lag_monitor import MEASURE_MS, Measurer
+from penstock.enumerator.groups.lag_monitor import MEASURE_MS, LagMonitor
 from penstock.enumerator.observer import (
     GroupGauges,
     GroupMeasured,
@@ -87,7 +87,7 @@ def observed() -> tuple[World, Noted]:
 
 def test_every_step_of_a_split_is_counted_once() -> None:
     world, noted = observed()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     given = world.asked(1)
     assert isinstance(given, Assignments)
     done = SplitProgress(ref=given.splits[0].ref, ordinal=7, finished=True, report=REPORT)
@@ -113,11 +113,11 @@ def test_every_step_of_a_split_is_counted_once() -> None:
 
 def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     world, noted = observed()
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     world.asked(1)
     world.clock.now_ms += MEASURE_MS
     with caplog.at_level("WARNING"):
-        Measurer(world.service.split_discovery).measure()
+        LagMonitor(world.service.split_discovery).measure()
     assert noted.gauges["t", "g"] == GroupGauges(
         pending_splits=1,
         assigned_splits=1,
@@ -137,13 +137,13 @@ def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: p
 def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_age() -> None:
     world, noted = observed()
     world.service.split_discovery.every_ms["t"] = 5_000
-    measurer = Measurer(world.service.split_discovery)
+    measurer = LagMonitor(world.service.split_discovery)
     measurer.measure()
     world.clock.now_ms += 40_000
     measurer.measure()
     assert noted.gauges["t", "g"].discovery_age_s == 40.0
     assert noted.gauges["t", "g"].poll_interval_s == 5.0
     world.service.split_discovery.coordinator.settings = CoordinatorSettings(max_rounds=1)
-    world.service.split_discovery.look()
+    world.service.split_discovery.discover()
     measurer.measure()
     assert noted.gauges["t", "g"].discovery_age_s is None

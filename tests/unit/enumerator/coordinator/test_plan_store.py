@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.enumerator.coordinator.plan_store import AHEAD, MAX_AHEAD, StoreShelf
+from penstock.enumerator.coordinator.plan_store import AHEAD, MAX_AHEAD, DurablePlanStore
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces
 from penstock.proto.codec.serialized import encode_split
 from penstock.proto.model.positions import InstantTime
@@ -43,14 +43,14 @@ def kept(store: MemoryStore, plan_id: str, count: int, group: str = "f", logs: i
     store.append((), [PlanPieces(plan_id, b"", splits)])
 
 
-def told(plan_store: StoreShelf, plan_id: str, *indices: int) -> list[str]:
+def told(plan_store: DurablePlanStore, plan_id: str, *indices: int) -> list[str]:
     return [found.split_id for found in plan_store.splits(plan_id, indices)]
 
 
 def test_splits_in_order_take_a_read_a_run() -> None:
     store = Counting()
     kept(store, "a", 3 * AHEAD + 5)
-    plan_store = StoreShelf(store)
+    plan_store = DurablePlanStore(store)
     for number in range(3 * AHEAD + 5):
         assert told(plan_store, "a", number) == [str(number)]
     assert store.reads == 4
@@ -61,7 +61,7 @@ def test_splits_in_order_take_a_read_a_run() -> None:
 def test_a_split_behind_a_run_that_was_cut_for_its_size_is_read_alone() -> None:
     store = Counting()
     kept(store, "a", 5, logs=AHEAD_BYTES // 2100)
-    plan_store = StoreShelf(store)
+    plan_store = DurablePlanStore(store)
     assert told(plan_store, "a", 0, 1, 2, 3, 4) == ["0", "1", "2", "3", "4"]
     assert store.reads == 1 + 3, "the first two together"
 
@@ -69,7 +69,7 @@ def test_a_split_behind_a_run_that_was_cut_for_its_size_is_read_alone() -> None:
 def test_runs_that_were_not_used_for_long_are_let_go() -> None:
     store = Counting()
     kept(store, "a", AHEAD * (MAX_AHEAD + 1))
-    plan_store = StoreShelf(store)
+    plan_store = DurablePlanStore(store)
     for run in range(MAX_AHEAD + 1):
         told(plan_store, "a", run * AHEAD)
     before = store.reads
@@ -83,7 +83,7 @@ def test_a_dropped_plan_is_gone_and_one_of_its_name_is_read_anew() -> None:
     store = Counting()
     kept(store, "a", 2)
     kept(store, "b", 2)
-    plan_store = StoreShelf(store)
+    plan_store = DurablePlanStore(store)
     told(plan_store, "a", 0)
     told(plan_store, "b", 0)
     store.append((), (), ["a"])

@@ -54,7 +54,7 @@ class Core:
     @property
     def state(self) -> State:
         """The state now."""
-        return self.own if self.tells is None else self.tells.look(lambda state: state)
+        return self.own if self.tells is None else self.tells.read(lambda state: state)
 
     @property
     def group(self) -> Group:

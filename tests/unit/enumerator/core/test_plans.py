@@ -46,7 +46,7 @@ class Held:
         """The entry, and whether it was told before."""
 
         assignment = self.store.coordinator.handle(NextEntry(self.plan_id, slot, index)).assignment
-        written = self.store.coordinator.look(lambda state: self.plan(state).assigner.entry(slot, index))
+        written = self.store.coordinator.read(lambda state: self.plan(state).assigner.entry(slot, index))
         assert written is not None and written == replace(assignment, replayed=True)
         return written, assignment.replayed
 
@@ -60,11 +60,11 @@ class Held:
 
     def settled(self) -> bool:
         """Whether it is read to its end."""
-        return self.store.coordinator.look(lambda state: self.plan(state).is_settled)
+        return self.store.coordinator.read(lambda state: self.plan(state).is_settled)
 
     def reports(self) -> dict[tuple[int, int], SplitReport]:
         """By (slot, index)."""
-        return self.store.coordinator.look(lambda state: self.plan(state).reports)
+        return self.store.coordinator.read(lambda state: self.plan(state).reports)
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Store:
     def plan_ids(self) -> tuple[str, ...]:
         """Every plan held, the one idle longest first."""
         self.coordinator.tick()
-        return self.coordinator.look(lambda state: tuple(state.plans))
+        return self.coordinator.read(lambda state: tuple(state.plans))
 
 
 def store_of(clock: Clock, **limits: int) -> Store:
@@ -259,7 +259,7 @@ def test_the_stream_of_a_plan_is_kept_with_it() -> None:
     store = store_of(Clock())
     store.add(2, 1, stream="one")
     opened_ones = [
-        item for item in store.coordinator.look(lambda s: list(compacted_records(s))) if isinstance(item, PlanOpened)
+        item for item in store.coordinator.read(lambda s: list(compacted_records(s))) if isinstance(item, PlanOpened)
     ]
     assert [item.stream for item in opened_ones] == ["one"]
     assert decode_record(encode_record(opened_ones[0])) == opened_ones[0]

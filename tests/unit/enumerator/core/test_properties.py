@@ -363,7 +363,7 @@ def durable_facts(state: State) -> tuple[Any, ...]:
             for one in group.rounds.values()
         ],
         {
-            name: (reader.epoch, reader.request_id, reader.sequence, list(reader.held), list(reader.untold))
+            name: (reader.epoch, reader.request_id, reader.sequence, list(reader.held), list(reader.undelivered))
             for name, reader in group.readers.items()
         },
     )

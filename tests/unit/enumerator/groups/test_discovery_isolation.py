@@ -246,7 +246,7 @@ def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypat
     with running(Hostile(newest=3)) as world:
         world.join("bad")
         until(lambda: world.planned("bad") == at(3))
-        name = {"time": "tick", "discovery": "look"}[thread]
+        name = {"time": "tick", "discovery": "read"}[thread]
         real = getattr(Coordinator, name)
 
         def ends(coordinator: Coordinator, *given: object) -> object:

@@ -82,7 +82,7 @@ class Counting(Script):
 
 
 def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again() -> None:
-    names = [f"t{number}" for number in range(discovery_threads.LOOKS + 2)]
+    names = [f"t{number}" for number in range(discovery_threads.MAX_RUNNING + 2)]
     script, clock = Counting(newest=0), Clock()
     service = EnumeratorService(
         {name: f"/lake/{name}" for name in names},
@@ -97,7 +97,7 @@ def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again
         service.join_group("g", "r", GroupSpec(scope=scope), name)
     service.start()
     try:
-        for looks in range(discovery_threads.LOOKS, 2 * len(names) + 1):
+        for looks in range(discovery_threads.MAX_RUNNING, 2 * len(names) + 1):
             until(lambda looks=looks: len(script.begun) == looks)  # type: ignore[misc]
             script.permits.release()
         assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.continuous.types import Advance, Following
-from penstock.enumerator.groups.lag_monitor import Measurer
+from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
@@ -47,7 +47,7 @@ class Counted:
     def look(self) -> Counter[str]:
         """What one look took."""
         self.asked.clear()
-        self.service.split_discovery.look()
+        self.service.split_discovery.discover()
         return Counter(self.asked)
 
 
@@ -92,7 +92,7 @@ def test_idle_groups_of_a_table_share_a_look(counted: Counted) -> None:
 
 def test_the_lags_of_a_tables_groups_are_measured_by_one_reading(counted: Counted) -> None:
     counted.look()
-    measurer = Measurer(counted.service.split_discovery)
+    measurer = LagMonitor(counted.service.split_discovery)
     counted.asked.clear()
     measurer.measure()
     assert counted.asked == Counter(timeline=1)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.groups.lag_monitor import Measurer
+from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.observer import Observation, RecordsExpired, TopicMeasured
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.open_tables import OpenTables
@@ -60,7 +60,7 @@ class Lake:
 
     def look(self) -> int:
         self.now_ms += 5_000
-        return self.service.split_discovery.look()
+        return self.service.split_discovery.discover()
 
     def asked(self) -> tuple[AssignedSplit, ...]:
         self.sequence += 1
@@ -83,7 +83,7 @@ class Lake:
 
     @property
     def place(self) -> Any:
-        progress = self.service.coordinator.look(lambda state: next(iter(state.groups.values())).progress)
+        progress = self.service.coordinator.read(lambda state: next(iter(state.groups.values())).progress)
         return progress.kafka
 
 
@@ -148,7 +148,7 @@ def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
 
     lake = Lake(golden, "C_v6_streamer", fail_on_data_loss=False)
     lake.service.coordinator.observer = Noted()
-    measurer = Measurer(lake.service.split_discovery)
+    measurer = LagMonitor(lake.service.split_discovery)
     measurer.measure()
     assert Noted.topics == [TopicMeasured(table="t", group="g", topic="orders")]
     assert lake.service.describe_group("t", "g").kafka is None

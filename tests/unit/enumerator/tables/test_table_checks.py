@@ -85,7 +85,7 @@ def test_a_server_starts_unless_no_table_can_be_opened_and_no_repetition_helps(
     checks = TableChecks(by_name, open_table, lambda: 0, NO_OBSERVER)
     for name in checks.due():
         checks.check(name)
-    coordinator = SimpleNamespace(look=lambda view: view(SimpleNamespace(groups=groups)))
+    coordinator = SimpleNamespace(read=lambda view: view(SimpleNamespace(groups=groups)))
     service: Any = SimpleNamespace(checks=checks, coordinator=coordinator)
     if starts:
         assembly._refuse_if_hopeless(service)
