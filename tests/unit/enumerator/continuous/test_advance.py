@@ -1,4 +1,4 @@
-"""`advance` on real tables whose timelines grow as a test says: rounds add up, nothing moves without need."""
+"""`advance` on real tables with scripted timelines: rounds add up, and no position moves without new data."""
 
 from __future__ import annotations
 
@@ -43,12 +43,17 @@ def following(query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS,
 def rounds(table: HudiTable, query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS) -> Iterator[NextRound]:
     """Every round until nothing is new."""
     for _ in range(200):
-        found = advance(table, "t", following(query, progress, limits))
-        if isinstance(found, NothingNew):
+        all_rounds = advance(table, "t", following(query, progress, limits))
+        if isinstance(all_rounds, NothingNew):
             return
-        assert found.commit_range.after == progress.position < found.progress.position == found.commit_range.upto
-        progress = found.progress
-        yield found
+        assert (
+            all_rounds.commit_range.after
+            == progress.position
+            < all_rounds.progress.position
+            == all_rounds.commit_range.upto
+        )
+        progress = all_rounds.progress
+        yield all_rounds
     raise AssertionError("no end of rounds")
 
 
@@ -65,10 +70,10 @@ def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(
 ) -> None:
     table = open_table(str(golden.table(case)))
     (whole,) = rounds(table, CHANGES, start_progress(table, EARLIEST))
-    found = list(rounds(table, CHANGES, start_progress(table, EARLIEST), limits))
-    assert sum((bag(item.plan) for item in found), Counter()) == bag(whole.plan)
-    assert found[-1].progress == whole.progress
-    assert len(found) > 2 or limits == NO_LIMITS
+    all_rounds = list(rounds(table, CHANGES, start_progress(table, EARLIEST), limits))
+    assert sum((bag(item.plan) for item in all_rounds), Counter()) == bag(whole.plan)
+    assert all_rounds[-1].progress == whole.progress
+    assert len(all_rounds) > 2 or limits == NO_LIMITS
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
@@ -106,10 +111,10 @@ def test_a_table_that_grows_gives_each_instant_when_it_completes(
         script.pend(instant)
         assert advance(table, "t", following(CHANGES, progress)) == NothingNew()
         script.give(instant)
-        (found,) = rounds(table, CHANGES, progress)
-        assert found.progress.position == at(script.keys[instant]) and found.commits == 1
-        assert found.progress.consumed == progress.consumed | {instant}
-        progress = found.progress
+        (all_rounds,) = rounds(table, CHANGES, progress)
+        assert all_rounds.progress.position == at(script.keys[instant]) and all_rounds.commits == 1
+        assert all_rounds.progress.consumed == progress.consumed | {instant}
+        progress = all_rounds.progress
 
 
 def test_weak_point_11_an_empty_poll_moves_nothing_and_lists_no_partition(golden: Any, tmp_path: pathlib.Path) -> None:
@@ -154,12 +159,12 @@ def test_rows_whose_limited_end_was_cleaned_come_in_a_larger_round_with_a_warnin
     whole = next(rounds(table, ROWS, start_progress(table, at(script.keys[first]))))
     for path in [p for p in script.path.rglob("*.parquet") if second in p.name and ".hoodie" not in p.parts]:
         path.unlink()
-    found = next(rounds(table, ROWS, start_progress(table, at(script.keys[first])), RoundLimits(max_commits=1)))
-    assert found.commits > 1 and "round beyond its limits" in caplog.text
-    assert set(bag(whole.plan)) >= set(bag(found.plan)) or found.progress.position < whole.progress.position
+    all_rounds = next(rounds(table, ROWS, start_progress(table, at(script.keys[first])), RoundLimits(max_commits=1)))
+    assert all_rounds.commits > 1 and "round beyond its limits" in caplog.text
+    assert set(bag(whole.plan)) >= set(bag(all_rounds.plan)) or all_rounds.progress.position < whole.progress.position
 
 
-def test_weak_point_03_a_missing_table_is_told_and_found_once_it_is_there(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_weak_point_03_a_missing_table_is_an_error_until_it_exists(golden: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "B_v9_inc_cow"
     with pytest.raises(TableNotFound):
         open_table(str(path))
@@ -180,15 +185,15 @@ def test_a_round_never_passes_the_groups_end(golden: Any, query: Query) -> None:
     progress = start_progress(table, EARLIEST)
     ends = []
     for _ in range(30):
-        found = advance(table, "t", following(query, progress, RoundLimits(max_files=1), upto=at(keys[2])))
-        if isinstance(found, NothingNew):
+        all_rounds = advance(table, "t", following(query, progress, RoundLimits(max_files=1), upto=at(keys[2])))
+        if isinstance(all_rounds, NothingNew):
             break
-        progress = found.progress
+        progress = all_rounds.progress
         ends.append(progress.position)
     assert ends[-1] == at(keys[2]) and len(ends) > 2
     inside = Position(InstantTime(keys[0]), 1)
-    found = advance(table, "t", following(query, start_progress(table, EARLIEST), upto=inside))
-    assert isinstance(found, NextRound) and found.progress.position == inside
+    all_rounds = advance(table, "t", following(query, start_progress(table, EARLIEST), upto=inside))
+    assert isinstance(all_rounds, NextRound) and all_rounds.progress.position == inside
 
 
 @pytest.mark.parametrize("case", ["A_log_compaction_v8_h102", "A_log_compaction_v6_h0150"])
@@ -201,16 +206,16 @@ def test_an_end_that_services_alone_have_passed_is_reached(golden: Any, case: st
     between = str(int(timeline.order_key(data)) + 1)
     for upto in (at(key), at(between)):
         progress, ends = start_progress(table, EARLIEST), []
-        while isinstance(found := advance(table, "t", following(ROWS, progress, upto=upto)), NextRound):
-            progress = found.progress
-            ends.append((progress.position, len(found.plan.splits) > 0))
+        while isinstance(all_rounds := advance(table, "t", following(ROWS, progress, upto=upto)), NextRound):
+            progress = all_rounds.progress
+            ends.append((progress.position, len(all_rounds.plan.splits) > 0))
         assert ends[-1] == (upto, False) and ends[-2] == (at(timeline.order_key(data)), True)
     later = str(int(key) + 1)
     progress = start_progress(table, at(timeline.order_key(data)))
     assert isinstance(advance(table, "t", following(ROWS, progress, upto=at(later))), NothingNew)
 
 
-def test_where_a_group_may_start(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_start_positions_of_a_group(golden: Any, tmp_path: pathlib.Path) -> None:
     script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
     table, keys = script.open(), [script.keys[item] for item in script.data]
     assert start_progress(table, EARLIEST).position == EARLIEST
@@ -226,8 +231,8 @@ def test_where_a_group_may_start(golden: Any, tmp_path: pathlib.Path) -> None:
         advance(table, "t", following(Snapshot(), start_progress(table, EARLIEST)))
 
 
-def test_weak_point_07_a_group_whose_instants_are_all_archived_goes_on(golden: Any) -> None:
-    """Its position lies among archived instants, far behind the active timeline; and nothing new is nothing new."""
+def test_weak_point_07_a_group_whose_instants_are_all_archived_continues(golden: Any) -> None:
+    """Its position is among archived instants, long before the active timeline, and nothing new is reported."""
     for case in ("A_archive_v9_h120", "A_archive_v6_h0150"):
         table = open_table(str(golden.table(case)))
         archived = sorted(table.archive().commits)
@@ -235,10 +240,10 @@ def test_weak_point_07_a_group_whose_instants_are_all_archived_goes_on(golden: A
         assert advance(table, "t", following(ROWS, newest)) == NothingNew()
         order_key = table.timeline().with_archived(table.archive().instants)
         keys = sorted(order_key.order_key(item) for item in table.archive().instants if item.requested_time in archived)
-        behind = start_progress(table, at(keys[0]))
+        oldest_progress = start_progress(table, at(keys[0]))
         try:
-            found = list(rounds(table, ROWS, behind, RoundLimits(max_commits=2)))
+            all_rounds = list(rounds(table, ROWS, oldest_progress, RoundLimits(max_commits=2)))
         except PositionExpired as error:
             assert "gone" in str(error)
             continue
-        assert found and found[-1].progress.position == newest.position
+        assert all_rounds and all_rounds[-1].progress.position == newest.position

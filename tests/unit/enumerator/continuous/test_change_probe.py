@@ -1,4 +1,4 @@
-"""The gate before polling: file times alone, never "unchanged" on doubt; what an idle poll costs."""
+"""The change probe: file times only, never "unchanged" in doubt; the cost of an idle poll."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.table.storage.filesystem import FileInfo, open_storage
 
 
 class Counting:
-    """A storage that counts what is asked of it."""
+    """A storage that counts its calls."""
 
     def __init__(self, path: pathlib.Path, *, with_times: bool = True) -> None:
         self.inner, self.calls, self.with_times = open_storage(str(path)), 0, with_times
@@ -41,10 +41,10 @@ class Counting:
 
     def file_info(self, path: str) -> FileInfo | None:
         self.calls += 1
-        found = self.inner.file_info(path)
-        if found is None or self.with_times:
-            return found
-        return FileInfo(name=found.name, path=path, size_bytes=found.size_bytes, is_dir=found.is_dir, modified_ns=0)
+        result = self.inner.file_info(path)
+        if result is None or self.with_times:
+            return result
+        return FileInfo(name=result.name, path=path, size_bytes=result.size_bytes, is_dir=result.is_dir, modified_ns=0)
 
 
 def table_of(storage: Counting) -> HudiTable:
@@ -92,7 +92,7 @@ def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10
     assert storage.calls <= 8, "a look that must list reads no commit again"
 
 
-def test_one_new_commit_is_one_more_file_read(tmp_path: pathlib.Path) -> None:
+def test_one_new_commit_costs_one_more_file_read(tmp_path: pathlib.Path) -> None:
     storage = Counting(many_instants(tmp_path / "t", 50))
     table = table_of(storage)
     asked = Following(
@@ -108,7 +108,7 @@ def test_one_new_commit_is_one_more_file_read(tmp_path: pathlib.Path) -> None:
     assert storage.calls == idle
 
 
-def test_every_step_of_an_instant_shows(tmp_path: pathlib.Path) -> None:
+def test_every_step_of_an_instant_changes_the_fingerprint(tmp_path: pathlib.Path) -> None:
     folder = many_instants(tmp_path / "t", 3)
     probe = ChangeProbe(open_table(str(folder)), clock_ns=lambda: later(10 * SETTLED_NS))
     before = probe.probe()
@@ -122,7 +122,7 @@ def test_every_step_of_an_instant_shows(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("age_ns", [0, SETTLED_NS - 1, -(10**12)])
-def test_a_young_time_or_one_of_the_future_never_counts_as_unchanged(tmp_path: pathlib.Path, age_ns: int) -> None:
+def test_a_recent_or_future_time_never_counts_as_unchanged(tmp_path: pathlib.Path, age_ns: int) -> None:
     table = open_table(str(many_instants(tmp_path / "t", 2)))
     newest = max(
         (pathlib.Path(table.base_path) / ".hoodie" / name).stat().st_mtime_ns
@@ -135,7 +135,7 @@ def test_a_young_time_or_one_of_the_future_never_counts_as_unchanged(tmp_path: p
     assert settled.is_settled and is_unchanged(settled, settled)
 
 
-def test_a_storage_without_times_always_lists(tmp_path: pathlib.Path) -> None:
+def test_a_storage_without_times_never_counts_as_unchanged(tmp_path: pathlib.Path) -> None:
     table = table_of(Counting(many_instants(tmp_path / "t", 2), with_times=False))
     probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
     fingerprint = probe.probe()
@@ -143,7 +143,7 @@ def test_a_storage_without_times_always_lists(tmp_path: pathlib.Path) -> None:
     assert not is_unchanged(None, fingerprint)
 
 
-def test_an_upgrade_moves_what_is_watched(tmp_path: pathlib.Path) -> None:
+def test_an_upgrade_changes_the_fingerprint(tmp_path: pathlib.Path) -> None:
     table = open_table(str(many_instants(tmp_path / "t", 2)))
     probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
     before = probe.probe()

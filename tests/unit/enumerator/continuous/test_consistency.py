@@ -1,4 +1,4 @@
-"""Late, vanished and replaced instants, and the way of a progress through an upgrade; pure."""
+"""Late, missing and replaced instants, and the move of a progress to another layout."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def progress(key: str, *consumed: str, layout: int = 2, ahead: tuple[str, ...] =
     return Progress(at(key), layout, frozenset(map(T, consumed)), frozenset(map(T, ahead)), "t")
 
 
-def test_what_was_consumed_is_remembered_without_services() -> None:
+def test_progress_holds_consumed_instants_without_services() -> None:
     assert progress_at(KNOWN, at("25"), None, 2).consumed == {"10"}
     assert progress_at(KNOWN, at("31"), None, 2).consumed == {"10", "20"}
     assert progress_at(KNOWN, at("11", 1), None, 2).consumed == {"10"}
     assert progress_at(KNOWN, at("11", 0), None, 2).consumed == frozenset()
 
 
-def test_the_newest_consumed_instant_is_remembered_after_all_were_archived() -> None:
+def test_progress_keeps_the_newest_consumed_instant_after_archival() -> None:
     assert progress_at(KNOWN, at("05"), progress("05", "02", "03"), 2).consumed == {"03"}
     assert progress_at(KNOWN, at("31"), progress("05", "02", "03"), 2).consumed == {"10", "20"}
 
 
-def test_fault_14_a_late_instant_is_told_with_both_keys() -> None:
+def test_fault_14_a_late_instant_is_reported_with_both_keys() -> None:
     refuse_late(KNOWN, progress("31", "10", "20"))
     refuse_late(KNOWN, progress("11", "10"))
     with pytest.raises(LateInstant, match=r"instant 20 of table t .* order key 31, at or before position 40"):
@@ -65,9 +65,9 @@ def test_fault_13_a_consumed_instant_that_is_neither_active_nor_archived() -> No
 
 def test_fault_13_a_consumed_instant_that_is_pending_again() -> None:
     again = facts(("10_11.commit", "INSERT", [stat("a")], []), ("20.inflight", "", [], []))
-    found = progress("31", "10", "20")
+    result = progress("31", "10", "20")
     with pytest.raises(DataInvalidated, match="pending again"):
-        refuse_invalidated(again, found, missing_instants(again, found), set(), "t")
+        refuse_invalidated(again, result, missing_instants(again, result), set(), "t")
 
 
 UPGRADED = facts(
@@ -78,9 +78,9 @@ UPGRADED = facts(
 )
 
 
-def left(found: Progress) -> list[str]:
-    behind = data_instants_after(UPGRADED, found.position)
-    return [item.requested_time for _, items in behind for item in items if item.requested_time not in found.ahead]
+def left(result: Progress) -> list[str]:
+    unread = data_instants_after(UPGRADED, result.position)
+    return [item.requested_time for _, items in unread for item in items if item.requested_time not in result.ahead]
 
 
 @pytest.mark.parametrize(
@@ -92,28 +92,28 @@ def left(found: Progress) -> list[str]:
         ("40", ["10", "20", "30", "40"], "90", []),
     ],
 )
-def test_an_upgrade_maps_a_position_so_that_nothing_is_passed_or_read_twice(
+def test_an_upgrade_moves_a_position_without_skips_or_repeats(
     position: str, consumed: list[str], expected: str, ahead: list[str]
 ) -> None:
-    found = moved_to_layout(UPGRADED, progress(position, *consumed, layout=1), 2)
-    assert (found.position, found.layout, sorted(found.ahead)) == (at(expected), 2, ahead)
-    assert sorted(left(found)) == [item for item in ("10", "20", "30", "40") if item not in consumed]
-    refuse_late(UPGRADED, found)
+    result = moved_to_layout(UPGRADED, progress(position, *consumed, layout=1), 2)
+    assert (result.position, result.layout, sorted(result.ahead)) == (at(expected), 2, ahead)
+    assert sorted(left(result)) == [item for item in ("10", "20", "30", "40") if item not in consumed]
+    refuse_late(UPGRADED, result)
 
 
-def test_an_upgrade_finds_a_position_inside_an_instant_if_nothing_came_between() -> None:
+def test_an_upgrade_keeps_a_position_inside_an_instant_if_none_precedes() -> None:
     inside = Progress(at("20", 0), 1, frozenset([T("10"), T("20")]), table_id="t")
     with pytest.raises(DataInvalidated, match="upgrade"):
         moved_to_layout(UPGRADED, Progress(at("10", 0), 1, frozenset([T("10")])), 2)
     assert moved_to_layout(UPGRADED, inside, 2).position == at("30", 0)
 
 
-def test_the_same_layout_changes_nothing() -> None:
-    found = progress("31", "10", "20")
-    assert moved_to_layout(KNOWN, found, 2) == found
+def test_a_move_to_the_same_layout_changes_nothing() -> None:
+    result = progress("31", "10", "20")
+    assert moved_to_layout(KNOWN, result, 2) == result
 
 
-def test_the_key_before() -> None:
+def test_just_before_is_the_previous_order_key() -> None:
     assert just_before("20260131000000000") == "20260130999999999" and just_before("010") == "009"
 
 
@@ -137,13 +137,13 @@ def test_an_archived_instant_that_was_consumed_or_archived_before_is_not_late(co
     refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
-def test_fault_14_an_instant_that_was_archived_between_two_looks_is_late() -> None:
+def test_fault_14_an_instant_archived_between_two_rounds_is_late() -> None:
     of = progress("31", "02", "06", "10", "20")
     with pytest.raises(LateInstant, match=r"instant 04 of table t .* order key 09, at or before position 31"):
         refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
-def test_what_a_savepoint_keeps_in_front_of_the_timeline_is_neither_remembered_nor_late() -> None:
+def test_instants_kept_by_a_savepoint_are_neither_tracked_nor_late() -> None:
     """`hoodie.archive.beyond.savepoint`: later instants are archived, and were remembered no longer."""
     kept = facts(
         ("02_03.commit", "INSERT", [stat("a")], []),

@@ -55,22 +55,22 @@ def lag_at(position: Position, retention: Retention | None = None, *, now_ms: in
 
 
 def test_lag_counts_commits_bytes_and_seconds_since_the_oldest() -> None:
-    found = lag_at(at(key(2, 10)))
-    assert (found.commits, found.size_bytes) == (3, 36)
-    assert found.seconds == (ms(7) - ms(3, 10)) / 1000
+    result = lag_at(at(key(2, 10)))
+    assert (result.commits, result.size_bytes) == (3, 36)
+    assert result.seconds == (ms(7) - ms(3, 10)) / 1000
     inside = lag_at(at(key(2, 10), 1))
     assert (inside.commits, inside.size_bytes) == (4, 43)
     assert lag_at(at(key(5, 10))).seconds == 0 and lag_at(at(key(5, 10))).commits == 0
 
 
-def test_lag_never_runs_backwards_with_the_clock() -> None:
+def test_lag_is_never_negative_when_the_clock_goes_back() -> None:
     assert lag_at(at(key(2, 10)), now_ms=0).seconds == 0
 
 
 def test_time_to_loss_of_a_cleaner_that_keeps_commits() -> None:
     kept = Retention(key(5, 30), CleanMetadata(key(2), key(5), (), "KEEP_LATEST_COMMITS"))
-    found = lag_at(at(key(3, 10)), kept)
-    assert (found.loss_commits, found.loss_seconds) == (3, 3 * 3600.0)
+    result = lag_at(at(key(3, 10)), kept)
+    assert (result.loss_commits, result.loss_seconds) == (3, 3 * 3600.0)
     assert lag_at(at(key(1, 10)), kept).loss_commits == 1
     assert (lag_at(at(key(0, 10)), kept).loss_commits, lag_at(at(key(0, 10)), kept).loss_seconds) == (0, 0)
     assert lag_at(at(key(3, 10)), kept, zone=None).loss_seconds is None
@@ -82,14 +82,14 @@ def test_time_to_loss_of_a_cleaner_that_keeps_hours() -> None:
     assert lag_at(at(key(3, 10)), hours, now_ms=ms(6)).loss_seconds == 3600.0
 
 
-def test_nothing_is_known_without_a_clean_or_of_file_versions() -> None:
+def test_time_to_loss_is_unknown_without_a_clean_or_with_file_versions() -> None:
     versions = Retention(key(5, 30), CleanMetadata("", key(5), (), "KEEP_LATEST_FILE_VERSIONS"))
     for retention in (None, versions):
-        found = lag_at(at(key(3, 10)), retention)
-        assert (found.loss_commits, found.loss_seconds) == (None, None)
+        result = lag_at(at(key(3, 10)), retention)
+        assert (result.loss_commits, result.loss_seconds) == (None, None)
 
 
-def test_instants_in_another_zone_and_texts_that_are_none() -> None:
+def test_instant_times_in_another_zone_and_of_other_texts() -> None:
     berlin = timezone(timedelta(hours=1))
     assert instant_ms(key(3), UTC) == ms(3) and instant_ms(key(3), berlin) == ms(2)
     assert instant_ms("20260131030000", UTC) == ms(3)
@@ -106,12 +106,12 @@ def test_the_lag_of_a_real_table(golden: Any, case: str) -> None:
     assert (caught_up.commits, caught_up.size_bytes, caught_up.seconds) == (0, 0, 0)
     line = table.timeline()
     oldest = line.order_key(line.completed_writes[0])
-    behind = lag(table, progress, Position(oldest), clock_ms=lambda: 10**13)
-    assert behind.commits > 0 and behind.size_bytes > 0 and behind.seconds > 10**9
+    unread_lag = lag(table, progress, Position(oldest), clock_ms=lambda: 10**13)
+    assert unread_lag.commits > 0 and unread_lag.size_bytes > 0 and unread_lag.seconds > 10**9
     if line.completed_cleans:
-        told = table.clean(line.completed_cleans[-1])
-        assert told.policy.startswith("KEEP_LATEST")
-        assert (behind.loss_commits is None) == (told.earliest_to_retain == "")
+        newest_clean = table.clean(line.completed_cleans[-1])
+        assert newest_clean.policy.startswith("KEEP_LATEST")
+        assert (unread_lag.loss_commits is None) == (newest_clean.earliest_to_retain == "")
 
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)], ids=["rows", "changes"])
@@ -119,13 +119,13 @@ def test_the_lag_of_a_real_table(golden: Any, case: str) -> None:
 def test_the_earliest_position_is_the_first_that_can_be_answered(golden: Any, case: str, query: Any) -> None:
     table = open_table(str(golden.table(case)))
     request = PlanRequest(table="t", query=query)
-    found = earliest_position(table, request)
+    result = earliest_position(table, request)
     known = with_archive(read_timeline(table), table.archive())
     places = [Position(order_key) for order_key, _ in data_instants_after(known, EARLIEST)]
-    assert answers(table, request, found)
-    earlier = [place for place in places if place < found]
+    assert answers(table, request, result)
+    earlier = [place for place in places if place < result]
     assert not earlier or not answers(table, request, earlier[-1])
-    assert found <= places[-1] and (found != EARLIEST or isinstance(query, Changes))
+    assert result <= places[-1] and (result != EARLIEST or isinstance(query, Changes))
 
 
 def answers(table: Any, request: PlanRequest, after: Position) -> bool:
@@ -136,7 +136,7 @@ def answers(table: Any, request: PlanRequest, after: Position) -> bool:
     return True
 
 
-def test_a_table_without_instants_has_no_earlier_place_than_its_start(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_a_table_without_instants_has_the_earliest_position(golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy("B_v9_inc_cow", tmp_path)
     for file in (path / ".hoodie" / "timeline").iterdir():
         if file.is_file():

@@ -1,4 +1,4 @@
-"""Ends of rounds under limits, on scripted timelines: order keys decide, nothing is passed, something always moves."""
+"""Ends of rounds under limits on scripted timelines: by order key, without skips, always with progress."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.scripted_facts import Commit, at, facts, stat
 
 def rounds(known: TimelineFacts, limits: RoundLimits, start: Position = EARLIEST) -> list[Position]:
     """The ends of all rounds until nothing is new."""
-    found, position = [], start
+    result, position = [], start
     while (end := next_end(known, position, limits)) != position:
-        assert end > position and len(found) < 1000
-        found.append(end)
+        assert end > position and len(result) < 1000
+        result.append(end)
         position = end
-    return found
+    return result
 
 
 def one(limit: str) -> RoundLimits:
@@ -80,8 +80,8 @@ LARGE = facts(
 
 
 def test_a_round_ends_inside_a_large_commit() -> None:
-    found = rounds(LARGE, RoundLimits(max_files=2))
-    assert found[:3] == [at("11", 2), at("11", 4), at("11")]
+    result = rounds(LARGE, RoundLimits(max_files=2))
+    assert result[:3] == [at("11", 2), at("11", 4), at("11")]
     assert rounds(LARGE, RoundLimits(max_bytes=25))[:3] == [at("11", 2), at("11", 4), at("11")]
     assert rounds(LARGE, RoundLimits(max_rows=15))[:2] == [at("11", 3), at("11")]
 
@@ -122,10 +122,10 @@ def test_fault_15_a_14_digit_instant_sorts_before_the_same_second_with_milliseco
     assert rounds(mixed, one("commits")) == [at("20260131000000"), at("20260131000000500")]
 
 
-def test_weak_point_11_nothing_new_moves_nothing() -> None:
-    behind = at("95")
+def test_weak_point_11_the_position_stays_if_nothing_is_new() -> None:
+    newest = at("95")
     for limits in (NO_LIMITS, one("commits"), one("files")):
-        assert next_end(OUT_OF_ORDER, behind, limits) == behind
+        assert next_end(OUT_OF_ORDER, newest, limits) == newest
     pending = facts(("10_11.commit", "INSERT", [stat("a")], []), ("20.inflight", "", [], []))
     assert next_end(pending, at("11")) == at("11")
     services = facts(("10_11.commit", "INSERT", [stat("a")], []), ("20_21.commit", "COMPACT", [stat("a")], []))
@@ -137,21 +137,21 @@ def test_weak_point_07_no_instant_at_all_is_an_ordinary_answer() -> None:
     assert next_end(facts(), at("55"), NO_LIMITS) == at("55")
 
 
-def test_what_is_ahead_counts_for_nothing() -> None:
+def test_instants_ahead_do_not_count() -> None:
     ahead = frozenset([InstantTime("20")])
     assert next_end(OUT_OF_ORDER, at("20"), one("files"), ahead) == at("40")
     assert next_end(OUT_OF_ORDER, at("20"), one("commits"), ahead) == at("40")
     assert amount_after(OUT_OF_ORDER, at("20"), ahead)[0] == 2
 
 
-def test_a_first_round_of_rows_begins_where_the_timeline_is_known() -> None:
+def test_a_first_round_of_rows_ends_in_the_known_timeline() -> None:
     known = facts(
         ("20_30.commit", "INSERT", [stat("b")], []), ("30_40.commit", "INSERT", [stat("c")], []), complete_from="35"
     )
     assert next_end(known, EARLIEST, one("commits")) == at("40")
 
 
-def test_reshaped_partitions() -> None:
+def test_reshaped_partitions_are_those_with_replaced_groups() -> None:
     assert reshaped_in(LARGE, CommitRange(at("11"), at("31"))) == {"p"}
     assert reshaped_in(LARGE, CommitRange(at("11"), at("21"))) == frozenset()
     late = facts(
@@ -182,7 +182,7 @@ any_limits = st.builds(
 
 @given(commits, any_limits)
 def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
-    made: list[tuple[int, list[tuple[int, int]], bool]], limits: RoundLimits
+    history: list[tuple[int, list[tuple[int, int]], bool]], limits: RoundLimits
 ) -> None:
     known = facts(
         *(
@@ -192,7 +192,7 @@ def test_rounds_under_any_limits_take_every_stat_once_and_keep_the_limits(
                 [stat(f"g{group}", size=size) for group, size in stats],
                 ["old"] if replaces else [],
             )
-            for place, (late, stats, replaces) in enumerate(made)
+            for place, (late, stats, replaces) in enumerate(history)
         )
     )
     ends = rounds(known, limits)

@@ -1,4 +1,4 @@
-"""Bounds of whole plans: which source tells, what is read when none does, and what is asked again."""
+"""Event-time bounds of whole plans: their sources, when splits are read, and what is cached."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Golden(Protocol):
 
 @dataclass
 class Scans:
-    """An `EventTimeScan` that notes what it is asked."""
+    """An `EventTimeScan` that records its calls."""
 
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     answer: EventTimeBounds | NoEventTimes = field(default_factory=lambda: EventTimeBounds(1, 2))
@@ -57,23 +57,23 @@ def request(**more: Any) -> PlanRequest:
     return PlanRequest(**{"table": "t", "query": Snapshot(), **more})
 
 
-class TestScanned:
-    def test_splits_whose_files_do_not_tell_are_read_and_no_others(self, golden: Golden) -> None:
+class TestEventTimeScan:
+    def test_only_splits_without_bounds_from_files_are_read(self, golden: Golden) -> None:
         scans = Scans()
         tables = OpenTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
         asked = request(event_time="ET", metadata=False)
         files = tables.plan(path, "t", asked).splits
         assert not scans.asked
-        found = tables.plan(path, "t", replace(asked, scan_event_time=True)).splits
+        result = tables.plan(path, "t", replace(asked, scan_event_time=True)).splits
         unknown = {split.split_id for split in files if isinstance(split.event_time, UnknownBounds)}
         assert 0 < len(unknown) < len(files)
         assert {split_id for split_id, *_ in scans.asked} == unknown
         assert {(column, unit) for _, column, unit in scans.asked} == {("et", "")}
-        for before, after in zip(files, found, strict=True):
+        for before, after in zip(files, result, strict=True):
             assert after.event_time == (scans.answer if before.split_id in unknown else before.event_time)
 
-    def test_a_split_is_read_once_for_a_column_and_a_unit(
+    def test_a_split_is_read_once_for_each_column_and_unit(
         self, golden: Golden, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO, "penstock.enumerator")
@@ -92,12 +92,12 @@ class TestScanned:
         tables.plan(path, "t", replace(asked, event_time="et", event_time_unit=""))
         assert len(scans.asked) == 3 * once
 
-    def test_without_a_way_to_read_the_error_says_so(self, golden: Golden) -> None:
+    def test_a_missing_event_time_scan_is_named_in_the_error(self, golden: Golden) -> None:
         asked = request(event_time="et", scan_event_time=True, metadata=False)
         with pytest.raises(ConfigurationError, match=r"2 of 3 splits of table t .* without a way to read them"):
             OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", asked)
-        told = OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
-        assert not any(isinstance(split.event_time, UnknownBounds) for split in told), "nothing is left to be read"
+        bound = OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
+        assert not any(isinstance(split.event_time, UnknownBounds) for split in bound), "nothing is left to be read"
 
     def test_logs_of_avro_blocks_without_statistics_are_read(self, golden: Golden) -> None:
         scans = Scans()
@@ -107,15 +107,17 @@ class TestScanned:
         plan = plan_request(table, "t", asked, sources=sources)
         assert len(scans.asked) == len(plan.splits) > 0
 
-    def test_the_search_for_the_earliest_position_asks_for_no_event_times(self, golden: Golden) -> None:
+    def test_the_earliest_position_is_searched_without_event_times(self, golden: Golden) -> None:
         asked = request(query=Incremental(), event_time="et", scan_event_time=True, metadata=False)
         table = open_table(str(golden.table(AVRO_LOGS)))
         assert earliest_position(table, asked) == earliest_position(table, request(query=Incremental()))
 
 
 class TestPaths:
-    def test_a_partition_column_is_told_by_the_path(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As its rows are, and no file is asked."""
+    def test_a_partition_column_has_the_bounds_of_its_path(
+        self, golden: Golden, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The bounds equal those of the rows, and no file is read."""
         table, asked = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
         state = discover(table, "t", asked)
         plan = plan_splits(state).plan
@@ -125,9 +127,9 @@ class TestPaths:
         )
         plan = replace(plan, scan=replace(plan.scan, partition_fields=("d",)), splits=splits)
         monkeypatch.setattr(file_bounds, "read_base_footer", None)
-        found = with_event_times(table, state, plan, TimeSources()).splits
-        assert [split.split_id for split in found] == [split.split_id for split in splits]
-        for split in found:
+        result = with_event_times(table, state, plan, TimeSources()).splits
+        assert [split.split_id for split in result] == [split.split_id for split in splits]
+        for split in result:
             rows = pa.concat_tables(
                 pa.table(part.batch.select(["d"])) for part in read_split(replace(plan.scan, columns=("d",)), split)
             )
@@ -147,7 +149,7 @@ class TestPaths:
             (None, pa.date32(), "", NoEventTimes()),
         ],
     )
-    def test_a_segment_becomes_utc_microseconds(
+    def test_a_path_segment_becomes_utc_microseconds(
         self, golden: Golden, text: str | None, kind: pa.DataType, unit: str, expected: object
     ) -> None:
         plan = plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request())
@@ -158,9 +160,11 @@ class TestPaths:
         assert path_bounds(scan, replace(split, partition_values=()), column, kind) == UnknownBounds()
 
 
-class TestAskedOnce:
+class TestCachedBounds:
     @pytest.mark.parametrize("case", [PARQUET_LOGS, AVRO_LOGS, "B_v9_colstats_cow"])
-    def test_no_file_is_opened_again(self, golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cached_files_are_not_opened_again(
+        self, golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         tables, column = OpenTables(), "ts" if case == PARQUET_LOGS else "et"
         unit = ""
         path = str(golden.table(case))
@@ -173,7 +177,7 @@ class TestAskedOnce:
         with pytest.raises(TypeError):
             OpenTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
 
-    def test_on_layout_1_the_metadata_table_is_asked_again(
+    def test_the_metadata_table_is_read_again_on_layout_1(
         self, golden: Golden, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A log there grows, and its statistics with it, although an instant that wrote into it is not complete."""
@@ -202,26 +206,26 @@ class TestAskedOnce:
 
 
 class TestChanges:
-    def test_compared_states_are_told_by_their_files(self, golden: Golden) -> None:
+    def test_compared_states_have_the_bounds_of_their_files(self, golden: Golden) -> None:
         path = golden.table("B_v9_colstats_cow")
-        found = plan_request(open_table(str(path)), "t", request(query=Changes(ChangeFormat.ROWS), event_time="et"))
-        assert found.splits
-        assert all(isinstance(split.event_time, EventTimeBounds) for split in found.splits)
+        result = plan_request(open_table(str(path)), "t", request(query=Changes(ChangeFormat.ROWS), event_time="et"))
+        assert result.splits
+        assert all(isinstance(split.event_time, EventTimeBounds) for split in result.splits)
 
     @pytest.mark.parametrize("form", ChangeFormat)
-    def test_changes_in_either_format_take_the_tables_column(self, golden: Golden, form: ChangeFormat) -> None:
+    def test_changes_in_both_formats_use_the_tables_column(self, golden: Golden, form: ChangeFormat) -> None:
         path = golden.table("B_v9_cdc_cow_op_key_only")
         column = "ts"
         asked = request(query=Changes(form), event_time=column, event_time_unit="us")
-        found = plan_request(open_table(str(path)), "t", asked)
-        assert found.splits
-        assert all(isinstance(split.event_time, EventTimeBounds) for split in found.splits)
+        result = plan_request(open_table(str(path)), "t", asked)
+        assert result.splits
+        assert all(isinstance(split.event_time, EventTimeBounds) for split in result.splits)
 
     def test_images_that_the_writer_logged_are_unknown(self, golden: Golden) -> None:
         path = golden.table("B_v9_cdc_cow_data_before_after")
         asked = request(query=Changes(ChangeFormat.HUDI), event_time="ts", event_time_unit="us")
-        found = plan_request(open_table(str(path)), "t", asked)
-        logged = [split for split in found.splits if _has_logged_images(split)]
+        result = plan_request(open_table(str(path)), "t", asked)
+        logged = [split for split in result.splits if _has_logged_images(split)]
         assert logged
         assert {type(split.event_time) for split in logged} == {UnknownBounds}
 
@@ -232,7 +236,7 @@ def _has_logged_images(split: Split) -> bool:
     )
 
 
-class TestCheckedColumn:
+class TestEventTimeColumn:
     @pytest.mark.parametrize(
         ("kind", "unit", "needed", "text"),
         [
@@ -246,7 +250,7 @@ class TestCheckedColumn:
             (pa.date32(), "", True, ""),
         ],
     )
-    def test_the_unit_suits_the_column(self, kind: pa.DataType, unit: str, needed: bool, text: str) -> None:
+    def test_the_unit_must_fit_the_column(self, kind: pa.DataType, unit: str, needed: bool, text: str) -> None:
         if not text:
             check_event_time("c", kind, unit, unit_needed=needed)
             return
@@ -263,19 +267,19 @@ class TestCheckedColumn:
             {"event_time": "et", "event_time_unit": "ms", "query": Changes(ChangeFormat.HUDI)},
         ],
     )
-    def test_planning_refuses_what_does_not_suit(self, golden: Golden, more: dict[str, Any]) -> None:
+    def test_planning_refuses_a_column_or_unit_that_does_not_fit(self, golden: Golden, more: dict[str, Any]) -> None:
         with pytest.raises(ConfigurationError, match="event-time column"):
             plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request(**more))
 
 
 @pytest.mark.parametrize("case", ["B_v9_colstats_cow", AVRO_LOGS, PARQUET_LOGS, "A_delete_all_reinsert_v9_h120"])
-def test_rows_of_a_split_are_at_least_those_it_gives(golden: Golden, case: str) -> None:
+def test_max_rows_of_a_split_is_never_below_its_rows(golden: Golden, case: str) -> None:
     table, cache = open_table(str(golden.table(case))), FooterCache()
     plan = plan_request(table, "t", request())
     for split in plan.splits:
-        told = max_rows_of_split(table, split, cache)
+        bound = max_rows_of_split(table, split, cache)
         given = sum(part.batch.num_rows for part in read_split(plan.scan, split))
-        assert told is not None and told >= given
-        assert split.logs or told == given
+        assert bound is not None and bound >= given
+        assert split.logs or bound == given
         if not split.logs:
             assert max_rows_of_split(table, replace(split, part=RowGroupRun(0, 0)), cache) == 0

@@ -1,4 +1,4 @@
-"""The timeline with its archive put back, and how the holes of a cut archive are found out."""
+"""The timeline with its archive added, and the detection of a cut archive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def commit(requested: str, *stats: WriteStat, replaced: tuple[str, ...] = ()) ->
 
 
 def instants(layout: int, *names: str) -> list[Instant]:
-    return [found for name in names if (found := parse_instant_file(name, layout))]
+    return [result for name in names if (result := parse_instant_file(name, layout))]
 
 
 def active(layout: int, commits: Mapping[str, CommitMetadata], *names: str, complete_from: str) -> TimelineFacts:
@@ -59,17 +59,17 @@ def listing(*names: str) -> dict[str, list[FileInfo]]:
 
 
 def layout_1(lost: bool = False) -> TimelineFacts:
-    """Archived 10 and 20 (built on 10), active 30. `lost`: the archive does not hold 10 any more."""
+    """Archived 10 and 20 (built on 10), active 30. `lost`: the archive lacks 10."""
     commits = {"10": commit("10", stat("a", "10")), "20": commit("20", stat("b", "20"))}
-    found = instants(1, "10.commit", "20.commit")
+    result = instants(1, "10.commit", "20.commit")
     if lost:
-        del commits["10"], found[0]
+        del commits["10"], result[0]
     facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
-    return with_archive(facts, Archive(tuple(found), commits, ()))
+    return with_archive(facts, Archive(tuple(result), commits, ()))
 
 
 class TestWithArchive:
-    def test_it_is_as_if_nothing_had_been_archived(self) -> None:
+    def test_facts_with_archive_equal_those_before_archival(self) -> None:
         facts = layout_1()
         assert [item.requested_time for item in facts.timeline.completed_writes] == ["10", "20", "30"]
         assert facts.commits.keys() == {"10", "20", "30"} and facts.complete_from == ""
@@ -79,7 +79,7 @@ class TestWithArchive:
             assert not reaches_back(query, facts) and select(query, facts)
         assert select(Incremental(at("10"), at("30")), facts)[0].instants == {"20", "30"}
 
-    def test_what_is_still_active_counts_as_it_is_there_unless_it_never_completed(self) -> None:
+    def test_an_interrupted_archival_keeps_the_completed_state(self) -> None:
         """An archival that was interrupted: 10 is in both, 20 has lost its completed file alone."""
         facts = active(1, {"10": commit("10", stat("x", "10"))}, "10.commit", "20.commit.requested", complete_from="10")
         archived = {"10": commit("10", stat("y", "10")), "20": commit("20", stat("y", "20"))}
@@ -106,7 +106,7 @@ class TestWithArchive:
         assert seen == [*times, "20210102000000000"]
         assert whole.archive_begins == (times[0], times[0])
 
-    def test_cleans_are_kept(self) -> None:
+    def test_archived_cleans_are_in_the_facts(self) -> None:
         clean = CleanMetadata("", "", ())
         facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
         whole = with_archive(facts, Archive(tuple(instants(1, "05.clean")), {}, (("05", clean),)))
@@ -119,7 +119,7 @@ class TestCutArchive:
         [commit("30", stat("a", "30", prev="10")), commit("30", stat("c", "30"), replaced=("a",))],
         ids=["built on a lost write", "replaced a group nobody wrote"],
     )
-    def test_metadata_tells_of_what_was_lost(self, telling: CommitMetadata) -> None:
+    def test_metadata_reveals_lost_instants(self, telling: CommitMetadata) -> None:
         facts = active(1, {"30": telling}, "30.commit", complete_from="30")
         whole = with_archive(facts, Archive(tuple(instants(1, "20.commit")), {"20": commit("20", stat("b", "20"))}, ()))
         assert (whole.complete_from, whole.oldest_known) == ("20", "20")
@@ -129,7 +129,7 @@ class TestCutArchive:
         for query in (Incremental(at("20"), at("30")), Incremental(EARLIEST, at("20")), as_of("20"), Snapshot()):
             assert select(query, whole)
 
-    def test_an_archive_of_which_nothing_is_left_answers_nothing_before_the_active_timeline(self) -> None:
+    def test_a_lost_archive_answers_nothing_before_the_active_timeline(self) -> None:
         """By completion times: what was lost completed up to 27, though 25 is the first that is active."""
         facts = active(2, {"25": commit("25", stat("a", "25"))}, "25_30.deltacommit", complete_from="27")
         whole = with_archive(facts, Archive((), {}, ()))
@@ -144,7 +144,7 @@ class TestCutArchive:
             assert select(query, whole)
 
     @pytest.mark.parametrize("query", [Incremental(at("05"), at("30")), as_of("15"), Incremental(EARLIEST, at("15"))])
-    def test_a_file_or_partition_of_a_lost_instant_tells(self, query: Query) -> None:
+    def test_a_file_or_partition_reveals_a_lost_instant(self, query: Query) -> None:
         facts = layout_1(lost=True)
         assert facts.complete_from == "" and needs_every_partition(query, facts)
         assert checked_against(facts, listing("b_0-1-1_20.parquet"), {"p": "20"}, query) is facts
@@ -153,7 +153,7 @@ class TestCutArchive:
         with pytest.raises(PositionExpired):
             checked_against(facts, listing(), {"p": "10"}, query)
 
-    def test_what_was_rolled_back_is_not_lost(self) -> None:
+    def test_a_rolled_back_instant_is_not_lost(self) -> None:
         """A crashed write leaves the partitions that it created, and maybe files."""
         facts = replace(layout_1(), rolled_back=frozenset({"15"}))
         query = Incremental(at("05"), at("30"))
@@ -161,19 +161,19 @@ class TestCutArchive:
         with pytest.raises(PositionExpired, match="of instant 16"):
             checked_against(facts, listing("a_0-1-1_15.parquet"), {"p": "16"}, query)
 
-    def test_what_lies_before_the_range_does_not_matter_on_layout_1(self) -> None:
+    def test_lost_instants_before_the_range_do_not_matter_on_layout_1(self) -> None:
         facts = layout_1(lost=True)
         query = Incremental(at("20"), at("30"))
         assert not needs_every_partition(query, facts)
         cut = checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
         assert cut.complete_from == "20", "files may be missed that nothing names"
 
-    def test_a_hole_inside_the_range_is_an_error(self) -> None:
+    def test_a_lost_instant_inside_the_range_is_an_error(self) -> None:
         with pytest.raises(PositionExpired, match=r"file p/a_0-1-1_25\.parquet of table t is of instant 25, which is"):
             checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("20"), at("30")))
         assert checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("10"), at("20")))
 
-    def test_on_layout_2_nobody_knows_when_a_lost_instant_completed(self) -> None:
+    def test_a_lost_instant_has_no_completion_time_on_layout_2(self) -> None:
         facts = active(2, {"30": commit("30", stat("a", "30"))}, "30_31.commit", complete_from="21")
         archive = Archive(tuple(instants(2, "20_21.commit")), {"20": commit("20", stat("b", "20"))}, ())
         whole = with_archive(facts, archive)
@@ -182,7 +182,7 @@ class TestCutArchive:
             checked_against(whole, listing("a_0-1-1_10.parquet"), {}, Incremental(at("21"), at("31")))
         assert checked_against(whole, listing("a_0-1-1_10.parquet"), {}, as_of("25")).oldest_known == "20"
 
-    def test_facts_without_the_archive_are_left_alone(self) -> None:
+    def test_facts_without_the_archive_are_unchanged(self) -> None:
         facts = active(1, {"30": commit("30", stat("a", "30"))}, "30.commit", complete_from="30")
         assert checked_against(facts, listing("a_0-1-1_10.parquet"), {"p": "10"}, Snapshot()) is facts
         assert not needs_every_partition(Snapshot(), facts)

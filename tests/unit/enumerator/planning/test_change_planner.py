@@ -1,4 +1,4 @@
-"""Plans of changes: what tells the changes of each commit, and which files it needs, on tables of names alone."""
+"""Plans of changes: the source of each commit's changes and its files, on tables without rows."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def names(files: SliceFiles | None) -> list[str] | None:
     return None if files is None else [file.path for file in files.files]
 
 
-def told(step: ChangeStep) -> tuple[Any, ...]:
+def summary_of(step: ChangeStep) -> tuple[Any, ...]:
     """The source's kind, and the files of its states."""
     match step.source:
         case LoggedImages(files, before, after, key_fields):
@@ -185,7 +185,7 @@ def told(step: ChangeStep) -> tuple[Any, ...]:
 
 
 def written_twice(orders: Orders) -> tuple[str, str, str]:
-    """A base file, written anew with a change log by the next commit."""
+    """A base file that the next commit rewrites with a change log."""
     one, two, log = orders.base(1), orders.base(2), orders.log(2, suffix=".cdc")
     orders.commit(1, wrote(one))
     orders.commit(2, wrote(two, prev=1, logged=[log]))
@@ -205,55 +205,55 @@ layouts = pytest.mark.parametrize("layout", [1, 2])
         ("data_before_after", False, False, ("id",)),
     ],
 )
-def test_a_logged_commit_needs_what_the_mode_leaves_out(
+def test_a_logged_commit_needs_the_states_that_the_mode_omits(
     tmp_path: pathlib.Path, layout: int, mode: str, before: bool, after: bool, key_fields: tuple[str, ...]
 ) -> None:
     orders = Orders(tmp_path, layout, mode)
     one, two, log = written_twice(orders)
     first, second = orders.steps()
-    assert told(first) == ("compared", None, [one])
-    assert told(second) == ("logged", [log], [one] if before else None, [two] if after else None, key_fields)
+    assert summary_of(first) == ("compared", None, [one])
+    assert summary_of(second) == ("logged", [log], [one] if before else None, [two] if after else None, key_fields)
     assert [step.instant for step in (first, second)] == [instant(1), instant(2)]
     assert [step.order_key for step in (first, second)] == [
         instant(1 + (layout - 1) * 500),
         instant(2 + (layout - 1) * 500),
     ]
     (hudi,) = orders.steps(ChangeFormat.HUDI)[1:]
-    assert told(hudi)[:4] == told(second)[:4]
-    assert told(hudi)[4] == ()  # Hudi's form has no key of its own
+    assert summary_of(hudi)[:4] == summary_of(second)[:4]
+    assert summary_of(hudi)[4] == ()  # Hudi's form has no key of its own
 
 
 @layouts
-def test_a_change_log_that_is_gone_is_made_up_by_the_states(tmp_path: pathlib.Path, layout: int) -> None:
+def test_a_missing_change_log_is_replaced_by_comparing_states(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, two, log = written_twice(orders)
     orders.lose(log)
-    assert told(orders.steps()[1]) == ("compared", [one], [two])
+    assert summary_of(orders.steps()[1]) == ("compared", [one], [two])
 
 
-def test_one_of_several_change_logs_gone_is_none(tmp_path: pathlib.Path) -> None:
+def test_one_missing_change_log_of_several_makes_all_unusable(tmp_path: pathlib.Path) -> None:
     orders = Orders(tmp_path)
     one, two = orders.base(1), orders.base(2)
     logs = [orders.log(2, version, suffix=".cdc") for version in (2, 1)]
     orders.commit(1, wrote(one))
     orders.commit(2, wrote(two, prev=1, logged=logs))
-    assert told(orders.steps()[1])[:2] == ("logged", sorted(logs))
+    assert summary_of(orders.steps()[1])[:2] == ("logged", sorted(logs))
     orders.lose(logs[0])
-    assert told(orders.steps()[1]) == ("compared", [one], [two])
+    assert summary_of(orders.steps()[1]) == ("compared", [one], [two])
 
 
 @layouts
-def test_keys_that_a_row_does_not_settle_are_compared(tmp_path: pathlib.Path, layout: int) -> None:
+def test_keys_without_one_text_form_are_compared(tmp_path: pathlib.Path, layout: int) -> None:
     """As rows a change has its key, and of a float column nobody knows its text; Hudi's form needs none."""
     orders = Orders(tmp_path, layout, key_type="double")
     written_twice(orders)
-    assert told(orders.steps()[1])[0] == "compared"
-    assert told(orders.steps(ChangeFormat.HUDI)[1])[0] == "logged"
+    assert summary_of(orders.steps()[1])[0] == "compared"
+    assert summary_of(orders.steps(ChangeFormat.HUDI)[1])[0] == "logged"
 
 
 @layouts
 @pytest.mark.parametrize("mode", ["op_key_only", "data_before_after"])
-def test_a_file_before_that_is_gone_is_named(tmp_path: pathlib.Path, layout: int, mode: str) -> None:
+def test_a_missing_earlier_file_is_named(tmp_path: pathlib.Path, layout: int, mode: str) -> None:
     orders = Orders(tmp_path, layout, mode)
     one, two, log = written_twice(orders)
     orders.lose(one)
@@ -262,7 +262,7 @@ def test_a_file_before_that_is_gone_is_named(tmp_path: pathlib.Path, layout: int
         with pytest.raises(PositionExpired, match=rf"file {one} .* is needed for this answer and gone"):
             orders.steps(after=only)
     else:  # both images are logged
-        assert told(orders.steps(after=only)[0])[:2] == ("logged", [log])
+        assert summary_of(orders.steps(after=only)[0])[:2] == ("logged", [log])
     with pytest.raises(PositionExpired, match=rf"file {one} "):
         orders.steps()
     orders.lose(log)
@@ -274,7 +274,7 @@ def test_a_file_before_that_is_gone_is_named(tmp_path: pathlib.Path, layout: int
 
 
 @layouts
-def test_a_replaced_group_loses_its_rows_and_later_writes_into_it_are_none(tmp_path: pathlib.Path, layout: int) -> None:
+def test_a_replaced_group_loses_its_rows_and_ignores_later_writes(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, log, new = orders.base(1), orders.log(2 if layout == 2 else 1), orders.base(3, "g")
     orders.commit(1, wrote(one))
@@ -284,17 +284,17 @@ def test_a_replaced_group_loses_its_rows_and_later_writes_into_it_are_none(tmp_p
     orders.commit(4, wrote(late, prev=1))
     first, second, third = orders.steps()
     if layout == 2:
-        assert told(first) == ("compared", None, [one])
-        assert told(second) == ("compared", [one], [one, log])
-        assert told(third) == ("compared", [one, log], None)
+        assert summary_of(first) == ("compared", None, [one])
+        assert summary_of(second) == ("compared", [one], [one, log])
+        assert summary_of(third) == ("compared", [one, log], None)
     else:  # logs of layout 1 are named after the base file: which of their blocks count is for the reader
-        found = [one, log, late]
-        assert list(map(told, (first, second, third))) == [
-            ("compared", None, found),
-            ("compared", found, found),
-            ("compared", found, None),
+        result = [one, log, late]
+        assert list(map(summary_of, (first, second, third))) == [
+            ("compared", None, result),
+            ("compared", result, result),
+            ("compared", result, None),
         ]
-    assert [told(step) for step in orders.steps(group="g")] == [("compared", None, [new])]
+    assert [summary_of(step) for step in orders.steps(group="g")] == [("compared", None, [new])]
     places = {group: orders.steps(group=group)[-1].place for group in "fg"}
     assert places == {"f": 0, "g": 1}
 
@@ -307,7 +307,7 @@ def test_an_empty_group_that_is_replaced_has_no_step(tmp_path: pathlib.Path) -> 
     assert len(orders.plan().splits) == 1
 
 
-def test_two_instants_with_one_completion_time_go_by_requested_time(tmp_path: pathlib.Path) -> None:
+def test_instants_with_one_completion_time_are_in_requested_order(tmp_path: pathlib.Path) -> None:
     orders = Orders(tmp_path)
     one = orders.base(1)
     orders.commit(1, wrote(one))
@@ -317,14 +317,14 @@ def test_two_instants_with_one_completion_time_go_by_requested_time(tmp_path: pa
     _, second, third = orders.steps()
     assert [step.instant for step in (second, third)] == [instant(2), instant(3)]
     assert {step.order_key for step in (second, third)} == {instant(700)}
-    assert told(second) == ("compared", [one], [one, logs[2]])
-    assert told(third) == ("compared", [one, logs[2]], [one, logs[2], logs[3]])
+    assert summary_of(second) == ("compared", [one], [one, logs[2]])
+    assert summary_of(third) == ("compared", [one, logs[2]], [one, logs[2], logs[3]])
     rows = orders.plan().scan.rows
     assert isinstance(rows, ChangesOf)
     assert rows.instants == (instant(1), instant(2), instant(3))
 
 
-def test_completion_order_is_the_order_of_changes(tmp_path: pathlib.Path) -> None:
+def test_changes_are_in_completion_order(tmp_path: pathlib.Path) -> None:
     """Requested first, completed last: what it compares has the later one's log in it."""
     orders = Orders(tmp_path)
     one = orders.base(1)
@@ -334,9 +334,9 @@ def test_completion_order_is_the_order_of_changes(tmp_path: pathlib.Path) -> Non
     orders.commit(3, wrote(quick, prev=1), completed=800)
     _, second, third = orders.steps()
     assert [step.instant for step in (second, third)] == [instant(3), instant(2)]
-    assert told(second) == ("compared", [one], [one, quick])
-    assert set(told(third)[1]) == {one, quick}
-    assert set(told(third)[2]) == {one, slow, quick}
+    assert summary_of(second) == ("compared", [one], [one, quick])
+    assert set(summary_of(third)[1]) == {one, quick}
+    assert set(summary_of(third)[2]) == {one, slow, quick}
     assert [step.instant for step in orders.steps(after=800)] == [instant(2)]
     assert [step.instant for step in orders.steps(after=700, upto=800)] == [instant(3)]
 
@@ -354,9 +354,9 @@ def test_a_compaction_gives_no_step_and_later_ones_build_on_it(tmp_path: pathlib
     orders.commit(700, wrote(seven, prev=600), completed=701)
     first, second, third = orders.steps()
     shown = 1 if layout == 2 else 2  # logs of layout 1 are named after the base file
-    assert told(first) == ("compared", None, [one, log][:shown])
-    assert told(second) == ("compared", [one, log][:shown], [one, log])
-    assert told(third) == ("compared", [six, seven][:shown], [six, seven])
+    assert summary_of(first) == ("compared", None, [one, log][:shown])
+    assert summary_of(second) == ("compared", [one, log][:shown], [one, log])
+    assert summary_of(third) == ("compared", [six, seven][:shown], [six, seven])
 
 
 def test_logs_of_layout_1_are_shared_by_several_commits(tmp_path: pathlib.Path) -> None:
@@ -381,7 +381,7 @@ def test_logs_of_layout_1_are_shared_by_several_commits(tmp_path: pathlib.Path) 
 
 
 @layouts
-def test_what_never_completed_is_no_change_and_in_no_state(tmp_path: pathlib.Path, layout: int) -> None:
+def test_a_pending_instant_is_no_change_and_in_no_state(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, two = orders.base(1), orders.base(2)
     orders.commit(1, wrote(one))
@@ -390,7 +390,7 @@ def test_what_never_completed_is_no_change_and_in_no_state(tmp_path: pathlib.Pat
     orders.commit(2, wrote(two, prev=1))
     (orders.timeline / f"{instant(3)}.deltacommit.requested").write_text("")
     (orders.timeline / f"{instant(3)}.deltacommit.inflight").write_text("")
-    assert [told(step) for step in orders.steps()] == [("compared", None, [one]), ("compared", [one], [two])]
+    assert [summary_of(step) for step in orders.steps()] == [("compared", None, [one]), ("compared", [one], [two])]
 
 
 class TestStoredKinds:
@@ -400,23 +400,23 @@ class TestStoredKinds:
         return Orders(folder, layout, more_fields={"_hoodie_operation": "string"})
 
     @layouts
-    def test_as_rows_the_very_files_of_the_commit(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_changes_as_rows_read_the_files_of_the_commit(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one = orders.base(1)
         logs = [orders.log(2 if layout == 2 else 1, version) for version in (10, 9)]
         orders.commit(1, wrote(one))
         orders.commit(2, *(wrote(log, prev=1) for log in logs))
-        assert [told(step) for step in orders.steps()] == [("stored", [one]), ("stored", [logs[1], logs[0]])]
-        assert [told(step)[0] for step in orders.steps(ChangeFormat.HUDI)] == ["compared", "compared"]
+        assert [summary_of(step) for step in orders.steps()] == [("stored", [one]), ("stored", [logs[1], logs[0]])]
+        assert [summary_of(step)[0] for step in orders.steps(ChangeFormat.HUDI)] == ["compared", "compared"]
 
     @layouts
-    def test_a_base_file_that_was_written_anew_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_a_rewritten_base_file_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
         """Its rows have no kinds, and those that were deleted are not in it."""
         orders = self.orders(tmp_path, layout)
         one, two = orders.base(1), orders.base(2)
         orders.commit(1, wrote(one))
         orders.commit(2, wrote(two, prev=1))
-        assert [told(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], [two])]
+        assert [summary_of(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], [two])]
 
     @layouts
     def test_a_commit_whose_files_lack_the_column_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
@@ -429,7 +429,7 @@ class TestStoredKinds:
         orders.more_fields = {"_hoodie_operation": "string"}
         three = orders.log(3 if layout == 2 else 1, 2)
         orders.commit(3, wrote(three, prev=1))
-        assert [told(step)[0] for step in orders.steps()] == ["stored", "compared", "stored"]
+        assert [summary_of(step)[0] for step in orders.steps()] == ["stored", "compared", "stored"]
 
     @layouts
     def test_a_replaced_group_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
@@ -437,10 +437,10 @@ class TestStoredKinds:
         one = orders.base(1)
         orders.commit(1, wrote(one))
         orders.commit(2, action="replacecommit", operation="DELETE_PARTITION", replaced=[("a", "f")])
-        assert [told(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], None)]
+        assert [summary_of(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], None)]
 
     @layouts
-    def test_a_file_that_is_gone_is_named(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_a_missing_file_is_named(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one, two = orders.base(1), orders.log(2 if layout == 2 else 1)
         orders.commit(1, wrote(one))
@@ -448,18 +448,18 @@ class TestStoredKinds:
         orders.lose(one)
         with pytest.raises(PositionExpired, match=rf"file {one} "):
             orders.steps()
-        assert [told(step) for step in orders.steps(after=1 + (layout - 1) * 500)] == [("stored", [two])]
+        assert [summary_of(step) for step in orders.steps(after=1 + (layout - 1) * 500)] == [("stored", [two])]
 
 
 class TestPlans:
-    """What a plan of changes is beside its steps."""
+    """The scan, ids and sizes of a plan of changes."""
 
     def test_columns_and_filters_are_those_of_the_format(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path)
         written_twice(orders)
-        found = orders.plan().scan
-        assert found.columns[-3:] == ("_change_type", "_change_instant", "_change_seq")
-        assert "_hoodie_record_key" in found.columns
+        result = orders.plan().scan
+        assert result.columns[-3:] == ("_change_type", "_change_instant", "_change_seq")
+        assert "_hoodie_record_key" in result.columns
         assert orders.plan(ChangeFormat.HUDI).scan.columns == ("op", "ts_ms", "before", "after")
         assert orders.plan(columns=("V", "_CHANGE_type")).scan.columns == ("v", "_change_type")
         with pytest.raises(ConfigurationError, match="before"):
@@ -469,7 +469,7 @@ class TestPlans:
         with pytest.raises(ConfigurationError, match="nosuch"):
             orders.plan(where="nosuch = 1")
 
-    def test_a_column_of_a_changes_name_leaves_hudis_form(self, tmp_path: pathlib.Path) -> None:
+    def test_a_column_named_like_a_change_column_allows_hudis_format_only(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path, more_fields={"_Change_Type": "string"})
         written_twice(orders)
         with pytest.raises(ConfigurationError, match=r"_change_type of its own.*cdcFormat=hudi"):
@@ -483,7 +483,7 @@ class TestPlans:
         with pytest.raises(ConfigurationError, match="without meta columns"):
             orders.plan()
 
-    def test_ids_depend_on_content_and_range_alone(self, tmp_path: pathlib.Path) -> None:
+    def test_split_ids_depend_on_content_and_range_only(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path)
         written_twice(orders)
         orders.commit(3, wrote(orders.base(3, "g", "b")))
@@ -496,7 +496,7 @@ class TestPlans:
         assert {s.split_id for s in orders.plan(after=501).splits}.isdisjoint(ids[:1])
         assert len(set(ids)) == 2
 
-    def test_an_empty_range(self, tmp_path: pathlib.Path) -> None:
+    def test_an_empty_range_has_no_splits(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path)
         written_twice(orders)
         assert orders.plan(after=502).splits == ()

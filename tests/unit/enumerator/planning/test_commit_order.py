@@ -50,32 +50,32 @@ def not_commits(instant: Instant) -> bool:
 
 class TestHorizon:
     @pytest.mark.parametrize("pending", ["20.commit.requested", "20.inflight", "20.deltacommit.inflight"])
-    def test_a_pending_write_holds(self, pending: str) -> None:
+    def test_a_pending_write_sets_the_horizon(self, pending: str) -> None:
         hole = horizon(timeline(1, "10.commit", pending, "30.commit"), ())
         assert hole is not None and hole.requested_time == "20"
 
     @pytest.mark.parametrize(
         "pending", ["20.compaction.requested", "20.compaction.inflight", "20.logcompaction.requested"]
     )
-    def test_a_pending_service_does_not(self, pending: str) -> None:
+    def test_a_pending_service_sets_no_horizon(self, pending: str) -> None:
         assert horizon(timeline(1, "10.deltacommit", pending, "30.deltacommit"), ()) is None
 
-    def test_a_pending_replace_does_unless_it_is_a_clustering(self) -> None:
+    def test_a_pending_replace_sets_the_horizon_unless_it_is_a_clustering(self) -> None:
         line = timeline(1, "10.commit", "20.replacecommit.requested", "30.commit")
         hole = horizon(line, ())
         assert hole is not None and hole.requested_time == "20"
         assert horizon(line, {"20"}) is None
 
-    def test_layout_2_has_none(self) -> None:
+    def test_layout_2_has_no_horizon(self) -> None:
         assert horizon(timeline(2, "10_11.commit", "20.commit.requested", "30_31.commit"), ()) is None
 
 
 class TestOrder:
-    def test_layout_2_is_by_completion(self) -> None:
+    def test_layout_2_orders_by_completion_time(self) -> None:
         line = timeline(2, "10_40.deltacommit", "20_21.deltacommit", "30_31.commit")
         assert [i.requested_time for i in completed_in_order(line, ())] == ["20", "30", "10"]
 
-    def test_layout_1_is_by_request_and_ends_at_the_horizon(self) -> None:
+    def test_layout_1_orders_by_requested_time_up_to_the_horizon(self) -> None:
         line = timeline(1, "10.commit", "20.commit", "25.inflight", "30.commit")
         assert [i.requested_time for i in completed_in_order(line, ())] == ["10", "20"]
 
@@ -83,10 +83,10 @@ class TestOrder:
 class TestNewestPosition:
     LINE = timeline(2, "10_11.deltacommit", "20_50.deltacommit", "25_26.commit", "30_31.deltacommit", "60_61.commit")
 
-    def test_services_do_not_move_it(self) -> None:
+    def test_services_do_not_move_the_newest_position(self) -> None:
         assert newest_position(self.LINE, (), not_commits) == at("50")
 
-    def test_it_is_the_greatest_order_key(self) -> None:
+    def test_the_newest_position_has_the_greatest_order_key(self) -> None:
         assert newest_position(self.LINE, (), always) == at("61")
 
     @pytest.mark.parametrize(
@@ -98,25 +98,25 @@ class TestNewestPosition:
 
     @pytest.mark.parametrize("after", ["50", "55", "99"])
     @pytest.mark.parametrize("cap", [0, 1])
-    def test_it_is_never_behind_after(self, after: str, cap: int) -> None:
+    def test_the_newest_position_is_never_before_after(self, after: str, cap: int) -> None:
         assert newest_position(self.LINE, (), not_commits, at(after), cap) == at(after)
 
-    def test_an_empty_table_stands_at_the_start(self) -> None:
+    def test_an_empty_table_has_the_earliest_position(self) -> None:
         assert newest_position(timeline(2), (), always) == EARLIEST
         assert newest_position(timeline(1, "10.inflight"), (), always) == EARLIEST
 
-    def test_services_alone_stand_for_the_archived_instants_they_rearranged(self) -> None:
+    def test_services_alone_stand_for_the_archived_instants_they_rewrote(self) -> None:
         line = timeline(2, "10_11.commit", "20_21.commit")
         assert newest_position(line, (), not_commits) == at("21")
         assert newest_position(line, (), not_commits, EARLIEST, 1) == at("21")
         assert newest_position(line, (), not_commits, at("05")) == at("05")
 
-    def test_the_horizon_bounds_it(self) -> None:
+    def test_the_horizon_limits_the_newest_position(self) -> None:
         line = timeline(1, "10.commit", "20.inflight", "30.commit")
         assert newest_position(line, (), always) == at("10")
         assert newest_position(line, (), always, at("10")) == at("10")
 
-    def test_the_rest_of_an_instant_is_ahead_of_a_position_inside_it(self) -> None:
+    def test_the_rest_of_an_instant_is_after_a_position_inside_it(self) -> None:
         assert newest_position(self.LINE, (), always, Position(InstantTime("11"), 3), 1) == at("11")
 
 
@@ -124,22 +124,22 @@ class TestRange:
     LINE = timeline(1, "10.commit", "20.commit", "30.inflight", "40.commit")
 
     def test_latest_is_the_newest_below_the_horizon(self) -> None:
-        found = resolved_range(self.LINE, (), always, Incremental(at("10"), Latest()))
-        assert found == CommitRange(at("10"), at("20"))
+        result = resolved_range(self.LINE, (), always, Incremental(at("10"), Latest()))
+        assert result == CommitRange(at("10"), at("20"))
 
-    def test_latest_is_never_behind_after(self) -> None:
-        found = resolved_range(self.LINE, (), always, Incremental(at("25"), Latest()))
-        assert found == CommitRange(at("25"), at("25"))
+    def test_latest_is_never_before_after(self) -> None:
+        result = resolved_range(self.LINE, (), always, Incremental(at("25"), Latest()))
+        assert result == CommitRange(at("25"), at("25"))
 
     @pytest.mark.parametrize("upto", ["30", "35", "40", "99"])
-    def test_an_upto_at_or_behind_the_horizon_names_the_pending_instant(self, upto: str) -> None:
+    def test_an_upto_at_or_after_the_horizon_names_the_pending_instant(self, upto: str) -> None:
         with pytest.raises(ConfigurationError, match=r"instant 30 \(commit, inflight\)"):
             resolved_range(self.LINE, (), always, Incremental(EARLIEST, at(upto)))
 
-    def test_an_upto_between_instants_is_fine(self) -> None:
+    def test_an_upto_between_instants_is_valid(self) -> None:
         assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, at("29"))).upto == at("29")
 
-    def test_an_upto_behind_the_newest_is_fine_on_layout_2(self) -> None:
+    def test_an_upto_after_the_newest_instant_is_valid_on_layout_2(self) -> None:
         line = timeline(2, "10_11.commit", "20.inflight")
         assert resolved_range(line, (), always, Incremental(EARLIEST, at("99"))).upto == at("99")
 
@@ -147,7 +147,7 @@ class TestRange:
         with pytest.raises(ConfigurationError, match="ends before it starts"):
             resolved_range(self.LINE, (), always, Incremental(at("20"), at("10")))
 
-    def test_bounds_inside_an_instant_stay_as_they_are(self) -> None:
+    def test_bounds_inside_an_instant_are_unchanged(self) -> None:
         inside = Position(InstantTime("10"), 3)
         assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, inside)) == CommitRange(EARLIEST, inside)
         assert resolved_range(self.LINE, (), always, Incremental(inside, at("10"))) == CommitRange(inside, at("10"))
@@ -162,9 +162,7 @@ instants = st.dictionaries(st.integers(10, 99), st.tuples(st.integers(0, 9), st.
 
 
 @given(instants, st.integers(1, 4))
-def test_walking_with_a_cap_visits_every_data_instant_once_in_order(
-    chosen: dict[int, tuple[int, bool]], cap: int
-) -> None:
+def test_capped_positions_visit_every_data_instant_once_in_order(chosen: dict[int, tuple[int, bool]], cap: int) -> None:
     line = timeline(
         2,
         *(
@@ -190,13 +188,13 @@ def test_walking_with_a_cap_visits_every_data_instant_once_in_order(
 
 
 class TestGoldenTimelines:
-    def test_a_pending_compaction_holds_nothing(self, golden: Golden) -> None:
+    def test_a_pending_compaction_limits_no_position(self, golden: Golden) -> None:
         table = open_table(str(golden.table("B_v6_timeline_mor_pending_compaction")))
         facts = read_timeline(table)
         assert facts.timeline.pending
         assert horizon(facts.timeline, facts.pending_clusterings) is None
 
-    def test_a_pending_write_holds_and_is_named(self, golden: Golden) -> None:
+    def test_a_pending_write_limits_positions_and_is_named(self, golden: Golden) -> None:
         table = open_table(str(golden.table("B_v6_ooo_cow_cdc_pending")))
         assert newest(table, None, 0) == at("20261120214616273")
         facts = read_timeline(table)

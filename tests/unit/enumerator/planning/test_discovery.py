@@ -1,4 +1,4 @@
-"""Discovery on real tables: what is read and what not, what a missing or damaged file becomes, archived timelines."""
+"""Discovery on real tables: its reads, the errors for missing or damaged files, archived timelines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ends(path: pathlib.Path) -> list[str]:
 
 
 class Watched:
-    """Storage that notes what is listed and read."""
+    """Storage that records listings and reads."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.inner = open_storage(str(path))
@@ -65,14 +65,14 @@ class Watched:
         return self.inner.read_bytes(path, limit_bytes)
 
 
-class TestWhatIsRead:
+class TestReads:
     CASE = "B_v9_inc_cow"
 
     def watched(self, golden: Golden) -> tuple[HudiTable, Watched]:
         storage = Watched(golden.table(self.CASE))
         return HudiTable(storage, load_properties(storage.inner)), storage
 
-    def test_a_range_lists_the_partitions_it_wrote_to_and_no_other(self, golden: Golden) -> None:
+    def test_a_range_lists_only_the_partitions_it_wrote_to(self, golden: Golden) -> None:
         table, storage = self.watched(golden)
         facts = read_timeline(table)
         everything = plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
@@ -83,9 +83,9 @@ class TestWhatIsRead:
             if len(self.written(facts.commits.values(), table, after)) == 1
         )
         storage.listed.clear()
-        found = plan_request(table, "t", PlanRequest(table="t", query=Incremental(at(narrow[0]), at(narrow[1]))))
+        result = plan_request(table, "t", PlanRequest(table="t", query=Incremental(at(narrow[0]), at(narrow[1]))))
         listed = {path for path in storage.listed if not path.startswith(".hoodie")}
-        assert listed == {s.partition for s in found.splits} and len(listed) == 1 < len(partitions)
+        assert listed == {s.partition for s in result.splits} and len(listed) == 1 < len(partitions)
 
     @staticmethod
     def written(commits: Iterable[Any], table: HudiTable, order_key: str) -> set[str]:
@@ -115,8 +115,8 @@ class TestWhatIsRead:
 
 def data_file(folder: pathlib.Path, *, log: bool, oldest: bool = False) -> pathlib.Path:
     """The newest (or oldest) base or log file of a table, by the instant in its name."""
-    found = [p for p in folder.rglob("*") if p.is_file() and ".hoodie" not in p.parts and p.name[0] != "_"]
-    kind = [p for p in found if (".log." in p.name) == log and (log or p.suffix == ".parquet")]
+    result = [p for p in folder.rglob("*") if p.is_file() and ".hoodie" not in p.parts and p.name[0] != "_"]
+    kind = [p for p in result if (".log." in p.name) == log and (log or p.suffix == ".parquet")]
     kind = [p for p in kind if not p.name.endswith((".crc", ".cdc"))]
     return sorted(kind, key=lambda p: p.name.rpartition("_")[2] if not log else p.name.partition("_")[2])[
         0 if oldest else -1
@@ -174,7 +174,7 @@ class TestMissingFiles:
         assert failures
         assert plan(golden.table(case), Snapshot()).splits
 
-    def test_a_file_that_is_gone_while_planning_is_looked_for_once_more(
+    def test_planning_is_retried_once_for_a_file_that_disappears(
         self, golden: Golden, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         table = open_table(str(golden.table("B_v9_inc_cow")))
@@ -207,7 +207,7 @@ class TestDamage:
             with pytest.raises(CorruptFile, match=commit.name):
                 plan(folder, query)
 
-    def test_a_pending_compaction_without_its_plan_is_not_guessed(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_a_pending_compaction_without_its_plan_is_an_error(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         folder = golden.copy("A_compaction_pending_v9_h120", tmp_path)
         requested = folder / ".hoodie" / "timeline" / "20261120213539386.compaction.requested"
         requested.write_bytes(b"")
@@ -240,17 +240,17 @@ class TestEmptyTable:
         (folder / ".hoodie" / "hoodie.properties").write_text(text)
         return folder
 
-    def test_it_has_a_schema_a_position_and_no_splits(self, tmp_path: pathlib.Path) -> None:
+    def test_an_empty_table_has_a_schema_a_position_and_no_splits(self, tmp_path: pathlib.Path) -> None:
         folder = self.create(tmp_path)
         for query in (Snapshot(), ReadOptimized(), Incremental(), SnapshotAsOf(InstantTime("20260101000000000"))):
-            found = plan(folder, query)
-            assert found.splits == () and found.commit_range.upto == EARLIEST
-            assert found.scan.columns[-1] == "id"
-        told = describe(open_table(str(folder)), "t")
-        assert told.newest == EARLIEST and '"id"' in told.schema_json
+            result = plan(folder, query)
+            assert result.splits == () and result.commit_range.upto == EARLIEST
+            assert result.scan.columns[-1] == "id"
+        description = describe(open_table(str(folder)), "t")
+        assert description.newest == EARLIEST and '"id"' in description.schema_json
         assert newest(open_table(str(folder)), at("20260101000000000"), 0) == at("20260101000000000")
 
-    def test_without_any_schema_it_can_be_described_and_not_read(self, tmp_path: pathlib.Path) -> None:
+    def test_a_table_without_schema_can_be_described_but_not_read(self, tmp_path: pathlib.Path) -> None:
         folder = self.create(tmp_path, schema="")
         assert describe(open_table(str(folder)), "t").schema_json == ""
         with pytest.raises(SchemaMismatch, match="no schema: table"):
@@ -261,13 +261,13 @@ class TestArchivedTimeline:
     CASES = ("B_v6_arch_mor", "B_v8_arch_mor", "B_v9_arch_mor", "B_v9_arch_cow")
 
     @pytest.mark.parametrize("case", CASES)
-    def test_the_snapshot_needs_nothing_that_was_archived(self, golden: Golden, case: str) -> None:
+    def test_a_snapshot_needs_no_archived_instants(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).splits
         whole = plan(golden.table(case), Incremental())
         assert [s.file_group for s in whole.splits]
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_range_that_starts_before_all_holds_every_instant(self, golden: Golden, case: str) -> None:
+    def test_a_range_from_before_all_instants_holds_all(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         state = discover(table, "t", PlanRequest(table="t", query=Incremental(at("20200101000000000"))))
         known = {item.requested_time for item in (*table.timeline().completed_writes, *table.archive().instants)}
@@ -275,9 +275,7 @@ class TestArchivedTimeline:
         assert plan(golden.table(case), Incremental(at("20200101000000000"))).splits
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_state_whose_files_were_cleaned_is_an_error_that_names_clean_and_file(
-        self, golden: Golden, case: str
-    ) -> None:
+    def test_a_cleaned_state_is_an_error_that_names_clean_and_file(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         archive = table.archive()
         with pytest.raises(PositionExpired, match=r"file p=[ab]/.*clean (\d+) removed it") as caught:
@@ -286,7 +284,7 @@ class TestArchivedTimeline:
         assert any(f"clean {requested} removed it" in str(caught.value) for requested in cleans), "an archived clean"
 
     @pytest.mark.parametrize("case", CASES)
-    def test_the_archive_is_read_for_requests_that_reach_it_alone_and_once(self, golden: Golden, case: str) -> None:
+    def test_the_archive_is_read_once_and_only_if_needed(self, golden: Golden, case: str) -> None:
         storage = Watched(golden.table(case))
         opened: list[str] = []
         storage.open_input = lambda path: opened.append(path) or storage.inner.open_input(path)  # type: ignore[attr-defined]
@@ -309,7 +307,7 @@ class TestArchivedTimeline:
         assert read_of_archive(Incremental(at("20200101000000000"))) == 0, "held by file name and size"
 
     @pytest.mark.parametrize("case", CASES)
-    def test_commits_of_the_archive_are_counted_in_order(self, golden: Golden, case: str) -> None:
+    def test_archived_commits_are_counted_in_order(self, golden: Golden, case: str) -> None:
         """A stream that resumes from an old position takes one data commit after the other and ends where it is now."""
         table = open_table(str(golden.table(case)))
         archive = table.archive()
@@ -323,8 +321,8 @@ class TestArchivedTimeline:
         assert place == newest(table, None, 0) == newest(table, at(data[0]), 0)
         assert newest(table, at(data[0]), 2) == at(data[2])
 
-    def test_a_cut_archive_is_found_out(self, golden: Golden, tmp_path: pathlib.Path) -> None:
-        """Somebody deletes old archive files: later instants were built on some that nobody knows any more."""
+    def test_a_cut_archive_is_detected(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+        """Old archive files were deleted by hand: later instants were built on unknown ones."""
         folder = golden.copy("B_v6_arch_mor", tmp_path)
         whole = plan(folder, Incremental(at("20200101000000000")))
         assert whole.splits

@@ -53,9 +53,7 @@ def facts(*stats: WriteStat) -> TimelineFacts:
     ("listed", "stated", "lag", "expected"),
     [(100, 150, True, 150), (100, 90, True, 100), (100, 150, False, 100), (100, None, True, 100)],
 )
-def test_of_a_log_the_greater_size_counts_if_sizes_may_lag(
-    listed: int, stated: int | None, lag: bool, expected: int
-) -> None:
+def test_a_log_has_the_greater_size_if_sizes_may_lag(listed: int, stated: int | None, lag: bool, expected: int) -> None:
     listing = {
         "p": [
             FileInfo(name=name, path=f"p/{name}", size_bytes=listed, is_dir=False, modified_ns=0)
@@ -63,5 +61,5 @@ def test_of_a_log_the_greater_size_counts_if_sizes_may_lag(
         ]
     }
     stats = [] if stated is None else [stat(LOG, stated), stat(BASE, stated)]
-    found = files_of_groups(facts(*stats), listing, (), None, sizes_may_lag=lag)
-    assert {file.ref.path: file.ref.size_bytes for file in found} == {f"p/{LOG}": expected, f"p/{BASE}": listed}
+    result = files_of_groups(facts(*stats), listing, (), None, sizes_may_lag=lag)
+    assert {file.ref.path: file.ref.size_bytes for file in result} == {f"p/{LOG}": expected, f"p/{BASE}": listed}

@@ -1,4 +1,4 @@
-"""Partitions that a filter rules out are never listed where every path tells its values; else all are."""
+"""Pruning of partitions before listing: only if every path holds the values of its partition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCHEMA = {
 
 
 class Counted:
-    """Storage that notes which folders of data are listed."""
+    """Storage that records the listed data folders."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.inner = open_storage(str(folder))
@@ -81,14 +81,14 @@ class Table:
         """(partitions planned, folders listed, the plan)."""
         storage = Counted(self.folder)
         request = PlanRequest(table="t", query=query or Snapshot(), where=where)
-        found = plan_request(HudiTable(storage, load_properties(storage.inner)), "t", request)  # type: ignore[arg-type]
-        return sorted({split.partition for split in found.splits}), sorted(set(storage.listed)), found
+        result = plan_request(HudiTable(storage, load_properties(storage.inner)), "t", request)  # type: ignore[arg-type]
+        return sorted({split.partition for split in result.splits}), sorted(set(storage.listed)), result
 
 
 DAYS = [f"dt=2026-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(336)]
 
 
-def test_of_many_partitions_only_those_that_match_are_listed(tmp_path: pathlib.Path) -> None:
+def test_only_matching_partitions_are_listed(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write(DAYS)
     assert table.plan("dt = '2026-03-05'")[:2] == (["dt=2026-03-05"], ["", "dt=2026-03-05"])
@@ -102,17 +102,17 @@ def test_of_many_partitions_only_those_that_match_are_listed(tmp_path: pathlib.P
     assert table.plan("")[2].splits == everything[2].splits, "what is left out changes no split that stays"
 
 
-def test_a_range_lists_no_partition_that_the_filter_rules_out(tmp_path: pathlib.Path) -> None:
+def test_a_range_lists_no_pruned_partition(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write(DAYS)
     table.write(DAYS[:3], SECOND)
-    behind = Incremental(after=Position(InstantTime(FIRST)))
-    assert table.plan("", behind)[:2] == (DAYS[:3], DAYS[:3])
-    assert table.plan("dt = '2026-01-02'", behind)[:2] == (DAYS[1:2], DAYS[1:2])
-    assert table.plan("dt = '2026-03-05'", behind)[:2] == ([], [])
+    incremental = Incremental(after=Position(InstantTime(FIRST)))
+    assert table.plan("", incremental)[:2] == (DAYS[:3], DAYS[:3])
+    assert table.plan("dt = '2026-01-02'", incremental)[:2] == (DAYS[1:2], DAYS[1:2])
+    assert table.plan("dt = '2026-03-05'", incremental)[:2] == ([], [])
 
 
-def test_several_fields_rule_out_folders_on_the_way(tmp_path: pathlib.Path) -> None:
+def test_several_fields_prune_intermediate_folders(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t", "dt,hh")
     table.write([f"{day}/hh={hour:02}" for day in DAYS[:9] for hour in range(4)])
     day = "dt=2026-01-03"
@@ -130,7 +130,7 @@ def test_a_partition_that_does_not_fit_takes_all_values_from_files(tmp_path: pat
     assert len(planned) == 3 and plan.scan.partition_fields == ()
 
 
-def test_a_partition_that_only_folders_tell_of_and_that_does_not_fit(tmp_path: pathlib.Path) -> None:
+def test_an_unnamed_partition_that_does_not_fit_disables_pruning(tmp_path: pathlib.Path) -> None:
     """Its instant is older than the timeline, so it counts as committed, and no metadata names it."""
     table = Table(tmp_path / "t", "dt,hh")
     table.write(["dt=2026-01-03/hh=1", "dt=2026-01-04/hh=2"])
@@ -163,19 +163,19 @@ def test_null_and_escaped_partitions(tmp_path: pathlib.Path) -> None:
     assert table.plan("dt LIKE 'a%'")[0] == ["dt=a", "dt=a%2Fb"]
 
 
-def test_a_value_that_is_none_of_its_type_is_left_to_the_reader(tmp_path: pathlib.Path) -> None:
+def test_a_value_of_another_type_is_left_to_the_reader(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t", "hh")
     table.write(["hh=1", "hh=02", "hh=noon"])
     assert table.plan("hh = 2")[0] == ["hh=02", "hh=noon"]
 
 
-def test_values_that_files_tell_rule_no_partition_out(tmp_path: pathlib.Path) -> None:
+def test_values_from_files_prune_no_partition(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t", keygen="TimestampBasedKeyGenerator")
     table.write(DAYS[:9])
     assert table.plan("dt = '2026-01-02'")[0] == DAYS[:9]
 
 
-def test_a_file_that_is_gone_is_missed_where_it_is_needed(tmp_path: pathlib.Path) -> None:
+def test_a_missing_file_is_an_error_only_in_unpruned_partitions(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write(DAYS[:4])
     next((tmp_path / "t" / DAYS[1]).glob("*.parquet")).unlink()

@@ -130,9 +130,9 @@ class ModelTable:
             self.dice.choice(steps_known)()
 
     def _file(self, path: str, tokens: frozenset[Token], by: int) -> ModelFile:
-        made = ModelFile(path, tokens, by)
-        self.files[path] = made
-        return made
+        new_group = ModelFile(path, tokens, by)
+        self.files[path] = new_group
+        return new_group
 
     def _stat(self, group: Group, path: str, prev: str = "", base_file: str = "") -> WriteStat:
         return WriteStat(
@@ -251,9 +251,9 @@ class ModelTable:
             return
         requested, stats = self.now(), []
         for half in (tokens[::2], tokens[1::2]):
-            made, stat = self._new_group(requested, frozenset(half))
-            assert made.base is not None
-            made.base.stamps = dict.fromkeys(half, requested)
+            new_group, stat = self._new_group(requested, frozenset(half))
+            assert new_group.base is not None
+            new_group.base.stamps = dict.fromkeys(half, requested)
             stats.append(stat)
         self._replace(groups, requested)
         replaced = [("p", group.file_id) for group in groups]
@@ -266,10 +266,10 @@ class ModelTable:
         chosen = self.dice.sample(groups, self.dice.randint(1, len(groups)))
         requested = self.now()
         tokens = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
-        made, stat = self._new_group(requested, tokens)
-        assert made.base is not None
+        new_group, stat = self._new_group(requested, tokens)
+        assert new_group.base is not None
         for group in chosen:
-            made.base.stamps |= group.stamps(group.logs)
+            new_group.base.stamps |= group.stamps(group.logs)
         self._replace(chosen, requested)
         self.instants.append(
             Done(requested, Action.REPLACE_COMMIT, "CLUSTER", self.now(), [stat], [("p", g.file_id) for g in chosen])
@@ -299,7 +299,7 @@ class ModelTable:
     # ---- what is asked of it
 
     def facts(self, *, whole: bool = False) -> TimelineFacts:
-        """What the active timeline tells; `whole`: what the archive tells too."""
+        """The facts of the active timeline; with `whole`, of the archive too."""
         active = self._facts(self.instants[len(self.archived) :], bool(self.archived))
         if not whole:
             return active
@@ -351,16 +351,16 @@ class ModelTable:
             if file.superseded_at in by or path[2:].lstrip(".").partition("_")[0] in ended
         )
 
-    def state(self, query: Query, cleaned: tuple[str, ...] = (), told: bool = True) -> TableState:
+    def state(self, query: Query, cleaned: tuple[str, ...] = (), cleans_known: bool = True) -> TableState:
         facts = self.facts()
         if reaches_back(query, facts):
             facts = self.facts(whole=True)
         selections = select(query, facts)
-        wanted: set[tuple[str, str]] | None = set()
+        selected: set[tuple[str, str]] | None = set()
         for selection in selections:
-            wanted = None if wanted is None or selection.groups is None else wanted | set(selection.groups)
-        if wanted is not None and self.stamping:
-            wanted |= written_groups(facts, selections, {"p"})
+            selected = None if selected is None or selection.groups is None else selected | set(selection.groups)
+        if selected is not None and self.stamping:
+            selected |= written_groups(facts, selections, {"p"})
         listed = [
             FileInfo(name=path[2:], path=path, size_bytes=10, is_dir=False, modified_ns=0)
             for path in self.files
@@ -368,7 +368,7 @@ class ModelTable:
         ]
         created = {"p": min((text(done.requested) for done in self.instants if done.stats), default="999999")}
         facts = checked_against(facts, {"p": listed}, created if needs_every_partition(query, facts) else {}, query)
-        removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if told else []
+        removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if cleans_known else []
         pending = {
             ("p", file_id): frozenset({text(done.requested)})
             for done in self.instants
@@ -392,7 +392,7 @@ class ModelTable:
                 },
                 archived_before=facts.timeline.first_active,
             ),
-            files=files_of_groups(facts, {"p": listed}, removed, wanted),
+            files=files_of_groups(facts, {"p": listed}, removed, selected),
             cleaned={file.path: file.cleaned_by for file in removed},
             pending_compactions=pending,
             schema=SCHEMA,
@@ -404,7 +404,7 @@ class ModelTable:
         return [token for split in plan.splits for token in self._of_split(plan, split, cleaned)]
 
     def _of_split(self, plan: Plan, split: Split, cleaned: Collection[str]) -> list[Token]:
-        found: list[Token] = []
+        result: list[Token] = []
         stamps = self.files[split.base.path].stamps if split.base else {}
         for file in (*((split.base,) if split.base else ()), *split.logs):
             assert file.path not in cleaned
@@ -412,8 +412,8 @@ class ModelTable:
             name = parse_file_name(file.path[2:])
             if isinstance(name, LogName):
                 tokens = frozenset(t for t in tokens if plan.scan.visible.holds(text(t[0])))
-            found += tokens
-        return [token for token in found if self._is_shown(token, stamps.get(token), plan, split, cleaned)]
+            result += tokens
+        return [token for token in result if self._is_shown(token, stamps.get(token), plan, split, cleaned)]
 
     def _is_shown(self, token: Token, stamp: int | None, plan: Plan, split: Split, cleaned: Collection[str]) -> bool:
         """The row filter; rows that a service stamped by the split's ancestry."""
@@ -477,7 +477,7 @@ def stamped_tables(draw: st.DrawFn) -> ModelTable:
 
 @given(stamped_tables(), st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_range_looks_through_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
+def test_a_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
@@ -487,7 +487,7 @@ def test_a_range_looks_through_services_that_stamp_rows(model: ModelTable, data:
 
 @given(stamped_tables(), st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_range_whose_stamped_rows_origin_was_cleaned_is_exact_or_expired(
+def test_a_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
     model: ModelTable, data: st.DataObject
 ) -> None:
     model.archive(data.draw(st.integers(0, len(model.instants))))
@@ -496,11 +496,11 @@ def test_a_range_whose_stamped_rows_origin_was_cleaned_is_exact_or_expired(
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     try:
         plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned)
-        found = Counter(model.tokens(plan, cleaned))
+        result = Counter(model.tokens(plan, cleaned))
     except PositionExpired:
         assert cleaned
         return
-    assert found == model.expected(upto, after)
+    assert result == model.expected(upto, after)
 
 
 @given(tables())
@@ -511,7 +511,7 @@ def test_a_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
 
 @given(tables(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_range_holds_exactly_its_tokens_as_its_end_shows_them(model: ModelTable, data: st.DataObject) -> None:
+def test_a_range_holds_exactly_its_tokens_as_of_its_end(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     plan = model.plan(Incremental(position(after), position(upto)))
@@ -520,7 +520,7 @@ def test_a_range_holds_exactly_its_tokens_as_its_end_shows_them(model: ModelTabl
 
 @given(tables(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_ranges_that_touch_cover_what_one_range_does(model: ModelTable, data: st.DataObject) -> None:
+def test_adjacent_ranges_hold_the_same_as_one_range(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     first, middle, last = sorted(data.draw(st.sampled_from(marks)) for _ in range(3))
     whole = model.tokens(model.plan(Incremental(position(first), position(last))))
@@ -535,12 +535,14 @@ def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: Model
     """The cleaner takes superseded slices; its metadata may be archived already, as may the commits that wrote them."""
     model.archive(data.draw(st.integers(0, len(model.instants))))
     cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
-    told = data.draw(st.booleans())
-    assert Counter(model.tokens(model.plan(Snapshot(), cleaned=cleaned, told=told), cleaned)) == model.expected(None)
+    cleans_known = data.draw(st.booleans())
+    assert Counter(
+        model.tokens(model.plan(Snapshot(), cleaned=cleaned, cleans_known=cleans_known), cleaned)
+    ) == model.expected(None)
     marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     try:
-        plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned, told=told)
+        plan = model.plan(Incremental(position(after), position(upto)), cleaned=cleaned, cleans_known=cleans_known)
     except PositionExpired:
         assert cleaned
         return
@@ -591,7 +593,7 @@ def test_an_archive_that_was_cut_never_gives_fewer_rows(model: ModelTable, data:
 
 @given(tables(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_time_travel_gives_what_it_gave_before_the_clean_or_an_error(model: ModelTable, data: st.DataObject) -> None:
+def test_time_travel_after_a_clean_gives_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
     query = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
     before = Counter(model.tokens(model.plan(query)))
     assert set(before.values()) <= {1}
@@ -600,7 +602,7 @@ def test_time_travel_gives_what_it_gave_before_the_clean_or_an_error(model: Mode
     model.archive(data.draw(st.integers(0, len(model.instants))))
     cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
     try:
-        plan = model.plan(query, cleaned=cleaned, told=data.draw(st.booleans()))
+        plan = model.plan(query, cleaned=cleaned, cleans_known=data.draw(st.booleans()))
     except PositionExpired:
         assert cleaned
         return
@@ -616,7 +618,7 @@ def test_the_same_state_gives_the_same_plan(model: ModelTable) -> None:
 
 @given(tables(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_splits_come_in_commit_order_with_ids_of_their_own(model: ModelTable, data: st.DataObject) -> None:
+def test_splits_are_in_commit_order_with_unique_ids(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     plan = model.plan(Incremental(position(after), position(upto)))
@@ -639,7 +641,7 @@ def test_the_range_of_a_service_alone_has_no_splits() -> None:
     assert plan.scan.rows == RowsOf(frozenset())
 
 
-def test_evidence_is_asked_for_only_behind_the_view() -> None:
+def test_evidence_comes_only_from_instants_after_the_view() -> None:
     model = ModelTable(2, random.Random(3))
     model.grow(10)
     state = model.state(Snapshot())

@@ -1,4 +1,4 @@
-"""Files ruled out by column statistics: where they count, and the ways in which statistics mislead."""
+"""Pruning of files by column statistics, and statistics that must not be used."""
 
 from __future__ import annotations
 

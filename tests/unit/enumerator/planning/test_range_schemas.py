@@ -1,4 +1,4 @@
-"""A range whose columns the table has no more is read with the schema that it had at the range's end."""
+"""A range of columns that were dropped later is read with the schema at the range's end."""
 
 from __future__ import annotations
 

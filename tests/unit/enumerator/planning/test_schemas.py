@@ -1,4 +1,4 @@
-"""Tables whose commits recorded no schema: the newest data file tells it."""
+"""Tables whose commits recorded no schema take it from the newest data file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def footer(folder: pathlib.Path, schema: pa.Schema) -> pq.FileMetaData:
 @pytest.mark.parametrize("case", ["A_types_v6_h0150", "A_merge_event_long_v6_h0150"])
 def test_the_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     path = golden.copy(case, tmp_path)
-    wanted = read(str(path)).read_all()
+    expected = read(str(path)).read_all()
     for file in (path / ".hoodie").glob("*commit"):
         commit = json.loads(file.read_text() or "{}")
         commit.get("extraMetadata", {}).pop("schema", None)
@@ -36,10 +36,10 @@ def test_the_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathli
     properties = path / ".hoodie" / "hoodie.properties"
     kept = [line for line in properties.read_text().splitlines() if "create.schema" not in line]
     properties.write_text("\n".join(kept))
-    found = read(str(path)).read_all()
-    assert found.equals(wanted)
-    told = describe(open_table(str(path)), "t").schema_json
-    assert arrow_schema(parse_record_schema(told)).names == wanted.schema.names
+    result = read(str(path)).read_all()
+    assert result.equals(expected)
+    described_schema = describe(open_table(str(path)), "t").schema_json
+    assert arrow_schema(parse_record_schema(described_schema)).names == expected.schema.names
 
 
 def test_a_footer_without_avro_has_the_schema_of_its_columns(tmp_path: pathlib.Path) -> None:

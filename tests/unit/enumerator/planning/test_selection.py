@@ -1,4 +1,4 @@
-"""What a range touches: rows handed on by services, delete-only writes, rescaled buckets, archived instants."""
+"""Groups that a range selects: rows moved by services, delete-only writes, rescaled buckets, archived instants."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def selected(query: Query, known: TimelineFacts) -> Selection:
     return select(query, known)[0]
 
 
-def groups(found: Selection) -> dict[str, str]:
-    assert found.groups is not None
-    return {file_id: str(key) for (_, file_id), key in found.groups.items()}
+def groups(result: Selection) -> dict[str, str]:
+    assert result.groups is not None
+    return {file_id: str(key) for (_, file_id), key in result.groups.items()}
 
 
 HISTORY = facts(
@@ -68,9 +68,9 @@ class TestTouchedGroups:
         assert groups(selected(Incremental(at("05"), at("25")), HISTORY)) == {"a": "21", "b": "11", "c": "21"}
 
     def test_compaction_adds_nothing(self) -> None:
-        found = selected(Incremental(at("11"), at("31")), HISTORY)
-        assert groups(found) == {"a": "21", "c": "21"}
-        assert found.rows == RowsOf(frozenset({InstantTime("20")}))
+        result = selected(Incremental(at("11"), at("31")), HISTORY)
+        assert groups(result) == {"a": "21", "c": "21"}
+        assert result.rows == RowsOf(frozenset({InstantTime("20")}))
         alone = selected(Incremental(at("21"), at("31")), HISTORY)
         assert groups(alone) == {} and alone.rows == RowsOf(frozenset())
 
@@ -79,9 +79,9 @@ class TestTouchedGroups:
         assert groups(selected(Incremental(at("31"), at("41")), HISTORY)) == {}
 
     def test_overwritten_groups_leave_the_range(self) -> None:
-        found = selected(Incremental(at("05"), at("51")), HISTORY)
-        assert groups(found) == {"z": "51", "c": "21"}
-        assert found.rows == RowsOf(frozenset(map(InstantTime, ("10", "20", "50"))))
+        result = selected(Incremental(at("05"), at("51")), HISTORY)
+        assert groups(result) == {"z": "51", "c": "21"}
+        assert result.rows == RowsOf(frozenset(map(InstantTime, ("10", "20", "50"))))
 
     @pytest.mark.parametrize(("writes", "deletes", "touched"), [(0, 3, {}), (0, 0, {"a": "11"}), (1, 3, {"a": "11"})])
     def test_a_write_of_deletes_alone_holds_no_row(self, writes: int, deletes: int, touched: dict[str, str]) -> None:
@@ -95,9 +95,9 @@ class TestTouchedGroups:
             ("20_21.replacecommit", "BUCKET_RESCALE", [stat("b")], ["a"]),
             ("30_31.deltacommit", "INSERT", [stat("b")], []),
         )
-        found = selected(Incremental(at("05"), at("31")), known)
-        assert groups(found) == {"b": "31"}
-        assert found.rows == RowsOf(frozenset(map(InstantTime, ("10", "30"))), frozenset({InstantTime("20")}))
+        result = selected(Incremental(at("05"), at("31")), known)
+        assert groups(result) == {"b": "31"}
+        assert result.rows == RowsOf(frozenset(map(InstantTime, ("10", "30"))), frozenset({InstantTime("20")}))
         assert groups(selected(Incremental(at("05"), at("21")), known)) == {"b": "11"}
         assert [s.view for s in select(Incremental(at("05"), at("11")), known)] == [OrderedUpTo("11")]
         assert groups(selected(Incremental(at("21"), at("31")), known)) == {"b": "31"}
@@ -105,16 +105,16 @@ class TestTouchedGroups:
 
 class TestViews:
     def test_services_behind_the_end_are_the_second_choice(self) -> None:
-        found = select(Incremental(at("05"), at("21")), HISTORY)
-        assert [s.view for s in found] == [OrderedUpTo("21"), OrderedUpTo("21", frozenset({"30", "40"}))]
-        assert groups(found[1]) == {"x": "21", "c": "21"}
-        assert found[0].rows == found[1].rows
+        result = select(Incremental(at("05"), at("21")), HISTORY)
+        assert [s.view for s in result] == [OrderedUpTo("21"), OrderedUpTo("21", frozenset({"30", "40"}))]
+        assert groups(result[1]) == {"x": "21", "c": "21"}
+        assert result[0].rows == result[1].rows
 
     def test_latest_lets_them_in_first(self) -> None:
         known = facts(("10_11.deltacommit", "INSERT", [stat("a")], []), ("20_21.commit", "COMPACT", [stat("a")], []))
-        found = select(Incremental(at("05"), Latest()), known)
-        assert [s.view for s in found] == [OrderedUpTo("11", frozenset({"20"})), OrderedUpTo("11")]
-        assert found[0].commit_range == CommitRange(at("05"), at("11"))
+        result = select(Incremental(at("05"), Latest()), known)
+        assert [s.view for s in result] == [OrderedUpTo("11", frozenset({"20"})), OrderedUpTo("11")]
+        assert result[0].commit_range == CommitRange(at("05"), at("11"))
 
     def test_a_pending_write_of_layout_1_ends_what_may_be_let_in(self) -> None:
         known = facts(
@@ -124,15 +124,15 @@ class TestViews:
             ("40.commit", "COMPACT", [stat("a")], []),
             layout=1,
         )
-        found = select(Incremental(EARLIEST, at("10")), known)
-        assert [s.view for s in found] == [OrderedUpTo("10"), OrderedUpTo("10", frozenset({"20"}))]
-        assert {type(s.rows) for s in found} == {AllRows} and {s.groups for s in found} == {None}
+        result = select(Incremental(EARLIEST, at("10")), known)
+        assert [s.view for s in result] == [OrderedUpTo("10"), OrderedUpTo("10", frozenset({"20"}))]
+        assert {type(s.rows) for s in result} == {AllRows} and {s.groups for s in result} == {None}
 
     def test_time_travel_goes_by_requested_time(self) -> None:
         late = facts(("10_99.deltacommit", "INSERT", [stat("a")], []), ("20_21.deltacommit", "INSERT", [stat("b")], []))
-        found = selected(SnapshotAsOf(InstantTime("15")), late)
-        assert found.view == RequestedUpTo("15")
-        assert found.commit_range == CommitRange(EARLIEST, at("99"))
+        result = selected(SnapshotAsOf(InstantTime("15")), late)
+        assert result.view == RequestedUpTo("15")
+        assert result.commit_range == CommitRange(EARLIEST, at("99"))
         assert selected(SnapshotAsOf(InstantTime("05")), late).commit_range.upto == EARLIEST
 
 

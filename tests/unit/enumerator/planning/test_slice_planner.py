@@ -49,8 +49,8 @@ def instants(split: Split) -> list[str]:
 
 class TestFilesOfGoldenTables:
     def test_logs_behind_a_pending_compaction_lie_over_the_slice_before_it_v6(self, golden: Golden) -> None:
-        found = plan(golden, "A_compaction_pending_v6_h0150", Snapshot())
-        compacted = [s for s in found.splits if s.order_key == "20261120215029195"]
+        result = plan(golden, "A_compaction_pending_v6_h0150", Snapshot())
+        compacted = [s for s in result.splits if s.order_key == "20261120215029195"]
         assert len(compacted) == 2
         for split in compacted:
             named = instants(split)
@@ -59,8 +59,8 @@ class TestFilesOfGoldenTables:
             assert named.count(split.base_instant) == len(named) - 3
 
     def test_logs_behind_a_pending_compaction_lie_over_the_slice_before_it_v9(self, golden: Golden) -> None:
-        found = plan(golden, "A_compaction_pending_v9_h120", Snapshot())
-        last = {s.base_instant: instants(s)[-1:] for s in found.splits}
+        result = plan(golden, "A_compaction_pending_v9_h120", Snapshot())
+        last = {s.base_instant: instants(s)[-1:] for s in result.splits}
         assert last["20261120213529721"] == ["20261120213543007"]
         read_optimized = plan(golden, "A_compaction_pending_v9_h120", ReadOptimized())
         assert sorted(s.base_instant for s in read_optimized.splits) == sorted(last)
@@ -71,12 +71,12 @@ class TestFilesOfGoldenTables:
         """Hudi hides the committed logs behind the pending writer's base file on version 9."""
         table = open_table(str(golden.table(case)))
         (pending,) = table.timeline().pending
-        found = plan(golden, case, Snapshot())
-        assert {s.base_instant for s in found.splits} == {table.timeline().completed_writes[0].requested_time}
-        assert InstantTime(pending.requested_time) not in found.scan.visible.members
+        result = plan(golden, case, Snapshot())
+        assert {s.base_instant for s in result.splits} == {table.timeline().completed_writes[0].requested_time}
+        assert InstantTime(pending.requested_time) not in result.scan.visible.members
         if case.endswith("v9_h120"):
-            assert all(pending.requested_time not in instants(s) for s in found.splits)
-            assert all(instants(s)[-1] == "20261120213500648" for s in found.splits)
+            assert all(pending.requested_time not in instants(s) for s in result.splits)
+            assert all(instants(s)[-1] == "20261120213500648" for s in result.splits)
 
     def test_a_log_that_completed_behind_a_compaction_lies_over_it(self, golden: Golden) -> None:
         case = "A_nbcc_commit_v9_h120"
@@ -91,8 +91,8 @@ class TestFilesOfGoldenTables:
 
     def test_a_range_ends_before_what_completed_later(self, golden: Golden) -> None:
         """At 20261120221218685 the slow delta and the compaction are not completed: logs alone, of three slices."""
-        found = plan(golden, "A_nbcc_commit_v9_h120", Incremental(EARLIEST, at("20261120221218685")))
-        (split,) = found.splits
+        result = plan(golden, "A_nbcc_commit_v9_h120", Incremental(EARLIEST, at("20261120221218685")))
+        (split,) = result.splits
         assert split.base is None
         assert instants(split) == [
             "20261120221156100", "20261120221201228", "20261120221202589", "20261120221203326", "20261120221202168",
@@ -113,8 +113,8 @@ class TestFilesOfGoldenTables:
 
     @pytest.mark.parametrize("case", ["A_log_only_v6_h0150", "A_log_only_v9_h120"])
     def test_groups_of_logs_alone(self, golden: Golden, case: str) -> None:
-        found = plan(golden, case, Snapshot())
-        assert [(s.base, len(s.logs)) for s in found.splits] == [(None, 6), (None, 6)]
+        result = plan(golden, case, Snapshot())
+        assert [(s.base, len(s.logs)) for s in result.splits] == [(None, 6), (None, 6)]
         assert plan(golden, case, ReadOptimized()).splits == ()
 
     def test_clustering_and_its_inputs_never_show_together(self, golden: Golden) -> None:
@@ -152,9 +152,9 @@ class TestFilesOfGoldenTables:
         by_completion = sorted(line.completed_writes, key=line.order_key)
         late = next(i for before, i in itertools.pairwise(by_completion) if i.requested_time < before.requested_time)
         before = by_completion[by_completion.index(late) - 1]
-        found = plan(golden, case, Incremental(at(line.order_key(before)), at(line.order_key(late))))
-        assert found.scan.rows == RowsOf(frozenset({late.requested_time}))
-        assert found.splits and {s.order_key for s in found.splits} == {line.order_key(late)}
+        result = plan(golden, case, Incremental(at(line.order_key(before)), at(line.order_key(late))))
+        assert result.scan.rows == RowsOf(frozenset({late.requested_time}))
+        assert result.splits and {s.order_key for s in result.splits} == {line.order_key(late)}
 
 
 class TestScan:
@@ -177,9 +177,9 @@ class TestScan:
 
     def test_as_of_bounds_blocks_too(self, golden: Golden) -> None:
         case = "A_log_only_v6_h0150"
-        found = plan(golden, case, SnapshotAsOf(InstantTime("20261120215212553")))
-        assert found.scan.visible.holds("20261120215212553")
-        assert not found.scan.visible.holds("20261120215215037")
+        result = plan(golden, case, SnapshotAsOf(InstantTime("20261120215212553")))
+        assert result.scan.visible.holds("20261120215212553")
+        assert not result.scan.visible.holds("20261120215215037")
 
     def test_columns_by_sparks_case_rule_in_the_order_asked(self, golden: Golden) -> None:
         assert plan(golden, "B_v9_inc_cow", Snapshot(), columns=("V", "_hoodie_record_key")).scan.columns == (
@@ -209,9 +209,9 @@ class TestScan:
             plan(golden, "B_v9_inc_cow", Snapshot(), **more)
 
     def test_partition_columns_take_the_paths_values(self, golden: Golden) -> None:
-        found = plan(golden, "B_v9_inc_cow", Snapshot())
-        assert found.scan.partition_fields == ("p",)
-        assert {(s.partition, s.partition_values) for s in found.splits} >= {("p=a", ("a",))}
+        result = plan(golden, "B_v9_inc_cow", Snapshot())
+        assert result.scan.partition_fields == ("p",)
+        assert {(s.partition, s.partition_values) for s in result.splits} >= {("p=a", ("a",))}
         custom = plan(golden, "A_custom_keygen_v9_h120", Snapshot())
         assert custom.scan.partition_fields == ()
         assert {s.partition_values for s in custom.splits} == {()}
@@ -238,7 +238,7 @@ class TestIdsAndOrder:
             plan(golden, self.CASE, Incremental(at(keys[0]), at(keys[-1]))),
             plan(golden, self.CASE, Incremental(at(keys[1]), at(keys[-1]))),
         ]
-        ids = [s.split_id for found in plans for s in found.splits]
+        ids = [s.split_id for result in plans for s in result.splits]
         assert len(set(ids)) == len(ids)
         linked = tmp_path / "linked"
         linked.symlink_to(golden.table(self.CASE))
@@ -276,24 +276,24 @@ class TestRowGroups:
 class TestDescription:
     def test_a_golden_table(self, golden: Golden) -> None:
         case = "B_v9_inc_mor"
-        told = describe(open_table(str(golden.table(case))), "name")
-        assert (told.table, told.table_type, told.table_version, told.timeline_layout) == (
+        description = describe(open_table(str(golden.table(case))), "name")
+        assert (description.table, description.table_type, description.table_version, description.timeline_layout) == (
             "name",
             "MERGE_ON_READ",
             9,
             2,
         )
-        assert (told.merge_mode, told.record_key_fields, told.partition_fields, told.ordering_fields) == (
-            "EVENT_TIME_ORDERING", ("id",), ("p",), ("ts",)
-        )  # fmt: skip
-        assert told.newest == newest_of(golden, case)
-        assert '"_hoodie_commit_time"' in told.schema_json
+        fields = (description.record_key_fields, description.partition_fields, description.ordering_fields)
+        assert fields == (("id",), ("p",), ("ts",))
+        assert description.merge_mode == "EVENT_TIME_ORDERING"
+        assert description.newest == newest_of(golden, case)
+        assert '"_hoodie_commit_time"' in description.schema_json
 
     def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Any, tmp_path: pathlib.Path) -> None:
         properties = golden.copy("A_payload_awsdms_v6_h0150", tmp_path / "t") / ".hoodie" / "hoodie.properties"
         properties.write_text(properties.read_text().replace("AWSDmsAvroPayload", "MyPayload"))
-        told = describe(open_table(str(properties.parents[1])), "t")
-        assert told.merge_mode.endswith("MyPayload")
+        description = describe(open_table(str(properties.parents[1])), "t")
+        assert description.merge_mode.endswith("MyPayload")
 
     def test_a_readers_delete_marker_is_another_scope(self, golden: Golden) -> None:
         case = "A_merge_custom_delete_v6_h0150"

@@ -59,7 +59,7 @@ def scope(path: pathlib.Path, query: Query = ROWS, **more: object) -> StreamScop
     return StreamScope(request=PlanRequest(table=str(path), query=query), **more)  # type: ignore[arg-type]
 
 
-def walked(enumerator: EmbeddedEnumerator, of: StreamScope, start: StreamStart | StreamPoint) -> list[StreamPoint]:
+def all_points(enumerator: EmbeddedEnumerator, of: StreamScope, start: StreamStart | StreamPoint) -> list[StreamPoint]:
     """The points of a stream until nothing is new."""
     points = [start if isinstance(start, StreamPoint) else enumerator.start_stream(of, start)]
     while (following := enumerator.next_batch(of, points[-1]).point) != points[-1]:
@@ -82,16 +82,16 @@ def texts(tables: list[pa.Table]) -> list[str]:
 
 
 def together(enumerator: EmbeddedEnumerator, of: StreamScope, points: list[StreamPoint]) -> list[pa.Table]:
-    found = (rows(enumerator, of, point) for point in points)
-    return [table for table in found if table is not None]
+    result = (rows(enumerator, of, point) for point in points)
+    return [table for table in result if table is not None]
 
 
 @pytest.mark.parametrize("limits", [RoundLimits(), RoundLimits(max_files=1), RoundLimits(max_rows=3)], ids=str)
 @pytest.mark.parametrize("case", TABLES)
-def test_a_snapshot_is_handed_out_whole_whatever_the_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
+def test_a_snapshot_is_complete_under_any_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, limits=limits)
-    points = walked(enumerator, of, StartSnapshot())
+    points = all_points(enumerator, of, StartSnapshot())
     newest = enumerator.describe_table(str(path)).newest
     assert points[0].progress.position == newest
     assert points[0].content == NoBatch()
@@ -100,21 +100,21 @@ def test_a_snapshot_is_handed_out_whole_whatever_the_limits(case: str, limits: R
     assert last is not None and last.done == last.total
     assert limits == RoundLimits() or last.total == 1 or len(points) > 2
     whole = enumerator.plan(PlanRequest(table=str(path), query=Incremental(EARLIEST, newest)))
-    wanted = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
+    batches = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
     got = together(enumerator, of, points)
-    assert texts(got) == texts([pa.Table.from_batches(wanted, output_schema(whole.scan))])
+    assert texts(got) == texts([pa.Table.from_batches(batches, output_schema(whole.scan))])
 
 
 @pytest.mark.parametrize("case", TABLES)
 def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, CHANGES, limits=RoundLimits(max_files=2))
-    points = walked(enumerator, of, StartSnapshot())
+    points = all_points(enumerator, of, StartSnapshot())
     changes = pa.concat_tables(together(enumerator, of, points))
     assert set(changes["_change_type"].to_pylist()) == {"+I"}
     assert len(set(changes["_change_seq"].to_pylist())) == changes.num_rows
     rows_of = scope(path)
-    state = pa.concat_tables(together(enumerator, rows_of, walked(enumerator, rows_of, StartSnapshot())))
+    state = pa.concat_tables(together(enumerator, rows_of, all_points(enumerator, rows_of, StartSnapshot())))
     own = [name for name in state.column_names if not name.startswith("_hoodie")]
     assert texts([changes.select(own)]) == texts([state.select(own)])
 
@@ -124,7 +124,7 @@ def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden)
 def test_another_process_plans_each_batch_the_same(case: str, query: Query, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, query, limits=RoundLimits(max_commits=1, max_files=2))
-    points = walked(enumerator, of, StartAfter(EARLIEST))
+    points = all_points(enumerator, of, StartAfter(EARLIEST))
     assert len(points) > 2
     for before, point in pairwise(points):
         request = batch_request(of, point)
@@ -136,27 +136,27 @@ def test_another_process_plans_each_batch_the_same(case: str, query: Query, gold
     assert points[-1].progress.position == enumerator.describe_table(str(path)).newest
 
 
-def test_batches_inside_a_commit_join_to_it(golden: Golden) -> None:
+def test_batches_inside_a_commit_add_up_to_it(golden: Golden) -> None:
     path, enumerator = golden.table("A_fuzz_event_long_s1_v9_h120"), EmbeddedEnumerator()
     newest = enumerator.describe_table(str(path)).newest
     first = next(
-        p for p in walked(enumerator, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))[1:]
+        p for p in all_points(enumerator, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))[1:]
     )
     for query in (ROWS, CHANGES):
         of = scope(path, query, limits=RoundLimits(max_files=1))
-        points = walked(enumerator, of, StartAfter(first.progress.position))
+        points = all_points(enumerator, of, StartAfter(first.progress.position))
         assert any(point.progress.position.index < 2**31 - 1 for point in points)
         if query is CHANGES:
             one = PlanRequest(table=str(path), query=Changes(ChangeFormat.ROWS, first.progress.position, newest))
             whole = enumerator.plan(one)
-            wanted = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
+            batches = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
             parts = [t.drop(["_change_seq"]) for t in together(enumerator, of, points)]
             assert texts(parts) == texts(
-                [pa.Table.from_batches(wanted, output_schema(whole.scan)).drop(["_change_seq"])]
+                [pa.Table.from_batches(batches, output_schema(whole.scan)).drop(["_change_seq"])]
             )
 
 
-def test_a_list_of_another_name_is_data_invalidated(golden: Golden) -> None:
+def test_a_snapshot_list_with_another_digest_is_data_invalidated(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, limits=RoundLimits(max_files=1))
     start = enumerator.start_stream(of, StartSnapshot())
@@ -174,7 +174,7 @@ def test_a_list_of_another_name_is_data_invalidated(golden: Golden) -> None:
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES])
 @pytest.mark.parametrize("case", ["C_v6_streamer", "B_v6_inc_mor", "C_v9_streamer_keys", "B_v9_cdc_mor_data_before"])
-def test_later_commits_leave_a_snapshot_its_list(
+def test_later_commits_do_not_change_a_snapshots_list(
     case: str, query: Query, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
     """Files and all: on layout 1 the logs of later commits are in the slices that the snapshot reads."""
@@ -205,31 +205,31 @@ def test_later_commits_leave_a_snapshot_its_list(
     assert texts(together(again, of, [point])) == rows
 
 
-def test_a_stream_ends_at_upto_once_nothing_can_come(golden: Golden) -> None:
+def test_a_stream_ends_at_upto_once_nothing_can_complete_before(golden: Golden) -> None:
     path = golden.table(TABLES[0])
     plain = EmbeddedEnumerator()
-    points = walked(plain, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))
+    points = all_points(plain, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))
     keys = [point.progress.position for point in points if point.progress.position.index == 2**31 - 1]
     inner = keys[-3]
     of = scope(path, upto=inner, limits=RoundLimits(max_commits=2))
-    ended = walked(plain, of, StartAfter(EARLIEST))
+    ended = all_points(plain, of, StartAfter(EARLIEST))
     assert ended[-1].ended and ended[-1].progress.position == inner
     assert not any(point.ended for point in ended[:-1])
     assert plain.next_batch(of, ended[-1]).point == ended[-1]
 
     future = Position(InstantTime("20991231235959999"))
-    waiting = walked(plain, scope(path, upto=future), StartAfter(EARLIEST))
+    waiting = all_points(plain, scope(path, upto=future), StartAfter(EARLIEST))
     assert not waiting[-1].ended, "the clock is not past it"
 
 
-def test_a_stream_ends_at_upto_also_where_services_alone_lie_behind_it(golden: Golden) -> None:
-    """Without the clock, since the zone of this timeline is not told."""
+def test_a_stream_ends_at_upto_if_only_services_are_after_it(golden: Golden) -> None:
+    """Without the clock, because the time zone of this timeline is unknown."""
     path = golden.table("A_log_compaction_v8_h102")
     timeline = open_table(str(path)).timeline()
     upto = Position(InstantTime(max(map(timeline.order_key, timeline.completed_writes))))
     enumerator = EmbeddedEnumerator()
     assert enumerator.describe_table(str(path)).newest < upto
-    ended = walked(enumerator, scope(path, upto=upto), StartAfter(EARLIEST))
+    ended = all_points(enumerator, scope(path, upto=upto), StartAfter(EARLIEST))
     assert ended[-1].ended and ended[-1].progress.position == upto
     assert enumerator.next_batch(scope(path, upto=upto), ended[-1]).point == ended[-1]
 
@@ -242,29 +242,29 @@ def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path:
     newest = EmbeddedEnumerator().describe_table(str(path)).newest
     upto = Position(InstantTime(str(int(newest.order_key) + 1_000)))
     late = EmbeddedEnumerator(reads=OpenTables(wall_ms=lambda: FAR))
-    ended = walked(late, scope(path, upto=upto), StartAfter(EARLIEST))
+    ended = all_points(late, scope(path, upto=upto), StartAfter(EARLIEST))
     assert ended[-1].ended
     early = EmbeddedEnumerator(reads=OpenTables(wall_ms=lambda: 0))
-    assert not walked(early, scope(path, upto=upto), StartAfter(EARLIEST))[-1].ended
+    assert not all_points(early, scope(path, upto=upto), StartAfter(EARLIEST))[-1].ended
 
 
-def test_a_target_stops_a_run_and_the_next_goes_on(golden: Golden) -> None:
+def test_a_target_stops_a_run_and_the_next_continues(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     limits = RoundLimits(max_commits=1)
-    free = walked(enumerator, scope(path, limits=limits), StartAfter(EARLIEST))
+    free = all_points(enumerator, scope(path, limits=limits), StartAfter(EARLIEST))
     middle = free[2].progress.position
-    first = walked(enumerator, scope(path, limits=limits, target=middle), StartAfter(EARLIEST))
+    first = all_points(enumerator, scope(path, limits=limits, target=middle), StartAfter(EARLIEST))
     assert first == free[:3] and not first[-1].ended
-    assert walked(enumerator, scope(path, limits=limits), first[-1]) == free[2:]
+    assert all_points(enumerator, scope(path, limits=limits), first[-1]) == free[2:]
 
 
-def test_latest_starts_behind_everything(golden: Golden) -> None:
+def test_latest_starts_after_everything(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
-    points = walked(enumerator, scope(path), StartLatest())
+    points = all_points(enumerator, scope(path), StartLatest())
     assert [point.progress.position for point in points] == [enumerator.describe_table(str(path)).newest]
 
 
-def test_a_table_that_is_not_there_yet_is_waited_for(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_stream_waits_for_a_table_that_does_not_exist_yet(golden: Golden, tmp_path: pathlib.Path) -> None:
     path, enumerator = tmp_path / TABLES[0], EmbeddedEnumerator()
     of = scope(path)
     start = enumerator.start_stream(of, StartSnapshot())
@@ -278,10 +278,10 @@ def test_a_table_that_is_not_there_yet_is_waited_for(golden: Golden, tmp_path: p
         enumerator.next_batch(of, point)
 
 
-def test_an_instant_that_was_consumed_and_is_gone_stops_the_stream(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_missing_consumed_instant_stops_the_stream(golden: Golden, tmp_path: pathlib.Path) -> None:
     path, enumerator = golden.copy(TABLES[0], tmp_path), EmbeddedEnumerator()
     of = scope(path)
-    point = walked(enumerator, of, StartSnapshot())[-1]
+    point = all_points(enumerator, of, StartSnapshot())[-1]
     timeline = path / ".hoodie" / "timeline"
     newest = max(file for file in timeline.iterdir() if file.name.endswith(".deltacommit"))
     instant = newest.name.partition("_")[0]
@@ -291,7 +291,7 @@ def test_an_instant_that_was_consumed_and_is_gone_stops_the_stream(golden: Golde
         EmbeddedEnumerator().next_batch(of, point)
 
 
-def test_scopes_that_no_stream_can_have(golden: Golden) -> None:
+def test_invalid_scopes_are_refused(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     with pytest.raises(ConfigurationError, match="eventTime"):
         enumerator.start_stream(scope(path, rule=EventTimeRule(max_out_of_orderness_us=1)), StartLatest())
@@ -300,7 +300,7 @@ def test_scopes_that_no_stream_can_have(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
-def test_scenario_13_a_stream_goes_on_through_an_upgrade(query: Query, golden: Golden) -> None:
+def test_scenario_13_a_stream_continues_through_an_upgrade(query: Query, golden: Golden) -> None:
     """A point of layout 1 on the table as it was upgraded: what is left, none twice; the point alone plans it."""
     checked = 0
     for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
@@ -328,50 +328,51 @@ def test_scenario_13_a_stream_goes_on_through_an_upgrade(query: Query, golden: G
     assert checked > 1
 
 
-def test_an_offset_of_the_first_version_knows_its_position_alone(golden: Golden) -> None:
+def test_an_offset_of_the_first_version_holds_only_a_position(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, limits=RoundLimits(max_commits=1))
-    points = walked(enumerator, of, StartAfter(EARLIEST))
+    points = all_points(enumerator, of, StartAfter(EARLIEST))
     bare = StreamPoint(progress=Progress(points[2].progress.position))
     assert enumerator.next_batch(of, bare).point == enumerator.next_batch(of, points[2]).point
 
 
 @pytest.mark.parametrize("policy", [OnLostRange.EARLIEST, OnLostRange.SNAPSHOT])
-def test_a_lost_range_is_given_up_as_the_scope_says_and_told(
+def test_a_lost_range_is_handled_by_the_scopes_policy_and_reported(
     policy: OnLostRange, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
-    """Somebody deleted old archive files: which rows lie behind an old position is not known any more."""
+    """Old archive files were deleted by hand: the rows after an old position are unknown."""
     path = golden.copy("B_v6_arch_mor", tmp_path)
     for number in (1, 2):
         (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
-    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    start_point = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
     with pytest.raises(PositionExpired):
-        EmbeddedEnumerator().next_batch(scope(path), behind)
+        EmbeddedEnumerator().next_batch(scope(path), start_point)
     of = scope(path, on_lost_range=policy)
     enumerator = EmbeddedEnumerator()
-    found = enumerator.next_batch(of, behind)
+    result = enumerator.next_batch(of, start_point)
     newest = enumerator.describe_table(str(path)).newest
-    assert "archive" in found.lost and found.point.progress.position == newest
-    table = rows(EmbeddedEnumerator(), of, found.point)
+    assert "archive" in result.lost and result.point.progress.position == newest
+    table = rows(EmbeddedEnumerator(), of, result.point)
     assert table is not None
     if policy is OnLostRange.SNAPSHOT:
-        assert found.point.content == SnapshotBatch(0)
+        assert result.point.content == SnapshotBatch(0)
         assert texts([table]) == texts(
-            together(enumerator, scope(path), walked(enumerator, scope(path), StartSnapshot()))
+            together(enumerator, scope(path), all_points(enumerator, scope(path), StartSnapshot()))
         )
     else:
-        assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
+        assert (
+            isinstance(result.point.content, CommitsBatch)
+            and result.point.content.after > start_point.progress.position
+        )
         assert table.num_rows > 0
 
 
-def test_the_lake_of_a_hybrid_stream_that_appends_gives_up_a_lost_range_as_its_option_says(
-    golden: Golden, tmp_path: pathlib.Path
-) -> None:
+def test_the_lake_of_a_hybrid_stream_handles_a_lost_range_by_its_policy(golden: Golden, tmp_path: pathlib.Path) -> None:
     """Rows are in the lake's later commits; a changelog's lake is one state, of which nothing may be lost."""
     path = golden.copy("B_v6_arch_mor", tmp_path)
     for number in (1, 2):
         (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
-    behind = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
+    start_point = StreamPoint(progress=Progress(Position(InstantTime("20200101000000000")), 1))
     access = KafkaAccess(client=(("bootstrap.servers", "never-asked"),))
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", fail_on_data_loss=False, access=access)
     enumerator = EmbeddedEnumerator()
@@ -380,20 +381,20 @@ def test_the_lake_of_a_hybrid_stream_that_appends_gives_up_a_lost_range_as_its_o
         for policy in (OnLostRange.FAIL, OnLostRange.EARLIEST)
     )
     with pytest.raises(PositionExpired):
-        enumerator.next_batch(stops, behind)
-    found = enumerator.next_batch(goes_on, behind)
-    assert "archive" in found.lost and found.point.progress.kafka is None
-    assert found.point.progress.position == enumerator.describe_table(str(path)).newest
-    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after > behind.progress.position
+        enumerator.next_batch(stops, start_point)
+    result = enumerator.next_batch(goes_on, start_point)
+    assert "archive" in result.lost and result.point.progress.kafka is None
+    assert result.point.progress.position == enumerator.describe_table(str(path)).newest
+    assert isinstance(result.point.content, CommitsBatch) and result.point.content.after > start_point.progress.position
 
 
-def test_a_range_that_was_out_of_sight_for_a_look_moves_no_stream_back(
+def test_a_temporarily_missing_file_moves_no_stream_back(
     golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is missing for one look: the next look answers the range, from the stream's own position."""
+    """A file is missing for one call: the next call answers the range from the stream's own position."""
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, on_lost_range=OnLostRange.EARLIEST, limits=RoundLimits(max_commits=1))
-    points = walked(enumerator, of, StartAfter(EARLIEST))
+    points = all_points(enumerator, of, StartAfter(EARLIEST))
     point, expected = points[-2], points[-1]
     real, missed = stream_planner.advance, [PositionExpired("file f.parquet is missing")]
 
@@ -403,7 +404,7 @@ def test_a_range_that_was_out_of_sight_for_a_look_moves_no_stream_back(
         return real(*args, **more)
 
     monkeypatch.setattr(stream_planner, "advance", once)
-    found = EmbeddedEnumerator().next_batch(of, point)
-    assert not missed and found.lost == ""
-    assert found.point.progress.position == expected.progress.position > point.progress.position
-    assert isinstance(found.point.content, CommitsBatch) and found.point.content.after == point.progress.position
+    result = EmbeddedEnumerator().next_batch(of, point)
+    assert not missed and result.lost == ""
+    assert result.point.progress.position == expected.progress.position > point.progress.position
+    assert isinstance(result.point.content, CommitsBatch) and result.point.content.after == point.progress.position

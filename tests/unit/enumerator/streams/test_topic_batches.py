@@ -1,4 +1,4 @@
-"""A hybrid stream's way out of the lake, over golden tables that real writers filled from a topic."""
+"""A hybrid stream from the lake to the topic, on golden tables that real writers filled from a topic."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Lake:
         return self.reads.next_batch(self.path, "t", scope, point)
 
     def until_topic(self, scope: StreamScope, start: Any = None) -> list[StreamPoint]:
-        """The stream's points up to the one that has left the lake."""
+        """The stream's points up to the first one in the topic."""
         points = [self.reads.start_stream(self.path, "t", scope, start or StartAfter(EARLIEST))]
         while points[-1].progress.kafka is None:
-            found = self.next(scope, points[-1]).point
-            assert found != points[-1], "the stream stands still in the lake"
-            points.append(found)
+            result = self.next(scope, points[-1]).point
+            assert result != points[-1], "the stream stands still in the lake"
+            points.append(result)
         return points
 
 
@@ -70,22 +70,24 @@ def streamer(golden: Any) -> Lake:
     return Lake(golden, "C_v6_streamer")
 
 
-def test_the_lake_is_read_to_its_end_then_the_offsets_are_fixed_then_the_topic_is_read(streamer: Lake) -> None:
+def test_a_hybrid_stream_reads_the_lake_then_fixes_offsets_then_reads_the_topic(streamer: Lake) -> None:
     scope = streamer.scope()
     points = streamer.until_topic(scope)
     switching = points[-1]
-    told = streamer.case["handover"]
+    handover = streamer.case["handover"]
     assert switching.progress.kafka is not None
     assert switching.progress.kafka.phase is Phase.SWITCHING
-    assert switching.progress.kafka.instant == told["found_in"]
-    assert {str(p): offset for p, offset in switching.progress.kafka.starts} == told["offsets"]
+    assert switching.progress.kafka.instant == handover["found_in"]
+    assert {str(p): offset for p, offset in switching.progress.kafka.starts} == handover["offsets"]
     assert switching.content == NoBatch()
     first = streamer.next(scope, switching).point
     assert first.progress.kafka is not None and first.progress.kafka.phase is Phase.KAFKA
     assert isinstance(first.content, TopicBatch)
     ends = {int(p): place["high_watermark"] for p, place in streamer.case["kafka"]["partitions"].items()}
-    wanted = [(p, told["offsets"][str(p)], end) for p, end in sorted(ends.items()) if end > told["offsets"][str(p)]]
-    assert [(item.partition, item.first, item.end) for item in first.content.ranges] == wanted
+    expected = [
+        (p, handover["offsets"][str(p)], end) for p, end in sorted(ends.items()) if end > handover["offsets"][str(p)]
+    ]
+    assert [(item.partition, item.first, item.end) for item in first.content.ranges] == expected
     assert streamer.next(scope, first).point == first
 
 
@@ -101,7 +103,7 @@ def test_a_batch_of_the_topic_is_planned_from_its_point_alone(streamer: Lake) ->
     assert again.scan.topic is not None and again.scan.topic.key_fields == ("id",)
 
 
-def test_the_steps_repeat_from_any_point(streamer: Lake) -> None:
+def test_batches_repeat_equally_from_any_point(streamer: Lake) -> None:
     """A crash anywhere: whoever asks again from the same point, in a fresh process, gets the same map."""
     scope = streamer.scope()
     points = streamer.until_topic(scope)
@@ -110,7 +112,7 @@ def test_the_steps_repeat_from_any_point(streamer: Lake) -> None:
         assert fresh.next_batch(streamer.path, "t", scope, before).point == after
 
 
-def test_a_changelog_begins_with_the_state_as_inserts_and_leaves_the_lake_behind_it(streamer: Lake) -> None:
+def test_a_changelog_starts_with_the_state_as_inserts_then_leaves_the_lake(streamer: Lake) -> None:
     scope = streamer.scope(HybridMode.CHANGELOG)
     points = streamer.until_topic(scope, StartSnapshot())
     assert points[-1].progress.kafka is not None
@@ -118,7 +120,7 @@ def test_a_changelog_begins_with_the_state_as_inserts_and_leaves_the_lake_behind
     assert "_change_type" in plan.scan.columns
 
 
-def test_brokers_that_are_down_leave_the_stream_in_the_lake(streamer: Lake) -> None:
+def test_a_stream_stays_in_the_lake_while_brokers_are_down(streamer: Lake) -> None:
     scope = streamer.scope()
     before = streamer.until_topic(scope)[-2]
     streamer.topic.down = True
@@ -135,9 +137,9 @@ def test_offsets_that_expired_before_the_hand_over_stop_it(streamer: Lake) -> No
     with pytest.raises(PositionExpired, match="partition 0 at offset 17"):
         streamer.next(scope, switching)
     lossy = streamer.scope(fail_on_data_loss=False)
-    found = streamer.next(lossy, switching)
-    assert "1 records of topic orders had expired" in found.lost
-    point = found.point
+    result = streamer.next(lossy, switching)
+    assert "1 records of topic orders had expired" in result.lost
+    point = result.point
     assert point.progress.kafka is not None
     assert {item.partition: item.next for item in point.progress.kafka.places}[0] == 18
 
@@ -159,24 +161,24 @@ def test_a_data_commit_of_another_writer_refuses_the_hand_over(golden: Any) -> N
     assert lake.until_topic(stated)[-1].progress.kafka is not None
 
 
-def test_caps_make_batches_of_the_topic_smaller(streamer: Lake) -> None:
+def test_limits_make_batches_of_the_topic_smaller(streamer: Lake) -> None:
     for _ in range(20):
         streamer.topic.append(2, "k", {"id": "k"})
     scope = replace(streamer.scope(), limits=RoundLimits(max_rows=5))
     point = streamer.until_topic(scope)[-1]
-    behind = []
+    remaining = []
     for _ in range(50):
-        found = streamer.next(scope, point).point
-        if found == point:
+        result = streamer.next(scope, point).point
+        if result == point:
             break
-        point = found
+        point = result
         assert point.progress.kafka is not None
-        behind.append(point.progress.kafka.behind)
-    assert len(behind) > 3
-    assert behind == sorted(behind, reverse=True) and behind[-1] == 0
+        remaining.append(point.progress.kafka.behind)
+    assert len(remaining) > 3
+    assert remaining == sorted(remaining, reverse=True) and remaining[-1] == 0
 
 
-def test_row_19_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
+def test_row_19_the_watermark_advances_and_never_decreases(streamer: Lake) -> None:
     """What has more behind it holds the watermark, what has none does not; the lake's watermark is where it starts."""
     highs = {0: 5_000_000, 1: 9_000_000, 2: 7_000_000}
 
@@ -209,7 +211,7 @@ def test_row_19_the_watermark_goes_on_and_never_back(streamer: Lake) -> None:
     assert streamer.next(scope, free).point.watermark.at_us == 9_000_000 - 500_000
 
 
-def test_row_20_a_partition_without_records_holds_no_watermark_back_nor_does_the_lake(streamer: Lake) -> None:
+def test_row_20_a_partition_without_records_does_not_hold_the_watermark(streamer: Lake) -> None:
     """Partition 0 has nothing behind the hand-over, for ever; the lake's rows are older than all of the topic."""
 
     def scan(scan: Any, split: Any, column: str, unit: str, access: Any = None) -> EventTimeBounds:
@@ -235,23 +237,23 @@ def test_row_20_a_partition_without_records_holds_no_watermark_back_nor_does_the
     assert first.watermark.at_us == 8_000_000
 
 
-def test_row_03_a_consumed_instant_that_is_gone_behind_the_hand_over_stops_the_stream(
+def test_row_03_a_consumed_instant_missing_after_the_hand_over_stops_the_stream(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
     lake = Lake(golden, "C_v6_streamer", tmp_path)
     scope = lake.scope()
     point = lake.next(scope, lake.until_topic(scope)[-1]).point
-    told = lake.case["handover"]["found_in"]
-    for file in (pathlib.Path(lake.path) / ".hoodie").glob(f"{told}*"):
+    handover = lake.case["handover"]["found_in"]
+    for file in (pathlib.Path(lake.path) / ".hoodie").glob(f"{handover}*"):
         file.unlink()
     lake.topic.append(0, "k", {"id": "k"})
-    with pytest.raises(DataInvalidated, match=told):
+    with pytest.raises(DataInvalidated, match=handover):
         lake.next(scope, point)
 
 
 @pytest.mark.parametrize("case", ["A_archive_v6_h0150", "A_archive_v9_h120"])
-def test_instants_that_were_archived_behind_the_hand_over_are_remembered_no_longer(golden: Any, case: str) -> None:
-    """Else each look at the topic would read the archive of the lake for ever."""
+def test_instants_archived_after_the_hand_over_are_no_longer_tracked(golden: Any, case: str) -> None:
+    """Otherwise each poll of the topic would read the archive of the lake."""
     path, topic = str(golden.table(case)), ScriptedTopic("orders", starts={0: 0}, ends={0: 1})
     reads = OpenTables(open_topic=topic.open)
     rules = HandOverRules(starting_offsets="orders,0:0", others_elsewhere=True)

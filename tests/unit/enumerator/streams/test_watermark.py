@@ -1,4 +1,4 @@
-"""The watermark: never back, never above what is known to come, the allowed lateness behind the highest bound."""
+"""The watermark: it never decreases, stays below known later rows, and allows the configured lateness."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Split, Un
 from penstock.proto.model.streams import END_OF_TIME_US, EventTimeRule, StreamScope, Watermark, WatermarkFallback
 
 BOUNDS = st.tuples(st.integers(-1000, 1000), st.integers(0, 300)).map(lambda t: EventTimeBounds(t[0], t[0] + t[1]))
-TOLD = st.one_of(BOUNDS, st.just(NoEventTimes()), st.just(UnknownBounds()))
+ANY_BOUNDS = st.one_of(BOUNDS, st.just(NoEventTimes()), st.just(UnknownBounds()))
 INSTANT = InstantTime("19700101000000001")
 
 
-def split(told: EventTimeBounds | NoEventTimes | UnknownBounds, number: int = 0) -> Split:
+def split(bounds: EventTimeBounds | NoEventTimes | UnknownBounds, number: int = 0) -> Split:
     return Split(
         split_id=str(number),
         partition="",
@@ -26,7 +26,7 @@ def split(told: EventTimeBounds | NoEventTimes | UnknownBounds, number: int = 0)
         file_group="g",
         order_key=INSTANT,
         base=None,
-        event_time=told,
+        event_time=bounds,
     )
 
 
@@ -34,17 +34,19 @@ def rule(fallback: WatermarkFallback, lateness_us: int = 10) -> EventTimeRule:
     return EventTimeRule(max_out_of_orderness_us=lateness_us, fallback=fallback)
 
 
-def reach(told: list[EventTimeBounds | NoEventTimes | UnknownBounds], fallback: WatermarkFallback) -> EventTimeSpan:
-    return span_of(map(split, told), rule(fallback), lambda instant: 1000)
+def span_of_bounds(
+    bounds: list[EventTimeBounds | NoEventTimes | UnknownBounds], fallback: WatermarkFallback
+) -> EventTimeSpan:
+    return span_of(map(split, bounds), rule(fallback), lambda instant: 1000)
 
 
 @given(
-    commits=st.lists(st.lists(TOLD, max_size=3), min_size=1, max_size=8),
+    commits=st.lists(st.lists(ANY_BOUNDS, max_size=3), min_size=1, max_size=8),
     known=st.lists(st.integers(0, 3), min_size=8, max_size=8),
     fallback=st.sampled_from([WatermarkFallback.HOLD, WatermarkFallback.COMMIT_TIME]),
     lateness_us=st.integers(0, 200),
 )
-def test_never_back_and_never_above_what_is_known_to_come(
+def test_the_watermark_never_decreases_and_never_passes_known_later_rows(
     commits: list[list[EventTimeBounds | NoEventTimes | UnknownBounds]],
     known: list[int],
     fallback: WatermarkFallback,
@@ -54,14 +56,14 @@ def test_never_back_and_never_above_what_is_known_to_come(
     before, seen, highs = Watermark(), 0, [-(10**9)]
     for place, commit in enumerate(commits):
         seen = max(seen, min(place + 1 + known[place], len(commits)))
-        ahead = [told for later in commits[place + 1 : seen] for told in later]
-        planned, coming = (span_of(map(split, told), said, lambda instant: 500) for told in (commit, ahead))
+        ahead = [bounds for later in commits[place + 1 : seen] for bounds in later]
+        planned, coming = (span_of(map(split, bounds), said, lambda instant: 500) for bounds in (commit, ahead))
         after = next_watermark(before, planned, coming, said)
-        highs += [told.max_us for told in (*commit, *ahead) if isinstance(told, EventTimeBounds)]
+        highs += [bounds.max_us for bounds in (*commit, *ahead) if isinstance(bounds, EventTimeBounds)]
         assert before.at_us is None or (after.at_us is not None and after.at_us >= before.at_us)
         moved = after.at_us is not None and after.at_us != before.at_us
         if moved:
-            assert all(after.at_us < told.min_us for told in ahead if isinstance(told, EventTimeBounds))
+            assert all(after.at_us < bounds.min_us for bounds in ahead if isinstance(bounds, EventTimeBounds))
             assert fallback is WatermarkFallback.COMMIT_TIME or UnknownBounds() not in ahead
             if fallback is WatermarkFallback.HOLD:
                 assert after.at_us <= max(highs) - lateness_us
@@ -71,14 +73,14 @@ def test_never_back_and_never_above_what_is_known_to_come(
         before = after
 
 
-def test_at_the_frontier_it_is_the_lateness_behind_the_highest_bound() -> None:
-    planned = reach([EventTimeBounds(5, 100), EventTimeBounds(50, 90)], WatermarkFallback.HOLD)
+def test_the_watermark_is_the_lateness_below_the_highest_bound() -> None:
+    planned = span_of_bounds([EventTimeBounds(5, 100), EventTimeBounds(50, 90)], WatermarkFallback.HOLD)
     assert next_watermark(Watermark(), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
 
 
-def test_what_is_known_to_come_holds_it_back_and_raises_what_it_may_reach() -> None:
-    planned = reach([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
-    coming = reach([EventTimeBounds(60, 400)], WatermarkFallback.HOLD)
+def test_known_later_rows_limit_the_watermark_and_raise_its_highest_bound() -> None:
+    planned = span_of_bounds([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
+    coming = span_of_bounds([EventTimeBounds(60, 400)], WatermarkFallback.HOLD)
     said = rule(WatermarkFallback.HOLD)
     after = next_watermark(Watermark(), planned, coming, said)
     assert after == Watermark(59, 400)
@@ -87,27 +89,27 @@ def test_what_is_known_to_come_holds_it_back_and_raises_what_it_may_reach() -> N
 
 
 def test_unknown_bounds_by_fallback() -> None:
-    planned = reach([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
-    held = reach([UnknownBounds()], WatermarkFallback.HOLD)
+    planned = span_of_bounds([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
+    held = span_of_bounds([UnknownBounds()], WatermarkFallback.HOLD)
     said = rule(WatermarkFallback.HOLD)
     assert held.is_unbounded
     assert next_watermark(Watermark(3, 50), planned, held, said) == Watermark(3, 100)
     assert next_watermark(Watermark(), held, EventTimeSpan(), said) == Watermark()
-    assert reach([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == EventTimeSpan(990, 1000)
+    assert span_of_bounds([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == EventTimeSpan(990, 1000)
     with pytest.raises(InvariantViolation):
-        reach([UnknownBounds()], WatermarkFallback.SCAN)
+        span_of_bounds([UnknownBounds()], WatermarkFallback.SCAN)
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
         span_of([split(UnknownBounds())], rule(WatermarkFallback.COMMIT_TIME), lambda instant: None)
 
 
-def test_splits_without_event_times_bound_nothing() -> None:
-    planned = reach([NoEventTimes()], WatermarkFallback.HOLD)
+def test_splits_without_event_times_do_not_affect_the_watermark() -> None:
+    planned = span_of_bounds([NoEventTimes()], WatermarkFallback.HOLD)
     assert planned == EventTimeSpan()
     assert next_watermark(Watermark(7, 9), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(7, 9)
 
 
 @pytest.mark.parametrize(
-    ("told", "end_us", "expected"),
+    ("bounds", "end_us", "expected"),
     [
         (Watermark(5, 15), None, Watermark(END_OF_TIME_US, 15)),
         (Watermark(5, 15), 30, Watermark(45, 15)),
@@ -116,12 +118,12 @@ def test_splits_without_event_times_bound_nothing() -> None:
         (Watermark(), None, Watermark(END_OF_TIME_US, None)),
     ],
 )
-def test_the_end_of_a_stream(told: Watermark, end_us: int | None, expected: Watermark) -> None:
+def test_the_watermark_at_the_end_of_a_stream(bounds: Watermark, end_us: int | None, expected: Watermark) -> None:
     request = PlanRequest(table="t", query=Incremental(), event_time="ts")
     scope = StreamScope(request=request, rule=rule(WatermarkFallback.HOLD), end_watermark_us=end_us)
-    assert watermark_at_end(told, scope) == expected
+    assert watermark_at_end(bounds, scope) == expected
     plain = StreamScope(request=request, end_watermark_us=end_us)
-    assert watermark_at_end(told, plain) == told
+    assert watermark_at_end(bounds, plain) == bounds
 
 
 def test_a_watermark_is_an_event_time_that_a_column_can_hold() -> None:

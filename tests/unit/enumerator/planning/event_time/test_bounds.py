@@ -105,7 +105,7 @@ class TestBounds:
             ([[5], [1]], pa.list_(UTC_US), MICROS),
         ],
     )
-    def test_a_unit_that_file_and_table_do_not_agree_on_is_unknown(
+    def test_bounds_are_unknown_if_file_and_table_differ_in_the_unit(
         self, values: list[Any], stored: pa.DataType, column_type: AvroType
     ) -> None:
         assert bounds(footer(values, stored), column_type) == UnknownBounds()
@@ -127,16 +127,16 @@ class TestBounds:
         numbers = pa.array(values, pa.int32() if stored == pa.date32() else pa.int64()).view(stored)
         marks = {"org.apache.spark.version": "3.5.8", "org.apache.spark.legacyDateTime": ""}
         pq.write_table(pa.table({"t": numbers}).replace_schema_metadata(marks), sink)
-        found = bounds(pq.read_metadata(io.BytesIO(sink.getvalue())), column_type)
-        assert found == EventTimeBounds(*(expected or (values[0], values[1])))
+        result = bounds(pq.read_metadata(io.BytesIO(sink.getvalue())), column_type)
+        assert result == EventTimeBounds(*(expected or (values[0], values[1])))
 
-    def test_int96_is_unknown(self) -> None:
+    def test_bounds_of_int96_are_unknown(self) -> None:
         assert bounds(footer([5, 1], UTC_US, use_deprecated_int96_timestamps=True)) == UnknownBounds()
 
-    def test_without_statistics_it_is_unknown(self) -> None:
+    def test_bounds_without_statistics_are_unknown(self) -> None:
         assert bounds(footer([5, 1], UTC_US, write_statistics=False)) == UnknownBounds()
 
-    def test_nulls_alone_have_no_event_time_and_count_for_nothing_beside_others(self) -> None:
+    def test_nulls_have_no_event_time_and_do_not_affect_bounds(self) -> None:
         assert bounds(footer([None, None], UTC_US)) == NoEventTimes()
         assert bounds(footer([1, 2, None, None], UTC_US, group_rows=2)) == EventTimeBounds(1, 2)
         assert bounds(footer([None, None], UTC_US, write_statistics=False)) == UnknownBounds()
@@ -148,45 +148,45 @@ class TestBounds:
 
     @pytest.mark.parametrize(("unit", "factor"), [("s", 1_000_000), ("ms", 1000), ("us", 1)])
     @pytest.mark.parametrize("stored", [pa.int64(), pa.int32(), pa.int16()])
-    def test_plain_numbers_have_the_unit_that_is_given(self, unit: str, factor: int, stored: pa.DataType) -> None:
+    def test_plain_numbers_have_the_unit_of_the_request(self, unit: str, factor: int, stored: pa.DataType) -> None:
         metadata = footer([5, None, -9], stored)
-        found = bounds(metadata, Primitive("long"), unit=unit)
-        assert found == EventTimeBounds(-9 * factor, 5 * factor)
+        result = bounds(metadata, Primitive("long"), unit=unit)
+        assert result == EventTimeBounds(-9 * factor, 5 * factor)
 
     @pytest.mark.parametrize("stored", [pa.uint64(), pa.uint32(), UTC_US, pa.timestamp("ms")])
-    def test_a_unit_counts_for_signed_plain_numbers_alone(self, stored: pa.DataType) -> None:
+    def test_a_unit_applies_only_to_signed_plain_numbers(self, stored: pa.DataType) -> None:
         assert bounds(footer([5, 9], stored), Primitive("long"), unit="ms") == UnknownBounds()
 
-    def test_a_run_of_row_groups_has_its_own(self) -> None:
+    def test_a_run_of_row_groups_has_its_own_bounds(self) -> None:
         metadata = footer([1, 2, 30, 40, 5, 6], UTC_US, group_rows=2)
         assert bounds(metadata, row_groups=slice(0, 2)) == EventTimeBounds(1, 40)
         assert bounds(metadata, row_groups=slice(2, 3)) == EventTimeBounds(5, 6)
 
-    def test_what_does_not_fit_64_bits_is_unknown(self) -> None:
+    def test_bounds_beyond_64_bits_are_unknown(self) -> None:
         metadata = footer([2**62], pa.timestamp("ms", "UTC"))
         assert bounds(metadata, MILLIS) == UnknownBounds()
 
     @given(st.lists(st.one_of(st.none(), st.integers(-(2**60), 2**60)), max_size=30), st.integers(1, 7))
-    def test_no_row_lies_outside(self, values: list[int | None], group_rows: int) -> None:
-        found = bounds(footer(values, UTC_US, group_rows=group_rows))
+    def test_bounds_contain_every_row(self, values: list[int | None], group_rows: int) -> None:
+        result = bounds(footer(values, UTC_US, group_rows=group_rows))
         known = [value for value in values if value is not None]
-        assert found == (EventTimeBounds(min(known), max(known)) if known else NoEventTimes())
+        assert result == (EventTimeBounds(min(known), max(known)) if known else NoEventTimes())
 
     @given(
         st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), max_size=30),
         st.sampled_from([("s", 1_000_000), ("ms", 1000), ("us", 1)]),
         st.integers(1, 7),
     )
-    def test_no_plain_number_lies_outside(
+    def test_bounds_contain_every_plain_number(
         self, values: list[int | None], unit: tuple[str, int], group_rows: int
     ) -> None:
         metadata = footer(values, pa.int64(), group_rows=group_rows)
-        found = bounds(metadata, Primitive("long"), unit=unit[0])
+        result = bounds(metadata, Primitive("long"), unit=unit[0])
         times = [value * unit[1] for value in values if value is not None]
-        if isinstance(found, UnknownBounds):
+        if isinstance(result, UnknownBounds):
             assert max(map(abs, times)) > 2**63 - 1
         else:
-            assert found == (EventTimeBounds(min(times), max(times)) if times else NoEventTimes())
+            assert result == (EventTimeBounds(min(times), max(times)) if times else NoEventTimes())
 
 
 KINDS = st.one_of(
@@ -197,14 +197,14 @@ KINDS = st.one_of(
 
 
 @given(st.lists(KINDS, max_size=6))
-def test_together_is_unknown_as_soon_as_a_part_is_and_else_as_wide_as_all(parts: list[Any]) -> None:
-    found = union_of_bounds(parts)
+def test_the_union_is_unknown_if_a_part_is_and_covers_all_parts_otherwise(parts: list[Any]) -> None:
+    result = union_of_bounds(parts)
     if UnknownBounds() in parts:
-        assert found == UnknownBounds()
+        assert result == UnknownBounds()
     elif known := [part for part in parts if isinstance(part, EventTimeBounds)]:
-        assert found == EventTimeBounds(min(p.min_us for p in known), max(p.max_us for p in known))
+        assert result == EventTimeBounds(min(p.min_us for p in known), max(p.max_us for p in known))
     else:
-        assert found == NoEventTimes()
+        assert result == NoEventTimes()
 
 
 class TestFooters:
@@ -221,7 +221,7 @@ class TestFooters:
         assert len(sizes) == 4 and all(size > 0 for size in sizes)
 
 
-class TestCut:
+class TestRowGroupRuns:
     @pytest.mark.parametrize(
         ("sizes", "target", "expected"),
         [
@@ -264,9 +264,9 @@ class TestPlannedBounds:
     def test_bounds_of_log_free_splits_are_those_of_their_file(self, golden: Golden, column: str, factor: int) -> None:
         case = "B_v9_colstats_cow"
         truth = self.truth(case, column)
-        found = plan(golden.table(case), event_time=column)
-        assert len(found.splits) > 1
-        for split in found.splits:
+        result = plan(golden.table(case), event_time=column)
+        assert len(result.splits) > 1
+        for split in result.splits:
             assert split.base is not None
             low, high = truth[split.base.path]
             assert low is not None and high is not None
@@ -275,9 +275,9 @@ class TestPlannedBounds:
     @pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_mor"])
     def test_bounds_are_never_narrower_than_the_rows_of_all_files(self, golden: Golden, case: str) -> None:
         truth = self.truth(case, "et")
-        found = plan(golden.table(case), event_time="et")
-        known = [s for s in found.splits if isinstance(s.event_time, EventTimeBounds)]
-        assert known and len(known) == len(found.splits)
+        result = plan(golden.table(case), event_time="et")
+        known = [s for s in result.splits if isinstance(s.event_time, EventTimeBounds)]
+        assert known and len(known) == len(result.splits)
         assert any(split.logs for split in known)
         for split in known:
             files = [truth[file.path] for file in (*([split.base] if split.base else []), *split.logs)]
@@ -299,9 +299,9 @@ class TestPlannedBounds:
     @pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_mor"])
     def test_plain_longs_of_slices_with_logs_take_the_unit_too(self, golden: Golden, case: str) -> None:
         truth = self.truth(case, "et_ms")
-        found = plan(golden.table(case), event_time="et_ms", event_time_unit="s")
-        assert any(split.logs for split in found.splits)
-        for split in found.splits:
+        result = plan(golden.table(case), event_time="et_ms", event_time_unit="s")
+        assert any(split.logs for split in result.splits)
+        for split in result.splits:
             files = [truth[file.path] for file in (*([split.base] if split.base else []), *split.logs)]
             lows, highs = [low for low, _ in files if low is not None], [high for _, high in files if high is not None]
             assert split.event_time == EventTimeBounds(min(lows) * 1_000_000, max(highs) * 1_000_000)
@@ -309,9 +309,9 @@ class TestPlannedBounds:
     @pytest.mark.parametrize(
         ("case", "metadata"), [("B_v9_colstats_cow", False), ("B_v9_colstats_mor", True), ("B_v6_colstats_mor", True)]
     )
-    def test_nulls_alone_are_no_event_times(self, golden: Golden, case: str, metadata: bool) -> None:
-        found = plan(golden.table(case), event_time="nul", metadata=metadata)
-        assert {s.event_time for s in found.splits} == {NoEventTimes()}
+    def test_nulls_alone_have_no_event_times(self, golden: Golden, case: str, metadata: bool) -> None:
+        result = plan(golden.table(case), event_time="nul", metadata=metadata)
+        assert {s.event_time for s in result.splits} == {NoEventTimes()}
 
     def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         """But for the one that says whether the table has `_hoodie_operation`."""
@@ -319,13 +319,13 @@ class TestPlannedBounds:
         read = pq.read_metadata
         reads: list[Any] = []
         monkeypatch.setattr(pq, "read_metadata", lambda source: reads.append(source) or read(source))
-        found = plan(golden.table("B_v9_colstats_cow"))
+        result = plan(golden.table("B_v9_colstats_cow"))
         assert len(reads) == 1
-        assert {s.event_time for s in found.splits} == {UnknownBounds()}
+        assert {s.event_time for s in result.splits} == {UnknownBounds()}
 
 
 class TestPlannedRuns:
-    def test_a_big_file_becomes_runs_with_bounds_and_ids_of_their_own(
+    def test_a_large_file_becomes_runs_with_their_own_bounds_and_ids(
         self, golden: Golden, tmp_path: pathlib.Path
     ) -> None:
         """A golden base file written anew with small row groups: same rows, same name."""

@@ -1,4 +1,4 @@
-"""What single files tell of event times: logs of Parquet blocks, crafted block by block, against what counts."""
+"""Event-time bounds of single files: logs of Parquet blocks, built block by block."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ def test_a_slice_is_as_wide_as_its_base_file_and_its_parquet_blocks(files: Slice
     assert files.bounds(*logs) == EventTimeBounds(5, 40)
 
 
-def test_blocks_of_other_instants_raise_no_bound(files: Slice) -> None:
+def test_blocks_of_other_instants_do_not_affect_bounds(files: Slice) -> None:
     logs = data([5]) + data([-FAR_FUTURE, FAR_FUTURE], TWO)
     assert files.bounds(logs) == EventTimeBounds(5, 5)
     files.visible = VisibleInstants(frozenset([InstantTime(ONE), InstantTime(TWO)]))
     assert files.bounds(logs) == EventTimeBounds(-FAR_FUTURE, FAR_FUTURE), "the same file, seen by another query"
 
 
-def test_a_rolled_back_block_raises_no_bound(files: Slice) -> None:
-    """Its instant is older than the active timeline, so that only the rollback block tells (`HoodieCommandBlock`)."""
+def test_a_rolled_back_block_does_not_affect_bounds(files: Slice) -> None:
+    """Its instant is older than the active timeline, so only the rollback block shows it (`HoodieCommandBlock`)."""
     files.visible = VisibleInstants(frozenset([InstantTime(ONE)]), archived_before="9")
     undone = data([FAR_FUTURE], TWO)
     assert files.bounds(data([5]) + undone) == EventTimeBounds(5, FAR_FUTURE)
@@ -156,7 +156,7 @@ def test_deletes_and_nulls_alone_have_no_event_time(files: Slice) -> None:
         b"#HUDI#",
     ],
 )
-def test_what_no_footer_tells_is_unknown(files: Slice, log: bytes) -> None:
+def test_a_log_with_data_outside_parquet_blocks_is_unknown(files: Slice, log: bytes) -> None:
     assert files.bounds(log, base=parquet([1])) == UnknownBounds()
 
 
@@ -166,12 +166,12 @@ def test_a_log_shorter_than_it_was_planned_is_unknown(files: Slice) -> None:
     assert files.times.of_slice(None, [longer], files.visible) == UnknownBounds()
 
 
-def test_a_log_that_is_gone_is_named(files: Slice) -> None:
+def test_a_missing_log_is_named(files: Slice) -> None:
     with pytest.raises(CorruptFile, match=r"f\.log\.9 of table .* is missing"):
         files.times.of_slice(None, [FileRef("f.log.9", 5)], files.visible)
 
 
-def test_contents_are_not_read(files: Slice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_contents_are_not_read(files: Slice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a block of a megabyte only the framing and the end."""
     times = list(range(200_000))
     log = data([1]) + block(BlockKind.PARQUET_DATA, parquet_large(times)) + data([FAR_FUTURE], TWO)
@@ -208,7 +208,7 @@ def parquet_large(times: list[int]) -> bytes:
     return sink.getvalue()
 
 
-def test_a_file_is_asked_once_for_a_column(files: Slice) -> None:
+def test_a_file_is_read_once_for_each_column(files: Slice) -> None:
     for _ in range(3):
         assert files.bounds(data([5]), data([6]), base=parquet([4])) == EventTimeBounds(4, 6)
     assert sorted(files.table.opened) == ["b.parquet", "f.log.0", "f.log.1"]
@@ -234,7 +234,7 @@ CDC = BlockKind.CDC_DATA
         (block(CDC, schema='{"fields":[{"name":"op"}]}')[:-1], False),
     ],
 )
-def test_logged_changes_without_images_are_told_by_their_schema(files: Slice, content: bytes, alone: bool) -> None:
+def test_logged_changes_without_images_are_detected_by_their_schema(files: Slice, content: bytes, alone: bool) -> None:
     assert files.times.logs_keys_only(files.file(".f.log.1.cdc", content)) is alone
 
 
@@ -261,7 +261,7 @@ def test_bounds_are_those_of_the_values_that_count(
     logs: list[list[tuple[str, str, list[int | None]]]],
     members: frozenset[InstantTime],
 ) -> None:
-    """Against a model of what counts: visible instants, less what a rollback behind takes back."""
+    """Compared with a model: blocks of visible instants, less those that a later rollback removes."""
     files = Slice(tmp_path, visible=VisibleInstants(members))
     counting: list[tuple[str, list[int | None]]] = []
     contents = []
@@ -279,5 +279,5 @@ def test_bounds_are_those_of_the_values_that_count(
         contents.append(content)
     shown = [times for instant, times in counting if instant in members]
     values = [value for times in ([base] if base else []) + shown for value in times if value is not None]
-    found = files.bounds(*contents, base=None if base is None else parquet(base))
-    assert found == (EventTimeBounds(min(values), max(values)) if values else NoEventTimes())
+    result = files.bounds(*contents, base=None if base is None else parquet(base))
+    assert result == (EventTimeBounds(min(values), max(values)) if values else NoEventTimes())

@@ -1,4 +1,4 @@
-"""What files told: kept once, bounded by weight, safe among threads."""
+"""The cache of footer values: computed once, bounded by weight, safe for threads."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 
 
-def test_a_value_is_made_once() -> None:
-    cache, made = FooterCache(), []
+def test_a_value_is_computed_once() -> None:
+    cache, computed = FooterCache(), []
 
     def make() -> str:
-        made.append(1)
+        computed.append(1)
         return "x"
 
     assert [cache.get_or_compute("key", make, len) for _ in range(3)] == ["x"] * 3
-    assert len(made) == 1
+    assert len(computed) == 1
     assert cache.get("other") is None
 
 
-def test_what_was_unused_longest_goes_first() -> None:
+def test_the_least_recently_used_value_is_evicted_first() -> None:
     cache = FooterCache(max_cells=6)
     cache.put("a", "a", 1)
     cache.put("b", "b", 1)
@@ -34,7 +34,7 @@ def test_what_was_unused_longest_goes_first() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=50))
-def test_the_weight_never_exceeds_the_bound(puts: list[tuple[int, int]]) -> None:
+def test_the_weight_never_exceeds_the_maximum(puts: list[tuple[int, int]]) -> None:
     cache, weights = FooterCache(max_cells=12), {}
     for key, cells in puts:
         cache.put(key, key, cells)
@@ -44,7 +44,7 @@ def test_the_weight_never_exceeds_the_bound(puts: list[tuple[int, int]]) -> None
         assert cells + 1 > 12 or cache.get(key) == key
 
 
-def test_threads_share_it() -> None:
+def test_threads_share_the_cache() -> None:
     cache = FooterCache(max_cells=50)
 
     def use() -> None:

@@ -39,11 +39,11 @@ def altered(golden: Golden, tmp_path: pathlib.Path, case: str, old: str, new: st
 
 @pytest.mark.parametrize("case", ["A_nonpart_nometa_v6_h0150", "A_nonpart_nometa_v9_h120"])
 class TestVirtualKeys:
-    def test_the_scan_names_the_key_columns_where_logs_are(self, golden: Golden, case: str) -> None:
+    def test_the_scan_names_the_key_columns_if_there_are_logs(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).scan.key_fields == ("id", "k2")
         assert plan(golden.table(case), ReadOptimized()).scan.key_fields == ()
 
-    def test_no_meta_columns_come_out(self, golden: Golden, case: str) -> None:
+    def test_meta_columns_are_not_returned(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
 
     def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
@@ -53,21 +53,23 @@ class TestVirtualKeys:
 
 @pytest.mark.parametrize("case", ["A_drop_part_cols_v6_h0150", "A_drop_part_cols_v9_h120"])
 class TestDroppedPartitionColumns:
-    def test_they_come_from_the_path_where_hudi_has_them(self, golden: Golden, case: str) -> None:
-        found = plan(golden.table(case), Snapshot())
-        wanted = ("id", "ts", "v", "p", "d") if "v9" in case else ("id", "p", "d", "ts", "v")
-        assert found.scan.columns[5:] == wanted
-        assert found.scan.partition_fields == ("p", "d")
-        assert {split.partition_values[1] for split in found.splits} == {"2024-01-01", "2024-01-02"}
+    def test_dropped_columns_come_from_the_path_as_in_hudi(self, golden: Golden, case: str) -> None:
+        result = plan(golden.table(case), Snapshot())
+        names = ("id", "ts", "v", "p", "d") if "v9" in case else ("id", "p", "d", "ts", "v")
+        assert result.scan.columns[5:] == names
+        assert result.scan.partition_fields == ("p", "d")
+        assert {split.partition_values[1] for split in result.splits} == {"2024-01-01", "2024-01-02"}
 
-    def test_paths_that_do_not_tell_them_are_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    def test_paths_without_the_dropped_values_are_refused(
+        self, golden: Golden, tmp_path: pathlib.Path, case: str
+    ) -> None:
         path = altered(
             golden, tmp_path, case, "hoodie.table.partition.fields=p,d", "hoodie.table.partition.fields=p,d,e"
         )
         with pytest.raises(TableError, match="so their values are unknown"):
             plan(path, Snapshot())
 
-    def test_merging_by_one_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    def test_merging_by_a_dropped_column_is_refused(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
         key = "ordering.fields" if "v9" in case else "precombine.field"
         path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
         with pytest.raises(TableError, match="merges by d"):
@@ -78,7 +80,7 @@ class TestDroppedPartitionColumns:
         path = altered(golden, tmp_path, case, f"hoodie.table.{key}=ts", f"hoodie.table.{key}=d")
         assert plan(path, ReadOptimized()).scan.partition_fields == ("p", "d")
 
-    def test_deletes_marked_by_one_are_refused(self, golden: Golden, case: str) -> None:
+    def test_deletes_marked_by_a_dropped_column_are_refused(self, golden: Golden, case: str) -> None:
         request = PlanRequest(table="t", query=Snapshot(), delete_marker=DeleteMarker("d", "2024-01-01"))
         with pytest.raises(TableError, match="merges by d"):
             plan_request(open_table(str(golden.table(case))), "t", request)
@@ -88,7 +90,7 @@ HISTORIES = ["A_evo_on_read_v6_h0150", "A_evo_on_read_v8_h102", "A_evo_on_read_v
 
 
 def versions(plan: Plan) -> list[int]:
-    return [found["version_id"] for found in json.loads(plan.scan.schema_history)["schemas"]]
+    return [result["version_id"] for result in json.loads(plan.scan.schema_history)["schemas"]]
 
 
 @pytest.mark.parametrize("case", HISTORIES)
@@ -98,17 +100,17 @@ class TestSchemaHistories:
         return [item.requested_time for item in timeline.completed_writes]
 
     def test_the_scan_holds_all_versions_newest_first(self, golden: Golden, case: str) -> None:
-        found = versions(plan(golden.table(case), Snapshot()))
-        assert found == sorted(found, reverse=True)
-        assert found[-1] == 0
-        assert len(found) >= 7
+        result = versions(plan(golden.table(case), Snapshot()))
+        assert result == sorted(result, reverse=True)
+        assert result[-1] == 0
+        assert len(result) >= 7
 
-    def test_time_travel_knows_the_versions_of_then(self, golden: Golden, case: str) -> None:
+    def test_time_travel_has_the_versions_of_its_time(self, golden: Golden, case: str) -> None:
         instants = self.altered_at(golden, case)
         as_of = versions(plan(golden.table(case), SnapshotAsOf(InstantTime(instants[3]))))
         assert as_of == [int(instants[2]), 0]
 
-    def test_a_change_counts_from_its_own_instant_on(self, golden: Golden, case: str) -> None:
+    def test_a_schema_change_applies_from_its_own_instant(self, golden: Golden, case: str) -> None:
         """Also where no write came after it: an ALTER TABLE is the newest instant then."""
         table = open_table(str(golden.table(case)))
         altered = [
@@ -120,11 +122,11 @@ class TestSchemaHistories:
         for instant in altered:
             assert versions(plan(golden.table(case), SnapshotAsOf(instant)))[0] == int(instant)
 
-    def test_before_the_first_change_there_is_no_history(self, golden: Golden, case: str) -> None:
+    def test_there_is_no_history_before_the_first_change(self, golden: Golden, case: str) -> None:
         instants = self.altered_at(golden, case)
         assert plan(golden.table(case), SnapshotAsOf(InstantTime(instants[1]))).scan.schema_history == ""
 
-    def test_by_name_there_is_none(self, golden: Golden, case: str) -> None:
+    def test_columns_by_name_use_no_history(self, golden: Golden, case: str) -> None:
         request = PlanRequest(table="t", query=Snapshot(), columns_by_name=True)
         assert plan_request(open_table(str(golden.table(case))), "t", request).scan.schema_history == ""
 
@@ -133,11 +135,11 @@ class TestSchemaHistories:
 
     def test_bounds_are_unknown_since_footers_have_other_names(self, golden: Golden, case: str) -> None:
         request = PlanRequest(table="t", query=ReadOptimized(), event_time="ts")
-        found = plan_request(open_table(str(golden.table(case))), "t", request)
-        assert [split.event_time for split in found.splits] == [UnknownBounds()] * len(found.splits)
+        result = plan_request(open_table(str(golden.table(case))), "t", request)
+        assert [split.event_time for split in result.splits] == [UnknownBounds()] * len(result.splits)
 
 
-def test_after_a_commit_without_a_version_columns_go_by_name_as_in_hudi(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_columns_go_by_name_after_a_commit_without_a_version_as_in_hudi(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     newest = max((path / ".hoodie").glob("*.deltacommit"))
     commit = json.loads(newest.read_text())
@@ -146,7 +148,7 @@ def test_after_a_commit_without_a_version_columns_go_by_name_as_in_hudi(golden: 
     assert plan(path, Snapshot()).scan.schema_history == ""
 
 
-def test_a_service_does_not_bring_an_older_schema_back(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_service_does_not_restore_an_older_schema(golden: Golden, tmp_path: pathlib.Path) -> None:
     """It may have begun before a column was added and have ended behind: its record of the schema is the old one."""
     path = golden.copy("A_log_compaction_v6_h0150", tmp_path)
     before = plan(path, Snapshot()).scan.schema_json
@@ -160,7 +162,7 @@ def test_a_service_does_not_bring_an_older_schema_back(golden: Golden, tmp_path:
     assert plan(path, Snapshot()).scan.schema_json == before
 
 
-def test_a_stored_history_that_is_gone_is_damage(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_a_missing_stored_history_is_corruption(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     shutil.rmtree(path / ".hoodie" / ".schema")
     with pytest.raises(CorruptFile, match=r"\.hoodie/\.schema holds none"):

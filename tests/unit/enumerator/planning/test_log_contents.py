@@ -1,4 +1,4 @@
-"""What a plan says was written into each log file, and which lost files a request may put up with."""
+"""The writes of instants into log files, and missing log files that `onCorrupt=skip` tolerates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def writes(known: TimelineFacts, name: str) -> tuple[LogWrite, ...] | None:
     return log_contents(known, [log(name)]).ref(log(name)).writes
 
 
-def test_a_log_of_layout_1_takes_the_writes_of_many_instants() -> None:
+def test_a_log_of_layout_1_has_the_writes_of_many_instants() -> None:
     one, other = ".fg_20.log.1_0-1-1", ".fg_20.log.2_0-1-1"
     known = facts(
         1, {"20": [], "30": [stat(one, 3, 0), stat(one, 2, 1)], "40": [stat(other, 1, 0)], "50": [stat(one, 0, 4)]}
@@ -75,7 +75,7 @@ def test_a_log_of_layout_1_takes_the_writes_of_many_instants() -> None:
     assert writes(known, ".fg_20.log.3_0-1-1") == ()
 
 
-def test_what_archived_instants_may_have_written_is_not_known() -> None:
+def test_writes_are_unknown_if_archived_instants_may_have_written() -> None:
     older = ".fg_10.log.1_0-1-1"
     assert writes(facts(1, {"20": [stat(older, 3, 0)]}), older) is None
     assert writes(facts(2, {"20": []}), older) is None
@@ -83,12 +83,12 @@ def test_what_archived_instants_may_have_written_is_not_known() -> None:
     assert writes(facts(2, {"20": [stat(own, 3, 1)]}), own) == (LogWrite(InstantTime("20"), 3, 1),)
 
 
-def test_counts_that_cannot_be_are_no_evidence() -> None:
+def test_negative_counts_make_the_writes_unknown() -> None:
     own = ".fg_20.log.1_0-1-1"
     assert writes(facts(2, {"20": [stat(own, -1, 0)]}), own) is None
 
 
-def test_nothing_else_of_the_file_changes() -> None:
+def test_the_reference_differs_only_by_its_writes() -> None:
     own = ".fg_20.log.1_0-1-1"
     known = facts(2, {"20": [stat(own, 3, 1)]})
     assert replace(log_contents(known, [log(own)]).ref(log(own)), writes=None) == log(own).ref
@@ -103,8 +103,8 @@ def data_files(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
 
 
 @pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
-class TestLostFiles:
-    def test_a_lost_log_is_given_up_on_request_and_told(
+class TestMissingFilesWithSkip:
+    def test_a_missing_log_is_left_out_and_logged_with_skip(
         self, golden: Golden, tmp_path: pathlib.Path, case: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         folder = golden.copy(case, tmp_path)
@@ -120,27 +120,27 @@ class TestLostFiles:
         assert before - {log.path for split in left.splits for log in split.logs} == {
             lost.relative_to(folder).as_posix()
         }
-        (told,) = caplog.records
-        assert told.levelno == logging.WARNING
-        assert told.getMessage().startswith("log file gone table=t file=")
-        assert lost.name in told.getMessage()
+        (warning,) = caplog.records
+        assert warning.levelno == logging.WARNING
+        assert warning.getMessage().startswith("log file gone table=t file=")
+        assert lost.name in warning.getMessage()
         changed = {split.split_id for split in whole.splits} ^ {split.split_id for split in left.splits}
         assert len(changed) == 2, "only the slice that lost a file is another one"
 
-    def test_a_lost_base_file_is_never_given_up(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    def test_a_missing_base_file_is_always_an_error(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
         folder = golden.copy(case, tmp_path)
         for file in data_files(folder, "*.parquet"):
             file.unlink()
         with pytest.raises(CorruptFile, match=r"parquet .*is missing"):
             plan(folder, Snapshot(), skip=True)
 
-    def test_asking_changes_no_split(self, golden: Golden, case: str) -> None:
+    def test_skip_changes_no_split_of_a_whole_table(self, golden: Golden, case: str) -> None:
         strict, lenient = (plan(golden.table(case), Snapshot(), skip=skip) for skip in (False, True))
         assert strict.splits == lenient.splits
         assert replace(strict.scan, skip_corrupt=True) == lenient.scan
 
 
-def test_a_log_that_was_cleaned_away_is_expired_whatever_is_asked(golden: Golden) -> None:
+def test_a_cleaned_log_is_expired_also_with_skip(golden: Golden) -> None:
     """Files of a range that a clean took are not damage."""
     folder = golden.table("B_v9_timeline_mor")
     table = open_table(str(folder))
