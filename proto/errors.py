@@ -1,43 +1,43 @@
-"""Every error a caller can meet, as one tree.
+"""All errors of Penstock, as one class hierarchy.
 
 PenstockError
 ├── ConfigurationError            INVALID_ARGUMENT     an option, a column, a range the caller gave
-│   └── RequestIdReused                                a request id that stands for another request
+│   └── RequestIdReused                                a request id of another request
 ├── TableError
-│   ├── TableNotFound             NOT_FOUND            no table there
-│   ├── PositionExpired           OUT_OF_RANGE         files or instants the answer needs were cleaned
-│   ├── DataInvalidated           DATA_LOSS            consumed or planned data is no longer the table's
-│   ├── LateInstant               DATA_LOSS            an instant completed at or behind a position that passed it
-│   ├── TopicGone                 NOT_FOUND            no such Kafka topic, or not the partition to go on in
-│   └── UnsupportedFeature        UNIMPLEMENTED        the table uses something Penstock does not read (yet)
-├── FormatError                   DATA_LOSS            bytes that are not what the format says
+│   ├── TableNotFound             NOT_FOUND            there is no such table
+│   ├── PositionExpired           OUT_OF_RANGE         files or instants that the read needs were cleaned
+│   ├── DataInvalidated           DATA_LOSS            the table no longer contains consumed or planned data
+│   ├── LateInstant               DATA_LOSS            an instant completed at or before a consumed position
+│   ├── TopicGone                 NOT_FOUND            a Kafka topic or partition does not exist
+│   └── UnsupportedFeature        UNIMPLEMENTED        the table uses a feature that Penstock does not support
+├── FormatError                   DATA_LOSS            bytes that do not conform to the format
 │   ├── CorruptBlock                                   a log block
 │   ├── CorruptFile                                    a commit, properties or base file
-│   ├── SchemaMismatch                                 a file whose schema does not fit the table's
-│   └── UndecodableRecord                              a record of a topic that is no row of the table
+│   ├── SchemaMismatch                                 a file's schema does not match the table's
+│   └── UndecodableRecord                              a record of a topic that cannot become a row
 ├── PlanError                     ABORTED
-│   ├── UnknownPlan                                    no such plan (never an empty answer)
-│   └── UnknownSplit                                   no such split in that plan
+│   ├── UnknownPlan                                    there is no such plan (never an empty result instead)
+│   └── UnknownSplit                                   there is no such split in the plan
 ├── LeaseError                    ABORTED
-│   ├── Fenced                                         a reader's epoch is not the one that holds the lease
-│   └── UnknownGroup              NOT_FOUND            no such consumer group (never an empty one)
+│   ├── Fenced                                         the reader's epoch is not current
+│   └── UnknownGroup              NOT_FOUND            there is no such consumer group
 ├── AccessError
-│   ├── Unauthenticated           UNAUTHENTICATED      no token or certificate, or one that is not known
-│   ├── PermissionDenied          PERMISSION_DENIED    known, but not allowed to
-│   └── StorageDenied                                  storage refuses: rights or credentials are missing or wrong
-├── StateVersionError             FAILED_PRECONDITION  a record of a format version this build does not know
-├── StateDamaged                  DATA_LOSS            the service's own state directory holds damaged records
-├── OutOfMemory                   RESOURCE_EXHAUSTED   this process has not the memory that an answer takes
-├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has as many consumer groups as it may
-├── Overloaded                    RESOURCE_EXHAUSTED   a stated limit is reached; asking later may help
-└── StorageError                  UNAVAILABLE          storage did not answer; asking again may help
-    ├── KafkaUnavailable                               nor did the brokers of a topic
-    └── ServerUnavailable                              nor did the Penstock server
+│   ├── Unauthenticated           UNAUTHENTICATED      no token or certificate, or an invalid one
+│   ├── PermissionDenied          PERMISSION_DENIED    the caller has no right to do this
+│   └── StorageDenied                                  storage denies access: rights or credentials are wrong
+├── StateVersionError             FAILED_PRECONDITION  an unsupported format version
+├── StateDamaged                  DATA_LOSS            damaged records in the service's state directory
+├── OutOfMemory                   RESOURCE_EXHAUSTED   the process has too little memory
+├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has the maximum number of groups
+├── Overloaded                    RESOURCE_EXHAUSTED   a limit of the server is reached; retryable
+└── StorageError                  UNAVAILABLE          storage did not answer; retryable
+    ├── KafkaUnavailable                               the brokers of a topic did not answer
+    └── ServerUnavailable                              the Penstock server did not answer
 
-InvariantViolation (INTERNAL) stands outside: it is our own bug, is never caught and never retried.
+InvariantViolation (INTERNAL) is not in the hierarchy: it is a bug of Penstock, and is never caught and never retried.
 
-Only classes belong here; no gRPC (the codec of errors is `rpc_errors`), no I/O.
-Text of an error: what failed, which table/instant/file, got, expected, what to do.
+An error's text contains: the operation that failed, the table, instant or file, the actual and the expected value, and
+what to do. Errors are encoded for gRPC in `penstock.proto.codec.errors`.
 """
 
 from __future__ import annotations
@@ -46,38 +46,38 @@ from typing import ClassVar, Final
 
 
 class PenstockError(Exception):
-    """What has no code of its own, such as an error that only a newer server knows; the text says what to do."""
+    """An error without a code of its own, such as one that only a newer server has; the text says what to do."""
 
     code: ClassVar[str] = "ERROR"
     grpc_status: ClassVar[str] = "UNKNOWN"
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = False
     retry_ms: int = 0
-    """Of what is retryable: how long to wait at least before asking again; 0: the caller's own delay (`retry`)."""
+    """The shortest delay before a retry; 0: the caller's own delay (`penstock.proto.retry`)."""
     advice: ClassVar[str] = "read the text"
-    """What to do about it, in a line of docs/reference/errors.md."""
+    """What to do, in one line of docs/reference/errors.md."""
     missing_file: str = ""
-    """The path, in its table, of the file that is not there, where that is what failed. It stays in this process."""
+    """The path, in its table, of a file that does not exist, if that is the cause. It is not sent to clients."""
 
 
 class ConfigurationError(PenstockError):
-    """What the caller asked for cannot be: an unknown option or column, a bad value, an impossible range or file."""
+    """The request is not valid: an unknown option or column, an invalid value, an impossible range or file."""
 
     code = "CONFIGURATION"
     grpc_status = "INVALID_ARGUMENT"
     exit_code = 2
-    advice = "mend what the text names; of a misspelt name it offers the nearest"
+    advice = "correct what the text names; for a misspelt name it suggests the most similar one"
 
 
 class RequestIdReused(ConfigurationError):
-    """A request id was used again for another request: the plan that it opened is not the one that is asked for."""
+    """A request id was used for two different requests."""
 
     code = "REQUEST_ID_REUSED"
-    advice = "give each request an id of its own; a repeated call must be equal to the first"
+    advice = "use a unique id for each request; a repeated call must be equal to the first"
 
 
 class TableError(PenstockError):
-    """The table as a whole cannot answer: it is set up in a way that Hudi 1.2 does not read either."""
+    """The table cannot be read: it has settings that Hudi 1.2 does not support either."""
 
     code = "TABLE"
     grpc_status = "FAILED_PRECONDITION"
@@ -85,7 +85,7 @@ class TableError(PenstockError):
 
 
 class TableNotFound(TableError):
-    """No Hudi table is at that path, or no table of that name is registered."""
+    """There is no Hudi table at the path, or no table with the name is registered."""
 
     code = "TABLE_NOT_FOUND"
     grpc_status = "NOT_FOUND"
@@ -93,7 +93,7 @@ class TableNotFound(TableError):
 
 
 class PositionExpired(TableError):
-    """A file or an instant that the answer needs was cleaned or archived away."""
+    """A file or an instant that the read needs was cleaned or archived."""
 
     code = "POSITION_EXPIRED"
     grpc_status = "OUT_OF_RANGE"
@@ -105,7 +105,7 @@ class PositionExpired(TableError):
 
 
 class DataInvalidated(TableError):
-    """The table no longer holds what the position stands for: restored, rolled back or created again."""
+    """The table no longer contains the data of the position: it was restored, rolled back or created again."""
 
     code = "DATA_INVALIDATED"
     grpc_status = "DATA_LOSS"
@@ -114,7 +114,7 @@ class DataInvalidated(TableError):
 
 
 class LateInstant(TableError):
-    """An instant was first seen completed with an order key at or below a position that had already passed it."""
+    """An instant completed with an order key at or below a position that is already consumed."""
 
     code = "LATE_INSTANT"
     grpc_status = "DATA_LOSS"
@@ -123,15 +123,15 @@ class LateInstant(TableError):
 
 
 class TopicGone(TableError):
-    """A Kafka topic, or a partition of it that a read goes on in, is not there."""
+    """A Kafka topic, or a partition that a read continues in, does not exist."""
 
     code = "TOPIC_GONE"
     grpc_status = "NOT_FOUND"
-    advice = "check the topic's name and the brokers; a topic made anew needs a new start"
+    advice = "check the topic's name and the brokers; a topic that was created again needs a new start"
 
 
 class UnsupportedFeature(TableError):
-    """The table uses a feature that Penstock does not read; no row is returned rather than a wrong one."""
+    """The table uses a feature that Penstock does not support. Penstock returns no rows rather than wrong ones."""
 
     code = "UNSUPPORTED_FEATURE"
     grpc_status = "UNIMPLEMENTED"
@@ -139,7 +139,7 @@ class UnsupportedFeature(TableError):
 
 
 class FormatError(PenstockError):
-    """Bytes or names on storage are not what Hudi's format says."""
+    """Bytes or names on storage do not conform to Hudi's format."""
 
     code = "FORMAT"
     grpc_status = "DATA_LOSS"
@@ -151,16 +151,16 @@ class CorruptBlock(FormatError):
     """A log block is damaged or truncated."""
 
     code = "CORRUPT_BLOCK"
-    advice = "restore the file, or read with `onCorrupt=skip`, which loses what the text tells"
+    advice = "restore the file, or read with `onCorrupt=skip`, which loses the rows that the text names"
 
 
 class CorruptFile(FormatError):
-    """A properties, commit, base or log file is damaged, truncated, or missing though a completed commit names it."""
+    """A properties, commit, base or log file of a completed commit is damaged, truncated or missing."""
 
     code = "CORRUPT_FILE"
     is_gone: bool = False
-    """Whether a file that a plan names is not there: a cleaner took it, or somebody removed it."""
-    advice = "restore the file; a file that was cleaned away: read a newer range"
+    """Whether a file of a plan is missing, because a cleaner or a user deleted it."""
+    advice = "restore the file; if it was cleaned, read a newer range"
 
 
 class SchemaMismatch(FormatError):
@@ -175,8 +175,7 @@ class UndecodableRecord(FormatError):
 
     code = "UNDECODABLE_RECORD"
     advice = (
-        "the text names partition and offset: correct `kafkaValueFormat`, or set `deadLetterPath` to pass "
-        "such records over"
+        "the text names partition and offset: correct `kafkaValueFormat`, or set `deadLetterPath` to skip such records"
     )
 
 
@@ -189,21 +188,21 @@ class PlanError(PenstockError):
 
 
 class UnknownPlan(PlanError):
-    """The plan was never opened here, or its time to live ran out. Never answered as an empty plan."""
+    """The plan was not opened here, or its time to live has ended. It is never treated as an empty plan."""
 
     code = "UNKNOWN_PLAN"
     advice = "load the DataFrame again, or open a new plan"
 
 
 class UnknownSplit(PlanError):
-    """The plan holds no such split or slot."""
+    """The plan has no such split or slot."""
 
     code = "UNKNOWN_SPLIT"
     advice = "load the DataFrame again, or open a new plan"
 
 
 class LeaseError(PenstockError):
-    """What a reader of a consumer group asked for is not its own (any more)."""
+    """A reader of a consumer group does not hold the lease or split that it refers to."""
 
     code = "LEASE"
     grpc_status = "ABORTED"
@@ -211,22 +210,22 @@ class LeaseError(PenstockError):
 
 
 class Fenced(LeaseError):
-    """The reader's epoch is not current: its lease ran out, it joined again elsewhere, or the group was reset."""
+    """The reader's epoch is not current: its lease ended, its id joined again elsewhere, or the group was reset."""
 
     code = "FENCED"
-    advice = "join again: nothing that was not committed counts, and it comes again"
+    advice = "join again; rows that were not committed are assigned again"
 
 
 class UnknownGroup(LeaseError):
-    """No such consumer group on that table."""
+    """The table has no such consumer group."""
 
     code = "UNKNOWN_GROUP"
     grpc_status = "NOT_FOUND"
-    advice = "`penstock groups list` shows those there are; a group is made by its first reader"
+    advice = "`penstock groups list` lists the groups; a group is created by its first reader"
 
 
 class AccessError(PenstockError):
-    """Who asks may not, or did not say who it is."""
+    """The caller is not authenticated or not authorized."""
 
     code = "ACCESS"
     grpc_status = "PERMISSION_DENIED"
@@ -235,7 +234,8 @@ class AccessError(PenstockError):
 
 
 class Unauthenticated(AccessError):
-    """No token or certificate, or one that is not accepted: the client's by the server, the server's by the client."""
+    """The server does not accept the client's token or certificate, or the client does not accept the server's
+    certificate."""
 
     code = "UNAUTHENTICATED"
     grpc_status = "UNAUTHENTICATED"
@@ -246,24 +246,24 @@ class Unauthenticated(AccessError):
 
 
 class PermissionDenied(AccessError):
-    """The caller is known and not allowed to do this with this table or group."""
+    """The caller is authenticated but has no right to this operation on this table or group."""
 
     code = "PERMISSION_DENIED"
     advice = "have a rule of the server's `acl` grant the right that the text names"
 
 
 class StorageDenied(AccessError):
-    """The storage of a table refuses this process: rights or credentials are missing or wrong."""
+    """The storage of a table denies access to this process: rights or credentials are missing or wrong."""
 
     code = "STORAGE_DENIED"
     advice = (
         "give the process the right to list and read the table: credentials in the environment, policies of "
-        "the bucket, file modes; `penstock doctor TABLE` tries"
+        "the bucket, file modes; `penstock doctor TABLE` checks the access"
     )
 
 
 class StateVersionError(PenstockError):
-    """A split, plan, position or state was written in a format version that this build does not know."""
+    """A split, plan, position or state has a format version that this release does not support."""
 
     code = "STATE_VERSION"
     grpc_status = "FAILED_PRECONDITION"
@@ -271,7 +271,7 @@ class StateVersionError(PenstockError):
 
 
 class StateDamaged(PenstockError):
-    """The service's own state is damaged in the middle: it does not start on it."""
+    """The service's state is damaged before its end; the service does not start."""
 
     code = "STATE_DAMAGED"
     grpc_status = "DATA_LOSS"
@@ -280,7 +280,7 @@ class StateDamaged(PenstockError):
 
 
 class OutOfMemory(PenstockError):
-    """The process has not the memory that the answer takes."""
+    """The process does not have enough memory for the result."""
 
     code = "OUT_OF_MEMORY"
     grpc_status = "RESOURCE_EXHAUSTED"
@@ -288,61 +288,61 @@ class OutOfMemory(PenstockError):
 
 
 class TooManyGroups(PenstockError):
-    """The table, or the principal that asks, has as many consumer groups as the server's limits allow."""
+    """The table, or the calling principal, has as many consumer groups as the server's limits allow."""
 
     code = "TOO_MANY_GROUPS"
     grpc_status = "RESOURCE_EXHAUSTED"
-    advice = "`penstock groups delete` what nobody reads; or raise the limit that the text names"
+    advice = "delete unused groups (`penstock groups delete`), or raise the limit that the text names"
 
 
 class Overloaded(PenstockError):
-    """A stated limit of the server is reached; asking later may help."""
+    """A limit of the server is reached; a later retry may succeed."""
 
     code = "OVERLOADED"
     grpc_status = "RESOURCE_EXHAUSTED"
     exit_code = 75
     retryable = True
-    advice = "ask again later; or raise the limit that the text names"
+    advice = "retry later, or raise the limit that the text names"
 
 
 class StorageError(PenstockError):
-    """Storage did not answer; asking again may help."""
+    """Storage did not answer; a retry may succeed."""
 
     code = "STORAGE"
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
-    advice = "ask again; if it stays, check the storage that the text names"
+    advice = "retry; if the error persists, check the storage that the text names"
 
 
 class ServerUnavailable(StorageError):
-    """The Penstock server cannot be reached or did not answer; asking again may help."""
+    """The Penstock server cannot be reached or did not answer; a retry may succeed."""
 
     code = "SERVER_UNAVAILABLE"
     advice = (
-        "check that `penstock serve` runs at the address that the text names and can be reached; a client asks again "
-        "for as long as `retryTimeout` says"
+        "check that `penstock serve` runs at the address that the text names and can be reached; `retryTimeout` is how "
+        "long a client retries"
     )
 
 
 class KafkaUnavailable(StorageError):
-    """The brokers of a topic do not answer; asking again may help."""
+    """The brokers of a topic do not answer; a retry may succeed."""
 
     code = "KAFKA_UNAVAILABLE"
-    advice = "ask again; if it stays, check the brokers and the `kafka.*` settings"
+    advice = "retry; if the error persists, check the brokers and the `kafka.*` settings"
 
 
 class InvariantViolation(AssertionError):
-    """A bug in Penstock: the text names the invariant and the values; please report it."""
+    """A bug in Penstock; the text contains the invariant and the values. Please report it."""
 
 
 INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
-"""The code of every exception that is none of Penstock's errors."""
+"""The code of every exception that is not a PenstockError."""
 
 
 def code_and_text(error: BaseException) -> tuple[str, str]:
-    """How any exception is shown to operators and callers. One outside of the tree is a bug of Penstock; its text
-    names its type."""
+    """The code and text of any exception for operators and callers. An exception that is not a PenstockError is a bug;
+    its text contains its type."""
     if isinstance(error, PenstockError):
         return error.code, str(error)
     kind = "" if isinstance(error, InvariantViolation) else f"{type(error).__name__}: "
@@ -350,9 +350,9 @@ def code_and_text(error: BaseException) -> tuple[str, str]:
 
 
 def all_error_classes() -> dict[str, type[PenstockError]]:
-    """Every class of the tree by its stable code, the root included."""
+    """All error classes by code, PenstockError included."""
 
-    def walk(cls: type[PenstockError]) -> list[type[PenstockError]]:
-        return [cls, *(sub for child in cls.__subclasses__() for sub in walk(child))]
+    def with_subclasses(cls: type[PenstockError]) -> list[type[PenstockError]]:
+        return [cls, *(sub for child in cls.__subclasses__() for sub in with_subclasses(child))]
 
-    return {cls.code: cls for cls in walk(PenstockError)}
+    return {cls.code: cls for cls in with_subclasses(PenstockError)}

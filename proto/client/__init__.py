@@ -1,1 +1,5 @@
-"""The gRPC client: a channel, its certificates, and the calls of plans and of groups."""
+"""The gRPC client of a server: shared channels, certificates, and the calls of the plan API and of consumer groups.
+
+Belongs here: connections, deadlines and retries of calls. Not here: the meaning of messages and failures
+(`penstock.proto.codec`).
+"""

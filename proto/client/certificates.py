@@ -1,7 +1,4 @@
-"""From when until when a certificate holds (X.509, RFC 5280 §4.1.2.5), read from PEM or DER. Pure.
-
-Belongs here: the two times, and whether now lies between them. Not here: whether it is trusted, which is TLS's.
-"""
+"""The validity period of a certificate (X.509, RFC 5280 §4.1.2.5), from PEM or DER. Pure. TLS checks trust."""
 
 from __future__ import annotations
 
@@ -23,13 +20,15 @@ _GENERALIZED_TIME: Final = 0x18
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """A certificate holds from `begin` to `end`, both included, UTC."""
+    """The validity period of a certificate, in UTC."""
 
     begin: datetime
+    """The first moment, inclusive."""
     end: datetime
+    """The last moment, inclusive."""
 
     def problem(self, now: datetime) -> str:
-        """What is wrong with it now, '' if nothing is."""
+        """Why the certificate is not valid now; '' if it is."""
         if now > self.end:
             return f"expired on {self.end:%Y-%m-%d %H:%M} UTC"
         if now < self.begin:
@@ -38,12 +37,12 @@ class Validity:
 
 
 def validity_of(data: bytes) -> Validity | None:
-    """The times of the first certificate in PEM or DER bytes; None if there is none that can be read."""
+    """The validity of the first certificate in PEM or DER bytes; None if there is no readable one."""
     if len(data) > MAX_CERTIFICATE_BYTES:
         return None
-    found = _PEM.search(data)
+    match = _PEM.search(data)
     try:
-        der = base64.b64decode(found[1]) if found else data
+        der = base64.b64decode(match[1]) if match else data
         return _validity(der)
     except (ValueError, IndexError, binascii.Error):
         return None
@@ -58,12 +57,12 @@ def _validity(der: bytes) -> Validity:
     for tag in (_INTEGER, _SEQUENCE, _SEQUENCE):  # serial number, algorithm, issuer
         at = _content(signed, at, tag)[1]
     times = _content(signed, at, _SEQUENCE)[0]
-    begin, behind = _moment(times, 0)
-    return Validity(begin, _moment(times, behind)[0])
+    begin, end_of_begin = _moment(times, 0)
+    return Validity(begin, _moment(times, end_of_begin)[0])
 
 
 def _content(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """The content of the element at `at`, and where it ends. ValueError, IndexError: it is not of that tag or whole."""
+    """The content of the element at `at`, and its end. ValueError, IndexError: another tag, or a truncated element."""
     if data[at] != tag:
         raise ValueError(f"tag {data[at]:#x} at {at}, expected {tag:#x}")
     size, at = data[at + 1], at + 2
@@ -79,10 +78,10 @@ def _content(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
 
 def _moment(data: bytes, at: int) -> tuple[datetime, int]:
     tag = data[at]
-    content, behind = _content(data, at, tag)
+    content, end = _content(data, at, tag)
     text = content.decode("ascii")
     if tag == _UTC_TIME and re.fullmatch(r"\d{12}Z", text):
         text = ("19" if int(text[:2]) >= 50 else "20") + text
     elif tag != _GENERALIZED_TIME or not re.fullmatch(r"\d{14}Z", text):
         raise ValueError(f"a time of tag {tag:#x}")
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC), behind
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC), end

@@ -1,8 +1,4 @@
-"""The connections of a process to its servers: shared by address and access, made anew after a fork.
-
-Shell: gRPC channels, certificate and token files. Belongs here: how a connection is made, secured and kept. Not here:
-calls, their deadlines and retries (`client`).
-"""
+"""The gRPC channels of a process: shared by address and access, with TLS and tokens; a forked child opens its own."""
 
 from __future__ import annotations
 
@@ -23,11 +19,11 @@ from penstock.version import __version__
 
 MAX_ANSWER_BYTES: Final = 64 << 20
 MAX_CHANNELS: Final = 32
-"""Connections a process keeps; the one unused longest is let go, and closes when no call needs it."""
+"""The maximum number of cached connections; the least recently used one is dropped, and closes after its last call."""
 MAX_TOKEN_BYTES: Final = 4096
 MAX_PEM_BYTES: Final = 1 << 20
 KEEPALIVE_MS: Final = 60_000
-"""A connection with calls under way is probed when it was silent for so long: a server that vanished is noticed."""
+"""The idle time after which a connection with active calls is probed, to detect a lost server."""
 
 _Key = tuple[str, ServerAccess]
 
@@ -41,7 +37,7 @@ class Connections:
         self._inherited: list[OrderedDict[_Key, pb_grpc.EnumeratorServiceStub]] = []
 
     def stub(self, address: str, access: ServerAccess) -> pb_grpc.EnumeratorServiceStub:
-        """The stub over the shared connection, which is made if there is none yet."""
+        """The stub of the shared connection, which is created if there is none."""
         key = (address, access)
         with self._lock:
             stub = self._stubs.pop(key, None) or pb_grpc.EnumeratorServiceStub(_channel(address, access))
@@ -51,19 +47,20 @@ class Connections:
             return stub
 
     def forget(self, address: str, access: ServerAccess) -> None:
-        """A call under way keeps the connection until it is answered."""
+        """Drops the connection; active calls keep it until they end."""
         with self._lock:
             self._stubs.pop((address, access), None)
 
     def start_anew_in_child(self) -> None:
-        """After a fork: the parent's connections are neither used nor closed, and its lock may be held for ever."""
+        """Resets the state after a fork: the parent's connections are neither used nor closed, and its lock may
+        never be released."""
         self._lock = threading.Lock()
         self._inherited.append(self._stubs)
         self._stubs = OrderedDict()
 
 
 def call_metadata(access: ServerAccess) -> tuple[tuple[str, str], ...]:
-    """What each call carries: the token, read anew, so that a replaced one counts from the next call on."""
+    """The metadata of a call: the token, read for each call, so that a replaced token applies to the next call."""
     return (("authorization", f"Bearer {_token(access.token)}"),) if access.token else ()
 
 
@@ -126,6 +123,6 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
 
 
 connections: Final = Connections()
-"""Of this process."""
+"""The connections of this process."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=connections.start_anew_in_child)

@@ -1,8 +1,4 @@
-"""The enumerator behind a server: `EnumeratorClient`.
-
-Shell: gRPC, clock. Belongs here: calls, their deadlines, retries. Not here: connections (`client_channel`), what a
-message means (`codec_calls`), what a failure means (`rpc_errors`).
-"""
+"""`EnumeratorClient`: the plan API and consumer groups of a server over gRPC, with deadlines and retries."""
 
 from __future__ import annotations
 
@@ -47,38 +43,41 @@ _Request = (
 )
 
 _PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch")
-"""Calls that list storage, and may read it."""
+"""Calls that list storage and may read files."""
 
 
 _OF_A_MEMBER: Final = ("Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup")
-"""Calls whose request id says nothing but which lines of the logs belong together: their member and its sequence say
-what is the same call."""
+"""Calls whose request id only correlates log lines; a repeated call is identified by its member and sequence."""
 
 log = logging.getLogger("penstock.client")
 
 
 def _named_request(call: str) -> str:
-    """The request id under which the caller logs, for a call that may bear it."""
+    """The request id of the log context, for calls whose request id only correlates log lines."""
     return str(context_fields().get("request") or "") if call in _OF_A_MEMBER else ""
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """How long a call may take, and how often it is made within that time.
+    """The deadlines and retries of a call.
 
-    `attempts` counts the first one. Delays between attempts are those of `RetryPolicy`, from `first_pause_ms` to
-    `longest_pause_ms`, and never shorter than an overloaded server asks for (RetryInfo); a deadline spans all attempts
-    of a call. A call that ran into its deadline is not made again here: whoever waits longer than one call
-    (`retryTimeout`) repeats it. A heartbeat has a deadline of its own: one that is late renews nothing. Every call of
-    the service may be repeated: its request id, or its member's sequence, says that it is the same.
+    A deadline covers all attempts of a call. A call that exceeded its deadline is not retried here, but by callers that
+    wait longer than one call (`retryTimeout`). Delays between attempts are those of `RetryPolicy`, and never shorter
+    than an overloaded server requests (RetryInfo). All calls are idempotent, by request id or by the member's sequence.
     """
 
     deadline_ms: int = 30_000
+    """The deadline of a call."""
     plan_deadline_ms: int = 300_000
+    """The deadline of a call that plans."""
     heartbeat_deadline_ms: int = 5_000
+    """The deadline of a heartbeat; a late heartbeat does not renew a lease."""
     attempts: int = 6
+    """The maximum number of attempts, the first included."""
     first_pause_ms: int = 200
+    """The delay before the second attempt."""
     longest_pause_ms: int = 3_000
+    """The longest delay."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= 100:
@@ -104,12 +103,12 @@ class CallLimits:
 
 
 class EnumeratorClient(GroupCalls):
-    """An `Enumerator` and a `GroupService` that ask the server at `address`: HOST:PORT, off loopback only over TLS
-    (`access`), else a ConfigurationError.
+    """An `Enumerator` and a `GroupService` that call the server at `address` (HOST:PORT). An address that is not on the
+    loopback interface requires TLS (`access`), else ConfigurationError.
 
-    Holds no connection itself: all clients of one address in a process share one, made on the first call and made anew
-    in a forked child. So it is cheap, may be used from any thread, and may be pickled. Errors are the server's own; a
-    server that does not answer is a ServerUnavailable naming the address.
+    All clients of an address in a process share one connection, which is opened by the first call, and again in a
+    forked child. A client is therefore cheap, may be used from any thread, and may be pickled. Errors are those of the
+    server; ServerUnavailable, with the address, if it does not answer.
     """
 
     def __init__(self, address: str, limits: CallLimits | None = None, access: ServerAccess = NO_ACCESS) -> None:
@@ -134,17 +133,17 @@ class EnumeratorClient(GroupCalls):
         return calls.newest_answer_from_message(self._call("NewestPosition", request, pb.NewestPositionResponse))
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
-        """See `Enumerator.start_stream`. Given the longer deadline, as it plans."""
+        """See `Enumerator.start_stream`. Uses the longer deadline, because it plans."""
         request = streams.start_to_message(scope, start)
         return streams.started_from_message(self._call("StartStream", request, pb.StartStreamResponse))
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """See `Enumerator.next_batch`. Given the longer deadline, as it plans."""
+        """See `Enumerator.next_batch`. Uses the longer deadline, because it plans."""
         request = streams.asked_to_message(scope, point)
         return streams.batch_from_message(self._call("NextBatch", request, pb.NextBatchResponse))
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
-        """See `Enumerator.open_plan`. Given the longer deadline: planning lists storage."""
+        """See `Enumerator.open_plan`. Uses the longer deadline, because planning lists storage."""
         message = calls.request_to_message(request)
         message.request_id = request_id
         return calls.opened_from_message(self._call("OpenPlan", message, pb.OpenPlanResponse))
@@ -169,7 +168,7 @@ class EnumeratorClient(GroupCalls):
         self._call("FinishSplit", request, pb.FinishSplitResponse)
 
     def close(self) -> None:
-        """Lets go of the process's connection to this address; a call after it, by whichever client, connects anew."""
+        """Drops the process's connection to this address; the next call of any client opens a new one."""
         connections.forget(self._address, self._access)
 
     def _call_group(self, name: str, request: GroupRequest, answer_type: type[_A]) -> _A:
@@ -187,9 +186,9 @@ class EnumeratorClient(GroupCalls):
             stub = connections.stub(self._address, self._access)
             try:
                 answer = getattr(stub, name)(request, timeout=max(0.001, left_s), metadata=call_metadata(self._access))
-            except grpc.RpcError as error:
-                failure = received(error)
-                told = error_of(failure, name, self._address)
+            except grpc.RpcError as rpc_error:
+                failure = received(rpc_error)
+                error = error_of(failure, name, self._address)
                 log_event_to(
                     log,
                     "call failed",
@@ -198,12 +197,12 @@ class EnumeratorClient(GroupCalls):
                     request=request.request_id,
                     server=self._address,
                     attempt=attempt,
-                    code=getattr(told, "code", "BUG"),
+                    code=getattr(error, "code", "BUG"),
                 )
                 elapsed_ms = (time.monotonic() - begin_s) * 1000
-                delay_ms = policy.delay_ms(attempt, elapsed_ms, told, random.random())
-                if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not is_worth_retrying(failure, told):
-                    raise told from error
+                delay_ms = policy.delay_ms(attempt, elapsed_ms, error, random.random())
+                if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not is_worth_retrying(failure, error):
+                    raise error from rpc_error
                 time.sleep(delay_ms / 1000)
                 attempt += 1
                 continue

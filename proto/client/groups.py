@@ -1,8 +1,4 @@
-"""The group door behind a server: the calls that `EnumeratorClient` has besides those of reading a table.
-
-Belongs here: one method a call of `penstock.proto.model.groups.GroupService`. Not here: connections, deadlines, retries
-(`client`), what a message means (`codec_group_calls`).
-"""
+"""`GroupCalls`: the methods of `EnumeratorClient` for consumer groups, one per call of `GroupService`."""
 
 from __future__ import annotations
 
@@ -45,8 +41,8 @@ GroupRequest = (
 
 
 class GroupCalls(ABC):
-    """A `GroupService` over calls to a server. Each call may be sent again by the connection: a join by its request
-    id, a request for splits by its sequence number, the others because saying them twice says no more."""
+    """A `GroupService` over calls to a server. Each call may be repeated: a join is identified by its request id, a
+    request for splits by its sequence number, and the other calls are idempotent."""
 
     @abstractmethod
     def _call_group(self, name: str, request: GroupRequest, answer_type: type[_A]) -> _A:

@@ -116,20 +116,20 @@ def _step_to_message(step: ChangeStep) -> pb.ChangeStep:
         case LoggedImages(files, before, after, key_fields):
             logged = pb.LoggedImages(
                 files=[file_to_message(file) for file in files],
-                before=_told(before),
-                after=_told(after),
+                before=_optional_slice(before),
+                after=_optional_slice(after),
                 key_fields=key_fields,
             )
             message.logged.CopyFrom(logged)
         case ComparedStates(before, after):
-            compared = pb.ComparedStates(before=_told(before), after=_told(after))
+            compared = pb.ComparedStates(before=_optional_slice(before), after=_optional_slice(after))
             message.compared.CopyFrom(compared)
-        case StoredKinds(files=found):
-            message.stored.CopyFrom(pb.StoredKinds(files=slice_to_message(found)))
+        case StoredKinds(files=slice_files):
+            message.stored.CopyFrom(pb.StoredKinds(files=slice_to_message(slice_files)))
     return message
 
 
-def _told(files: SliceFiles | None) -> pb.SliceFiles | None:
+def _optional_slice(files: SliceFiles | None) -> pb.SliceFiles | None:
     return None if files is None else slice_to_message(files)
 
 

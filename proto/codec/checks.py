@@ -1,7 +1,7 @@
-"""Bounds on what the codec takes from the wire: lengths, counts, numbers, format versions.
+"""Checks of decoded fields: lengths, counts, numbers, format versions, positions.
 
-Standard library only. What may be added: another check of one decoded field. Every breach is a ConfigurationError that
-names the value, the field, what was found and what is allowed; an unknown format version is a StateVersionError.
+A violation is a ConfigurationError with the message, the field, the actual and the expected value; an unsupported
+format version is a StateVersionError.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Errors ⇄ gRPC: status, details text, the trailing metadata `penstock-error-code`, and RetryInfo where asking again
-may help.
+"""Encodes errors for gRPC: status, details, the trailing metadata `penstock-error-code`, and RetryInfo for retryable
+errors.
 
-The server side turns a raised error into a `RpcFailure`, the client side turns a failed call into the same class with
-the same text. A failure without our code was not raised by a handler but by gRPC itself (no connection, no answer in
-time, a message too large), and is told by its status. Never here: logging, retries, calls.
+The server encodes an error as `RpcFailure`; the client decodes a failed call to the same class with the same text. A
+failure without a code comes from gRPC itself (no connection, deadline exceeded, a message that is too large) and is
+decoded by its status.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from penstock.proto.errors import (
 CODE_KEY: Final = "penstock-error-code"
 
 MAX_DETAILS_BYTES: Final = 4000
-"""Details travel percent-encoded in a header, and gRPC drops headers above 8 KiB in all."""
+"""The longest details, percent-encoded: they are sent in a header, and gRPC drops headers above 8 KiB in total."""
 MAX_RETRYABLE_DETAILS_BYTES: Final = 2000
-"""Theirs travel twice: google.rpc.Status repeats the text."""
+"""The longest details of a retryable error, which are sent twice: google.rpc.Status repeats the text."""
 DEFAULT_RETRY_MS: Final = 200
-"""What RetryInfo says for an error that does not say how long to wait."""
+"""The RetryInfo of an error without a delay of its own."""
 MAX_RETRY_MS: Final = 60_000
-"""A longer pause that a server asks for is taken as this one."""
+"""The longest delay that a client accepts from a server."""
 _CUT: Final = " … (cut)"
 _NOT_TRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
-"""What gRPC's TLS says of a server's certificate that it does not accept."""
+"""The text in gRPC's details if the server's certificate is not accepted."""
 _SMALLER: Final = {
     "NextBatch": "the place of a stream names every instant of the active timeline: let the table's writers archive "
     "it, or raise limits.requestBytes of the server"
 }
-"""What makes the messages of a call smaller, where it is not a shorter question."""
+"""How to reduce the size of a call's messages, for calls where fewer columns or a shorter range do not help."""
 
 _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
     grpc.StatusCode.INVALID_ARGUMENT: ConfigurationError,
@@ -72,7 +72,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
 }
-"""For a code that only a newer server knows: the family its status stands for."""
+"""The class by status, for a code that only a newer server has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class RpcFailure:
 
 
 def failure_of(error: Exception) -> RpcFailure:
-    """What the client is told: our errors in their own words (cut after MAX_DETAILS_BYTES on the wire).
+    """The failure to send for an error; its text is cut at MAX_DETAILS_BYTES on the wire.
 
     Anything outside the tree is a bug: INTERNAL, with its type and text but no stack trace.
     """
@@ -131,9 +131,9 @@ def _wire_bytes(text: str) -> int:
 
 
 def error_of(failure: RpcFailure, call: str, address: str) -> PenstockError | InvariantViolation:
-    """The error to raise in the caller: the class whose code the server sent, else what the bare status means.
+    """The error to raise in the client: the class of the code that the server sent, else the class of the status.
 
-    `call` and `address` name what was asked of whom in errors that gRPC itself made.
+    `call` and `address` are for the texts of errors from gRPC itself.
     """
     if failure.code == INVARIANT_CODE:
         return InvariantViolation(failure.details)
@@ -183,21 +183,21 @@ def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockErro
 
 
 def _reason(details: str) -> str:
-    """Why a certificate failed, in the words of the TLS library: `certificate has expired`."""
+    """The TLS library's reason for rejecting a certificate, such as `certificate has expired`."""
     return re.split(r": (?:OK|[A-Z_]{3,})\b|\)", details.rpartition(f"{_NOT_TRUSTED}: ")[2])[0][:200] or _NOT_TRUSTED
 
 
-def is_worth_retrying(failure: RpcFailure, told: Exception) -> bool:
-    """Whether the same call may be answered if it is made again. A deadline that passed is the caller's own limit."""
-    if isinstance(told, Unauthenticated):
+def is_worth_retrying(failure: RpcFailure, error: Exception) -> bool:
+    """Whether a retry of the same call may succeed. A call that exceeded its deadline is not retried here."""
+    if isinstance(error, Unauthenticated):
         return False
     if failure.code:
-        return isinstance(told, PenstockError) and told.retryable
-    return failure.status is grpc.StatusCode.UNAVAILABLE or isinstance(told, Overloaded)
+        return isinstance(error, PenstockError) and error.retryable
+    return failure.status is grpc.StatusCode.UNAVAILABLE or isinstance(error, Overloaded)
 
 
 def received(error: grpc.RpcError) -> RpcFailure:
-    """A failed call as the client's gRPC reports it."""
+    """The failure of a call, from the exception of gRPC's client."""
     call = cast(object, error)
     if not isinstance(call, grpc.Call):
         return RpcFailure(grpc.StatusCode.UNKNOWN, str(error), "")
@@ -206,7 +206,7 @@ def received(error: grpc.RpcError) -> RpcFailure:
 
 
 def _retry_ms(call: grpc.Call) -> int:
-    """The pause of a RetryInfo among the status details, 0 without one; what cannot be decoded says nothing."""
+    """The delay of the RetryInfo in the status details; 0 without one, or if the details cannot be decoded."""
     try:
         rich = rpc_status.from_call(call)
     except (ValueError, DecodeError):

@@ -1,8 +1,4 @@
-"""Requests and answers of the group door's calls ⇄ their messages of `penstock.v1`.
-
-The client encodes requests and decodes answers, the server the other way round, both with checks. What may be added:
-the functions of another call of the door.
-"""
+"""Requests and answers of `GroupService` as messages of `penstock.v1`."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ from penstock.proto.model.groups import (
 from penstock.proto.v1 import penstock_pb2 as pb
 
 MAX_DONE: Final = 10_000
-"""Splits that one commit tells about."""
+"""The maximum number of splits of one commit."""
 MAX_GROUPS: Final = 100_000
 MAX_READERS: Final = 100_000
 MAX_ERROR_CHARS: Final = 64 << 10
@@ -91,7 +87,7 @@ def lease_from_message(what: str, lease_ms: int) -> int:
 
 
 def member_of(message: _OfMember) -> Member:
-    """The member that asks. ConfigurationError for a field that cannot be."""
+    """The calling member. ConfigurationError for an invalid field."""
     what = type(message).__name__
     return groups.member_from_message(what, message.member if message.HasField("member") else None)
 
@@ -127,8 +123,8 @@ def answer_to_message(answer: GroupAnswer) -> pb.RequestSplitsResponse:
     match answer:
         case Assignments(splits):
             with check.encoding("assigned splits"):
-                given = pb.Assignments(splits=[groups.assigned_to_message(each) for each in splits])
-                return pb.RequestSplitsResponse(assignments=given)
+                assignments = pb.Assignments(splits=[groups.assigned_to_message(each) for each in splits])
+                return pb.RequestSplitsResponse(assignments=assignments)
         case NothingYet(retry_ms, caught_up):
             with check.encoding("nothing yet"):
                 return pb.RequestSplitsResponse(nothing_yet=pb.NothingYet(retry_ms=retry_ms, caught_up=caught_up))
@@ -141,8 +137,8 @@ def answer_from_message(message: pb.RequestSplitsResponse) -> GroupAnswer:
     what = "assigned splits"
     match message.WhichOneof("answer"):
         case "assignments":
-            given = check.counted(what, "splits", message.assignments.splits, MAX_SPLITS_A_REQUEST)
-            return Assignments(tuple(groups.assigned_from_message(what, each) for each in given))
+            splits = check.counted(what, "splits", message.assignments.splits, MAX_SPLITS_A_REQUEST)
+            return Assignments(tuple(groups.assigned_from_message(what, each) for each in splits))
         case "nothing_yet":
             retry_ms = check.number("nothing yet", "retry_ms", message.nothing_yet.retry_ms)
             return NothingYet(retry_ms, message.nothing_yet.caught_up)
@@ -173,7 +169,7 @@ def commit_from_message(message: pb.CommitSplitsRequest) -> tuple[Member, tuple[
 
 
 def listed_table(message: pb.ListGroupsRequest | pb.DescribeServerRequest) -> str:
-    """The table whose groups are asked for; empty for all."""
+    """The table whose groups are requested; empty for all."""
     return check.text("list of groups", "table", message.table, check.MAX_PATH_CHARS)
 
 
@@ -190,7 +186,7 @@ def list_from_message(message: pb.ListGroupsResponse) -> tuple[GroupSummary, ...
 
 
 def group_from_message(message: _OfGroup) -> tuple[str, str]:
-    """(table, group) that an operator asks about."""
+    """The (table, group) of an operator's request."""
     what = type(message).__name__
     table = check.name(what, "table", message.table, check.MAX_PATH_CHARS)
     return table, checked_name("group", message.group)

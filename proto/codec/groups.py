@@ -1,10 +1,4 @@
-"""Values of consumer groups ⇄ their messages of `penstock.v1`.
-
-Belongs here: the pair of functions of each value of `penstock.proto.model.groups`. Not here: the calls in which they
-travel
-(`codec_group_calls`). Decoding checks every length, count and number: a request is untrusted to the server, an answer
-to the client.
-"""
+"""The values of `penstock.proto.model.groups` as messages of `penstock.v1`."""
 
 from __future__ import annotations
 

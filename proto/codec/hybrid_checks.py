@@ -82,7 +82,7 @@ def checked_place(what: str, field: str, place: KafkaPlace) -> KafkaPlace:
 
 
 def checked_position(what: str, field: str, position: Position, place: KafkaPlace | None) -> KafkaPlace | None:
-    """The place behind the lake of a progress at `position`, None: it is in the lake, or not looked up yet."""
+    """The progress in the topic of a progress at `position`; None: it is in the lake, or not known yet."""
     if place is not None and place.position != position:
         raise check.breach(
             what, f"{field}.position", str(position), f"that of its place in the topic, {place.position}"

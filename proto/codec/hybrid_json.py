@@ -1,4 +1,4 @@
-"""A place behind the lake ⇄ JSON values, as checkpoints and stores keep it.
+"""`KafkaPlace` as JSON values, for checkpoints and stored state.
 
 Pure; standard library and values only. Key order is part of the form: equal places give equal text. Not here: where the
 phase stands, and the versions of what a place is part of.
@@ -30,50 +30,50 @@ def place_to_json(place: KafkaPlace) -> dict[str, object]:
     }
 
 
-def place_from_json(what: str, field: str, phase: str, told: object) -> KafkaPlace:
+def place_from_json(what: str, field: str, phase: str, encoded: object) -> KafkaPlace:
     """The place in this phase. ConfigurationError naming `what` and `field` for anything that `place_to_json` would not
     have made."""
-    if not isinstance(told, Mapping) or set(told) != set(_KEYS):
-        raise check.breach(what, field, str(told)[:80], f"an object of {', '.join(_KEYS)}")
+    if not isinstance(encoded, Mapping) or set(encoded) != set(_KEYS):
+        raise check.breach(what, field, str(encoded)[:80], f"an object of {', '.join(_KEYS)}")
     lake = f"{field}.lake"
-    order_key, index = _row(what, lake, told["lake"], 2)
+    order_key, index = _row(what, lake, encoded["lake"], 2)
     return hybrid_checks.checked_place(
         what,
         field,
         KafkaPlace(
             phase=Phase(check.one_of(what, f"{field}.phase", phase, [known.value for known in Phase])),
-            topic=_text(what, f"{field}.topic", told["topic"]),
-            topic_id=_text(what, f"{field}.topic_id", told["topic_id"]),
-            instant=check.instant(what, f"{field}.instant", _text(what, f"{field}.instant", told["instant"])),
+            topic=_text(what, f"{field}.topic", encoded["topic"]),
+            topic_id=_text(what, f"{field}.topic_id", encoded["topic_id"]),
+            instant=check.instant(what, f"{field}.instant", _text(what, f"{field}.instant", encoded["instant"])),
             lake=Position(
                 check.instant(what, lake, _text(what, lake, order_key)),
                 check.number(what, lake, _number(what, lake, index), check.MAX_INDEX),
             ),
-            starts=_pairs(what, f"{field}.starts", told["starts"]),
-            epochs=_pairs(what, f"{field}.epochs", told["epochs"]),
-            places=_places(what, f"{field}.places", told["places"]),
+            starts=_pairs(what, f"{field}.starts", encoded["starts"]),
+            epochs=_pairs(what, f"{field}.epochs", encoded["epochs"]),
+            places=_places(what, f"{field}.places", encoded["places"]),
         ),
     )
 
 
 def _pairs(what: str, field: str, rows: object) -> tuple[tuple[int, int], ...]:
-    found = []
+    pairs = []
     for row in _list(what, field, rows):
         partition, number = _row(what, field, row, 2)
-        found.append((_number(what, field, partition), _number(what, field, number)))
-    return tuple(found)
+        pairs.append((_number(what, field, partition), _number(what, field, number)))
+    return tuple(pairs)
 
 
 def _places(what: str, field: str, rows: object) -> tuple[PartitionPlace, ...]:
-    found = []
+    places = []
     for row in _list(what, field, rows):
         partition, next_offset, high_us, behind = _row(what, field, row, 4)
         high = None if high_us is None else _number(what, field, high_us)
         place = PartitionPlace(
             _number(what, field, partition), _number(what, field, next_offset), high, _number(what, field, behind)
         )
-        found.append(place)
-    return tuple(found)
+        places.append(place)
+    return tuple(places)
 
 
 def _list(what: str, field: str, value: object) -> list[object]:

@@ -1,8 +1,6 @@
-"""Requests and answers of the service's calls ⇄ their messages of `penstock.v1`.
+"""Requests and answers of the plan API's calls as messages of `penstock.v1`.
 
-Both sides decode with checks: a request is untrusted to the server, an answer to the client. What may be added: the
-pair of functions of another call. `request_id` and `client_version` are set by the client and read by the server's log
-alone; they are no part of any value.
+The client sets `request_id` and `client_version`, and only the server's log reads them; they are not part of a value.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ _DEFAULT_SPLIT_BYTES = PlanRequest(table="", query=Snapshot()).target_split_byte
 
 
 def table_from_message(message: pb.DescribeTableRequest) -> str:
-    """The name of the table that is asked for."""
+    """The name of the requested table."""
     return check.name("describe table", "table", message.table, check.MAX_PATH_CHARS)
 
 
@@ -111,7 +109,7 @@ def newest_answer_from_message(message: pb.NewestPositionResponse) -> Position:
 
 
 def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
-    """A plan request; the query is its one of `query`. Settings of Kafka clients stay behind (`codec_hybrid`)."""
+    """A plan request; the query is its one of `query`. Settings of Kafka clients are not sent."""
     with check.encoding(f"plan request for table {request.table!r}"):
         message = pb.OpenPlanRequest(
             table=request.table,
@@ -191,7 +189,7 @@ def opened_from_message(message: pb.OpenPlanResponse) -> OpenedPlan:
 
 
 def plan_id_from_message(message: pb.DescribePlanRequest) -> str:
-    """The plan whose scan is asked for."""
+    """The plan whose scan is requested."""
     return check.name("describe plan", "plan_id", message.plan_id)
 
 

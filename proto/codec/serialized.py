@@ -1,8 +1,7 @@
-"""Split, Scan, Plan and PlanRequest ⇄ bytes: what an embedded plan is packed as, what is stored, what fixtures freeze.
+"""Split, Scan and PlanRequest as bytes, for embedded plans and for stored state; tests keep fixtures of every format.
 
 The bytes are a message of `penstock.v1` (proto/v1/penstock.proto), written deterministically: equal values give equal
-bytes. The messages of the service's calls are in `codec_calls`. Decoding checks every field; what is no such message
-at all is a ConfigurationError too.
+bytes. Decoding checks every field; bytes that are not such a message are a ConfigurationError.
 """
 
 from __future__ import annotations

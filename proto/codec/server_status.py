@@ -23,7 +23,7 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
             tables=[
                 pb.TableStatus(
                     table=each.table,
-                    watermark_ms=_told(each.watermark_ms),
+                    watermark_ms=_since_1970(each.watermark_ms),
                     error_code=each.error_code,
                     error=each.error[:MAX_ERROR_CHARS],
                 )
@@ -61,7 +61,7 @@ def _group_to_message(status: GroupStatus) -> pb.GroupStatus:
         pending_splits=status.pending_splits,
         held_splits=status.held_splits,
         lag=None if status.lag is None else groups.lag_to_message(status.lag),
-        issued_ms=_told(status.issued_ms),
+        issued_ms=_since_1970(status.issued_ms),
         rows=status.rows,
         size_bytes=status.size_bytes,
         finished_splits=status.finished_splits,
@@ -97,6 +97,6 @@ def _group_from_message(what: str, message: pb.GroupStatus) -> GroupStatus:
     )
 
 
-def _told(moment_ms: int | None) -> int | None:
-    """A moment as the wire can bear it: one before 1970 is not told."""
+def _since_1970(moment_ms: int | None) -> int | None:
+    """A moment as the message can hold it: None for one before 1970."""
     return moment_ms if moment_ms is not None and moment_ms >= 0 else None

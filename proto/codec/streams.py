@@ -100,7 +100,7 @@ def asked_from_message(message: pb.NextBatchRequest) -> tuple[StreamScope, Strea
 
 
 def batch_to_message(batch: NextBatch) -> pb.NextBatchResponse:
-    """A next batch. Why a range was lost is cut where it is too long: it is told to people."""
+    """A next batch. The reason of a lost range is for people, and is cut if it is too long."""
     with check.encoding("next batch"):
         return pb.NextBatchResponse(
             point=_point_to_message(batch.point),
