@@ -1,6 +1,6 @@
-"""What Prometheus' library holds or is handed for an entry of `metric_entries`: counters, histograms, gauges.
+"""Counters, histograms and gauges of the Prometheus client, created from entries of `catalog`.
 
-Imports of the library are late: the module loads without the extra `server`. Not here: the numbers.
+The client is imported late: the module loads without the extra `server`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], float]
-"""By the values of the labels, in the entry's order; None: nothing is told."""
+"""By the values of the labels, in the entry's order; None: not exposed."""
 
 
 def counter(name: str, registry: CollectorRegistry) -> Counter:
-    """The counter of this entry, kept by the registry."""
+    """The entry's counter, registered with the registry."""
     from prometheus_client import Counter
 
     entry = METRICS[name]
@@ -27,7 +27,7 @@ def counter(name: str, registry: CollectorRegistry) -> Counter:
 
 
 def histogram(name: str, registry: CollectorRegistry) -> Histogram:
-    """The histogram of this entry, kept by the registry."""
+    """The entry's histogram, registered with the registry."""
     from prometheus_client import Histogram
 
     entry = METRICS[name]
@@ -35,7 +35,7 @@ def histogram(name: str, registry: CollectorRegistry) -> Histogram:
 
 
 def gauge(name: str, values: Values) -> GaugeMetricFamily:
-    """The gauges of this entry as they are now, for a collector."""
+    """The entry's current gauges, for a collector."""
     from prometheus_client.core import GaugeMetricFamily
 
     entry = METRICS[name]

@@ -1,7 +1,6 @@
-"""Gauges for Prometheus of how far groups are behind their tables: what `penstock groups describe` prints.
+"""Collectors for the Prometheus client: the lag of consumer groups, and the topics of hybrid groups.
 
-Imports of the library are late: the module loads without the extra `server`. Not here: how lag is found
-(`penstock.enumerator.continuous.lag`).
+The client is imported late: the module loads without the extra `server`.
 """
 
 from __future__ import annotations
@@ -19,48 +18,45 @@ from penstock.proto.model.hybrid import Phase
 T = TypeVar("T")
 
 
-class LastTold(Generic[T]):
-    """The last word on each (table, group), for at most `most` of them: others are not kept. Any thread."""
+class LatestValues(Generic[T]):
+    """The latest value of each (table, group), for the first `most` of them. Any thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._told: dict[tuple[str, str], T] = {}
+        self._values: dict[tuple[str, str], T] = {}
 
-    def set(self, table: str, group: str, told: T) -> None:
-        """Replaces what was said of the group."""
+    def set(self, table: str, group: str, value: T) -> None:
+        """Replaces the group's value."""
         with self._lock:
-            if (table, group) in self._told or len(self._told) < self._most:
-                self._told[table, group] = told
+            if (table, group) in self._values or len(self._values) < self._most:
+                self._values[table, group] = value
 
     def drop(self, table: str, group: str) -> None:
-        """Nothing more is said of the group."""
+        """Removes the group's value."""
         with self._lock:
-            self._told.pop((table, group), None)
+            self._values.pop((table, group), None)
 
-    def now(self) -> dict[tuple[str, str], T]:
-        """All of it."""
+    def snapshot(self) -> dict[tuple[str, str], T]:
+        """A copy of all values."""
         with self._lock:
-            return dict(self._told)
+            return dict(self._values)
 
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-class LagGauges(LastTold[GroupLag]):
-    """A collector for a registry."""
+class LagGauges(LatestValues[GroupLag]):
+    """A collector of the Prometheus client."""
 
     def collect(self) -> Iterator[Metric]:
-        """Called by the library at each scrape."""
-        told = {(group, table): lag for (table, group), lag in self.now().items()}
-        yield gauge("penstock_group_lag_commits", {key: lag.commits for key, lag in told.items()})
-        yield gauge("penstock_group_lag_bytes", {key: lag.size_bytes for key, lag in told.items()})
-        yield gauge("penstock_group_lag_seconds", {key: lag.seconds for key, lag in told.items()})
+        """Called by the client at each scrape."""
+        lags = {(group, table): lag for (table, group), lag in self.snapshot().items()}
+        yield gauge("penstock_group_lag_commits", {key: lag.commits for key, lag in lags.items()})
+        yield gauge("penstock_group_lag_bytes", {key: lag.size_bytes for key, lag in lags.items()})
+        yield gauge("penstock_group_lag_seconds", {key: lag.seconds for key, lag in lags.items()})
 
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 MAX_PARTITIONS: Final = 200
 """Partitions of one topic that have a gauge each; the lag of all others is summed under `other`."""
@@ -68,19 +64,19 @@ MAX_PARTITIONS: Final = 200
 _STATES: Final = {None: 0, Phase.SWITCHING: 1, Phase.KAFKA: 2}
 
 
-class TopicGauges(LastTold[TopicMeasured]):
-    """A collector for a registry."""
+class TopicGauges(LatestValues[TopicMeasured]):
+    """A collector of the Prometheus client."""
 
     def collect(self) -> Iterator[Metric]:
-        """Called by the library at each scrape."""
-        told = self.now()
+        """Called by the client at each scrape."""
+        topics = self.snapshot()
         states: dict[tuple[str, ...], float] = {
-            (group, table): _STATES[gauges.phase] for (table, group), gauges in told.items()
+            (group, table): _STATES[gauges.phase] for (table, group), gauges in topics.items()
         }
         lags: dict[tuple[str, ...], float] = defaultdict(int)
-        for (_, group), gauges in told.items():
+        for (_, group), gauges in topics.items():
             for number, (partition, records) in enumerate(sorted(gauges.lag.items())):
-                shown = str(partition) if number < MAX_PARTITIONS else "other"
-                lags[group, gauges.topic, shown] += records
+                label = str(partition) if number < MAX_PARTITIONS else "other"
+                lags[group, gauges.topic, label] += records
         yield gauge("penstock_kafka_switch_state", states)
         yield gauge("penstock_kafka_lag_records", lags)

@@ -1,7 +1,6 @@
-"""Metrics for Prometheus: an `Observer`, and the port on which it is asked. Needs the extra `server`.
+"""Metrics for Prometheus: an `Observer`, and the HTTP port that serves them. Needs the extra `server`.
 
-Imports of the library are late: the module loads without the extra. Not here: names, types and labels
-(`metric_entries`), when something is told (`penstock.enumerator`).
+The Prometheus client is imported late: the module loads without the extra. `catalog` holds names, types and labels.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 MAX_NAMES: Final = 200
-"""Groups, and tables, of which gauges are told; counters of further groups are summed under OTHER."""
+"""Groups, and tables, with gauges of their own; counters of further groups are summed under OTHER."""
 OTHER: Final = "other"
 UNDECODABLE, LOST = "kafka_undecodable", "kafka_lost"
-"""What a report counts of a topic's records that it could not decode, and of offsets that had expired
+"""Names in `SplitReport.counts`: records of a topic that could not be decoded, and offsets that had expired
 (`penstock.reader.topics`)."""
 NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
 
@@ -60,7 +59,7 @@ log = logging.getLogger("penstock.enumerator.server")
 
 
 class Metrics:
-    """An `Observer` that keeps what it is told for Prometheus. ConfigurationError without the extra `server`."""
+    """An `Observer` that records events as metrics. ConfigurationError without the extra `server`."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
         try:
@@ -71,8 +70,8 @@ class Metrics:
         self._clock_s = clock_s
         self._names, self._tables = _CappedNames(max_names), _CappedNames(max_names)
         self._events = counter("penstock_split_events", registry)
-        self._looks_failed = counter("penstock_discovery_failures", registry)
-        self._threads_failed = counter("penstock_background_failures", registry)
+        self._discovery_failures = counter("penstock_discovery_failures", registry)
+        self._background_failures = counter("penstock_background_failures", registry)
         self._durations = {
             duration: histogram(f"penstock_{duration}_duration_seconds", registry) for duration in Duration
         }
@@ -104,7 +103,7 @@ class Metrics:
         subscriptions.subscribe(GroupMeasured, self._group_measured)
         subscriptions.subscribe(LagMeasured, self._lag_measured)
         subscriptions.subscribe(DiscoveryFailed, self._discovery_failed)
-        subscriptions.subscribe(ThreadFailed, lambda event: self._threads_failed.labels(event.thread).inc())
+        subscriptions.subscribe(ThreadFailed, lambda event: self._background_failures.labels(event.thread).inc())
         subscriptions.subscribe(GroupRemoved, self._group_removed)
         subscriptions.subscribe(TableMeasured, self._state.set_table)
         subscriptions.subscribe(TableChecked, self._state.set_health)
@@ -139,7 +138,7 @@ class Metrics:
             self._lags.set(event.table, event.group, event.lag)
 
     def _discovery_failed(self, event: DiscoveryFailed) -> None:
-        self._looks_failed.labels(event.code, self._names.of(event.group), event.table).inc()
+        self._discovery_failures.labels(event.code, self._names.of(event.group), event.table).inc()
 
     def _group_removed(self, event: GroupRemoved) -> None:
         self._state.drop_group(event.table, event.group)
@@ -155,7 +154,7 @@ class Metrics:
         self._undecodable.inc(counts.get(UNDECODABLE, 0))
         self._lost.inc(counts.get(LOST, 0))
         for phase, spent_ms in report.phase_ms:
-            if phase in PHASES:  # a report is a client's: no label of its own
+            if phase in PHASES:  # reports come from clients: they create no labels
                 self._read.labels(phase).observe(spent_ms / 1000)
         outcomes = report.outcomes
         for outcome, count in (
@@ -175,7 +174,7 @@ class Metrics:
 
 
 class _CappedNames:
-    """The first so many names as they are, every other as OTHER."""
+    """The first `most` names unchanged, every other as OTHER."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -192,7 +191,7 @@ class _CappedNames:
 
 
 class _StateGauges:
-    """Gauges of groups and tables, made when they are asked for: ages grow, and what is gone is gone."""
+    """Gauges of groups and tables, computed at each scrape: ages grow, and removed groups disappear."""
 
     def __init__(self, clock_s: Callable[[], float], most: int) -> None:
         self._clock_s = clock_s
@@ -205,7 +204,7 @@ class _StateGauges:
         self._up: dict[str, bool] = {}
         self._epoch: int | None = None
         self._tokens: tuple[int, bool] | None = None
-        self._told = False
+        self._warned = False
 
     def set_group(self, table: str, group: str, gauges: GroupGauges) -> bool:
         """Whether the group is new, or holds splits of another kind than before."""
@@ -214,9 +213,9 @@ class _StateGauges:
             if before is not None or len(self._groups) < self._most:
                 self._groups[table, group] = (gauges, self._clock_s())
                 return before is None or before[0].kind is not gauges.kind
-            told, self._told = self._told, True
-        if not told:
-            log.warning("metrics: more than %d groups: those that came later have no gauges", self._most)
+            warned, self._warned = self._warned, True
+        if not warned:
+            log.warning("metrics: more than %d groups: later groups have no gauges", self._most)
         return False
 
     def drop_group(self, table: str, group: str) -> None:
@@ -247,7 +246,7 @@ class _StateGauges:
             self._tokens = (event.accepted, event.usable)
 
     def collect(self) -> Iterator[Metric]:
-        """Called by the library at each scrape. Groups of one name on several tables are summed where a metric has no
+        """Called by the client at each scrape. Groups of one name on several tables are summed where a metric has no
         label for the table."""
         with self._lock:
             groups, tables, epoch = dict(self._groups), dict(self._tables), self._epoch
@@ -258,20 +257,22 @@ class _StateGauges:
         yield from self._followed(groups, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
-        for (_, group), (told, _) in groups.items():
+        for (_, group), (gauges, _) in groups.items():
             for state, count in (
-                ("pending", told.pending_splits),
-                ("assigned", told.assigned_splits),
-                ("finished", told.finished_splits),
+                ("pending", gauges.pending_splits),
+                ("assigned", gauges.assigned_splits),
+                ("finished", gauges.finished_splits),
             ):
-                splits[state, group, told.kind.value] += count
-            pending_bytes[(group,)] += told.pending_bytes
+                splits[state, group, gauges.kind.value] += count
+            pending_bytes[(group,)] += gauges.pending_bytes
         yield gauge("penstock_splits", splits)
         yield gauge("penstock_pending_bytes", pending_bytes)
         watermarks_s: dict[tuple[str, ...], float] = {(table,): at / 1e6 for table, at in watermarks_us.items()}
         yield gauge("penstock_watermark_timestamp_seconds", watermarks_s)
-        left_s: dict[tuple[str, ...], float | None] = {(table,): told.loss_s for table, told in tables.items()}
-        left: dict[tuple[str, ...], float | None] = {(table,): told.loss_commits for table, told in tables.items()}
+        left_s: dict[tuple[str, ...], float | None] = {(table,): measured.loss_s for table, measured in tables.items()}
+        left: dict[tuple[str, ...], float | None] = {
+            (table,): measured.loss_commits for table, measured in tables.items()
+        }
         yield gauge("penstock_time_to_loss_seconds", left_s)
         yield gauge("penstock_time_to_loss_commits", left)
         accepted, usable = (None, None) if tokens is None else tokens
@@ -302,7 +303,7 @@ class _StateGauges:
 
 
 class MetricsPort:
-    """The HTTP port on which Prometheus asks (`/metrics`), and people look (`/`), until it is closed."""
+    """The HTTP port with the metrics (`/metrics`) and the page (`/`), until it is closed."""
 
     def __init__(self, metrics: Metrics, listen: str, activity: Activity | None = None) -> None:
         host, port = host_and_port(listen, any_port=True)
@@ -314,5 +315,5 @@ class MetricsPort:
         self.address = f"{shown}:{self._port.port}"
 
     def close(self) -> None:
-        """Answers nobody any more."""
+        """Closes the port."""
         self._port.close()
