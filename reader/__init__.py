@@ -1,5 +1,8 @@
-"""Data plane: one split in, merged Arrow batches out.
+"""Data plane: reads one split as merged Arrow batches.
 
-`read_split` is the one way in. Never lists a directory, never reads `.hoodie`, never imports the enumerator or the
-engine.
+`read_split` is the entry point. The reader never lists a folder, never reads `.hoodie`, and never imports the
+enumerator or the engine.
+
+Belongs here: `read_split` and the ways to read a split. Each step has its own folder: `base` and `log` read files,
+`merge` merges, `cdc` reads changes, `topics` reads Kafka, `split` has what all reads share.
 """

@@ -1,4 +1,4 @@
-"""What a scan's batches look like, for whoever only has to know: a planner loads nothing of the road to rows. Pure."""
+"""The schema of a scan's batches, for planners: importing this module loads no code that reads files. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from penstock.reader.split.read_schema import output_schema as rows_schema
 
 
 def output_schema(scan: Scan) -> pa.Schema:
-    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable; of changes
-    also their own columns, as text. ConfigurationError for a column that is not there, or asked for twice."""
+    """The Arrow schema of a scan's batches: `scan.columns` in their order, with the table's types, all nullable; for
+    changes also their own columns, as text.
+
+    ConfigurationError for a column that does not exist or is requested twice.
+    """
     if scan.topic is not None:
         from penstock.reader.topics.record.read_schema import topic_output
 

@@ -1,6 +1,6 @@
-"""Decoded Avro values -> Arrow arrays of the table's types: what kernel and fallback share, so that they agree.
+"""Makes Arrow arrays of the table's types of decoded Avro values. Shared by the kernel and the fallback. Pure.
 
-Values come as numpy arrays with zeros where null, and a validity bitmap (None: no null). Pure.
+Values are numpy arrays with zeros for nulls, and a validity bitmap (None: no null).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _INT_MAX: Final = (1 << 31) - 1
 _MILLIS_LIMIT: Final = ((1 << 63) - 1) // 1000
 
 MAX_SYMBOL_BYTES: Final = 128 << 20
-"""Text of the symbols of one column in one batch at most: an index takes a byte, its symbol may be long."""
+"""The most text of enum symbols of one column in one batch: an index takes a byte, its symbol may be long."""
 
 
 class BadRecord(Exception):
-    """Record `row` of those handed in does not fit its schema."""
+    """Record `row` of those passed in does not fit its schema."""
 
     def __init__(self, row: int, text: str) -> None:
         super().__init__(text)
@@ -30,13 +30,13 @@ class BadRecord(Exception):
 
 
 class BadValue(Exception):
-    """A column holds a value that its type does not allow; the text says what is wrong."""
+    """A column holds a value that its type does not allow; the text says which."""
 
 
 def integers(values: np.ndarray, validity: pa.Buffer | None, written: Primitive, target: pa.DataType) -> pa.Array:
-    """Ints, longs, dates, times and timestamps, int32 or int64, as `target`; millis become micros, exactly.
+    """Ints, longs, dates, times and timestamps, int32 or int64, as `target`; milliseconds become microseconds, exactly.
 
-    BadValue for an int beyond 32 bits, a time outside its day, millis that do not fit as micros.
+    BadValue for an int beyond 32 bits, a time outside its day, milliseconds that do not fit as microseconds.
     """
     if written.kind == "int" and values.dtype == np.int64:
         _check_range(values, _INT_MIN, _INT_MAX, "an int beyond 32 bits")
@@ -66,7 +66,7 @@ def booleans(values: np.ndarray, validity: pa.Buffer | None) -> pa.Array:
 def texts(
     offsets: pa.Buffer, content: pa.Buffer, rows: int, validity: pa.Buffer | None, target: pa.DataType
 ) -> pa.Array:
-    """Strings or bytes by int32 offsets from 0. BadValue if a string is no UTF-8."""
+    """Strings or bytes by int32 offsets from 0. BadValue if a string is not UTF-8."""
     array = pa.Array.from_buffers(target, rows, [validity, offsets, content])
     if pa.types.is_string(target) and content.size and np.frombuffer(content, np.uint8).max() >= 128:
         _validate(array)
@@ -74,19 +74,19 @@ def texts(
 
 
 def symbols(indexes: np.ndarray, validity: pa.Buffer | None, names: tuple[str, ...]) -> pa.Array:
-    """Enum symbols by their index. BadValue for an index that names none, and for more text than MAX_SYMBOL_BYTES."""
+    """Enum symbols by their index. BadValue for an index without a symbol, and for more text than MAX_SYMBOL_BYTES."""
     _check_range(indexes, 0, len(names) - 1, "an enum index without a symbol")
     sizes = np.array([len(name.encode()) for name in names], np.int64)
     if len(indexes) * int(sizes.max()) > MAX_SYMBOL_BYTES and int(sizes[indexes].sum()) > MAX_SYMBOL_BYTES:
         raise BadValue(f"enum symbols of {int(sizes[indexes].sum())} bytes, at most {MAX_SYMBOL_BYTES} are decoded")
-    places = pa.Array.from_buffers(
+    indices = pa.Array.from_buffers(
         pa.int32() if indexes.dtype == np.int32 else pa.int64(), len(indexes), [validity, pa.py_buffer(indexes)]
     )
-    return pa.array(names, pa.string()).take(places)
+    return pa.array(names, pa.string()).take(indices)
 
 
 def decimals(halves: np.ndarray, validity: pa.Buffer | None, target: pa.DataType) -> pa.Array:
-    """Decimals by their low and high halves, int64[rows, 2]. BadValue for one of more digits than the type has."""
+    """Decimals by their low and high halves, int64[rows, 2]. BadValue for one with more digits than the type has."""
     array = pa.Array.from_buffers(target, len(halves), [validity, pa.py_buffer(np.ascontiguousarray(halves))])
     _validate(array)
     return array

@@ -1,4 +1,4 @@
-"""Flat columns of Avro records by the compiled kernel: lanes allocated, filled by it, handed to Arrow as they are."""
+"""Decodes flat columns of Avro records by the compiled kernel: allocates lanes, fills them, passes them to Arrow."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from penstock.reader.kernels import avro as kernel
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Primitive, RecordSchema
 
 MAX_TEXT_BYTES: Final = 512 << 20
-"""Text room of one call at most: text columns x bytes of the records. Only the part that is written to takes memory."""
+"""The most text of one call: text columns x bytes of the records. Only the part that is written takes memory."""
 
 _NO_COLUMNS: Final[Mapping[str, bool]] = {}
 _LEVELS: Final = 65
 
 
-class TextRoom:
-    """Scratch of the text lanes, kept from chunk to chunk of one block."""
+class TextBuffer:
+    """Scratch memory of the text lanes, reused for all chunks of one block."""
 
     def __init__(self) -> None:
-        self._room = np.empty((0, 0), np.uint8)
+        self._buffer = np.empty((0, 0), np.uint8)
 
     def at_least(self, slots: int, size_bytes: int) -> np.ndarray:
         """uint8[slots or more, size_bytes or more]."""
-        if self._room.shape[0] < slots or self._room.shape[1] < size_bytes:
-            self._room = np.empty((max(slots, 1), size_bytes), np.uint8)
-        return self._room
+        if self._buffer.shape[0] < slots or self._buffer.shape[1] < size_bytes:
+            self._buffer = np.empty((max(slots, 1), size_bytes), np.uint8)
+        return self._buffer
 
 
 class CompiledReader:
     """Reads columns that the kernel can decode. Immutable."""
 
     def __init__(self, writer: RecordSchema, columns: Sequence[tuple[str, AvroType, pa.DataType]]) -> None:
-        """columns: name, the writer's type (flat), the Arrow type to come out."""
+        """columns: name, the writer's type (flat), the Arrow type to produce."""
         self._columns = tuple(columns)
         self._plan = plan_kernel(
             writer, {name: type_ == Primitive("int") and pa.types.is_int64(target) for name, type_, target in columns}
@@ -45,13 +45,13 @@ class CompiledReader:
 
     @property
     def most_bytes(self) -> int:
-        """Bytes of records that one call may read."""
+        """The bytes of records that one call may read."""
         return MAX_TEXT_BYTES // max(self._plan.text_slots, 1) - kernel.OVERCOPY
 
-    def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
-        """The columns, in their order. `data` reaches `kernel.OVERRUN` bytes behind every end.
+    def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray, buffer: TextBuffer) -> list[pa.Array]:
+        """The columns, in order. `data` must extend `kernel.OVERRUN` bytes after every end.
 
-        BadRecord or BadValue for what does not fit the schema.
+        BadRecord or BadValue for data that does not fit the schema.
         """
         short = np.flatnonzero(end - begin < len(self._plan.program))  # each field takes a byte at least
         if len(short):
@@ -61,7 +61,7 @@ class CompiledReader:
         narrow = np.zeros((plan.narrow_slots, rows), np.int32)
         small = np.zeros((plan.small_slots, rows), np.uint8)
         offsets = np.zeros((plan.text_slots, rows + 1), np.int32)
-        text = room.at_least(plan.text_slots, int((end - begin).sum()) + kernel.OVERCOPY)
+        text = buffer.at_least(plan.text_slots, int((end - begin).sum()) + kernel.OVERCOPY)
         fill = np.zeros(plan.text_slots, np.int64)
         valid = np.ones((len(plan.lanes), rows), np.uint8)
         bad = run_kernel(plan, data, begin, end, (wide, narrow, small, offsets, text, fill, valid))
@@ -90,13 +90,14 @@ class CompiledReader:
 
 
 class StructureCheck:
-    """Walks whole records of any schema without decoding: a guard in front of a slower reader."""
+    """Checks whole records of any schema without decoding them, before a slower reader does."""
 
     def __init__(self, writer: RecordSchema) -> None:
-        self._plan = plan_kernel(writer, _NO_COLUMNS, walk_all=True)
+        self._plan = plan_kernel(writer, _NO_COLUMNS, whole_record=True)
 
     def check(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> None:
-        """BadRecord for the first record that does not end where its last field does. `data` as for a reader."""
+        """BadRecord for the first record that does not end where its last field does. `data` as for
+        `CompiledReader.read`."""
         nothing = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int32), np.zeros((0, 0), np.uint8)
         text = np.zeros((0, 0), np.int32), np.empty((0, 0), np.uint8), np.zeros(0, np.int64), np.ones((0, 0), np.uint8)
         bad = run_kernel(self._plan, data, begin, end, (*nothing, *text))
@@ -107,7 +108,7 @@ class StructureCheck:
 def run_kernel(
     plan: KernelPlan, data: np.ndarray, begin: np.ndarray, end: np.ndarray, lanes: tuple[np.ndarray, ...]
 ) -> int:
-    """`kernels.avro.decode_records`, always with arrays of the same types: it is compiled once."""
+    """`kernels.avro.decode_records`, always with arrays of the same types, so that it is compiled once."""
     left = np.empty(_LEVELS, np.int64)
     return int(
         kernel.decode_records(
@@ -117,7 +118,7 @@ def run_kernel(
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The same values, read-only and contiguous: numba compiles anew for what is not."""
+    """The same values, read-only and contiguous: numba compiles again for other arrays."""
     array = np.ascontiguousarray(array)[:]
     array.flags.writeable = False
     return array

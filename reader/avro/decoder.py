@@ -1,7 +1,8 @@
-"""Avro data content of a log block -> Arrow record batches of the table's types.
+"""Decodes the Avro data content of a log block to Arrow record batches of the table's types.
 
-Belongs here: record bounds, the choice of road (compiled kernel, or fastavro for nested columns), chunks, the error
-that names the block. Not here: which blocks count and which record wins.
+This module finds the bounds of records, selects the compiled kernel (flat columns) or fastavro (nested columns), splits
+the work into chunks and names the block in errors. `log.block_selection` decides which blocks count, `merge` which
+record wins.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismatch
 from penstock.reader.avro.arrays import BadRecord, BadValue
-from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextRoom, frozen
+from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextBuffer, frozen
 from penstock.reader.avro.fallback import FallbackReader
 from penstock.reader.avro.plan import FLAT
 from penstock.reader.kernels import avro as kernel
@@ -41,14 +42,14 @@ from penstock.table.schema.compatibility import Promoted, Refused, compatible, m
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 16 << 20
 FALLBACK_CHUNK_BYTES: Final = 2 << 20
-"""Less by fastavro: a byte of a nested record may become a Python object."""
+"""Fewer bytes for fastavro: each byte of a nested record may become a Python object."""
 
 Bytes: TypeAlias = memoryview | pa.Buffer | np.ndarray | bytes
 
 
 @runtime_checkable
 class ByteRanges(Protocol):
-    """A file whose bytes are read a range at a time."""
+    """A file whose bytes are read one range at a time."""
 
     def part(self, begin: int, end: int) -> tuple[pa.Buffer, int]:
         """(bytes that contain begin..end-1 of the file or reach to its end, the offset of the first byte)."""
@@ -61,8 +62,8 @@ def record_bounds(
     """(begin, end), int64, of the records of an Avro data block's content data[start:end], as offsets into `data`.
 
     Layout: int32 version (0 to 3: the same layout), int32 count, count x (int32 length, body), big-endian
-    (`HoodieAvroDataBlock`). Hand in the whole log file and the block's content_start and content_end, and the same
-    `data` to `AvroDecoder.decode`: nothing is copied then. CorruptBlock unless the content is exactly that.
+    (`HoodieAvroDataBlock`). Pass the whole log file and the block's content_start and content_end, and the same `data`
+    to `AvroDecoder.decode`, so that nothing is copied. CorruptBlock unless the content is exactly that.
     """
     view = _as_array(data)
     end = len(view) if end is None else end
@@ -72,24 +73,24 @@ def record_bounds(
         raise CorruptBlock(f"{where}: content of {end - start} bytes, expected version and record count; {_ADVICE}")
     version, count = (int.from_bytes(view[at : at + 4].tobytes(), "big", signed=True) for at in (start, start + 4))
     if version not in (0, 1, 2, 3):
-        raise CorruptBlock(f"{where}: Avro data block version {version}, and Hudi knows 0 to 3; {_ADVICE}")
+        raise CorruptBlock(f"{where}: Avro data block version {version}, expected 0 to 3; {_ADVICE}")
     if not 0 <= count <= (end - start - 8) // 4:
         raise CorruptBlock(f"{where}: {count} records cannot be in {end - start} bytes; {_ADVICE}")
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     walk = kernel.walk_prefixed if compiled else _walk_prefixed
     bad = int(walk(frozen(view), start + 8, end, begins, ends))
     if bad == count:
-        raise CorruptBlock(f"{where}: bytes are left over behind record {count - 1}; {_ADVICE}")
+        raise CorruptBlock(f"{where}: bytes are left over after record {count - 1}; {_ADVICE}")
     if bad >= 0:
-        raise CorruptBlock(f"{where}: record {bad} of {count} leaves the block; {_ADVICE}")
+        raise CorruptBlock(f"{where}: record {bad} of {count} extends beyond the block; {_ADVICE}")
     return begins, ends
 
 
 class AvroDecoder:
     """Decodes records of one writer schema to columns of the table. Immutable, usable from any thread.
 
-    `schema` is the Arrow schema of every batch: the wanted columns in the order asked for, with the table's types.
-    Build it once for a (writer schema, columns) pair; building costs about a millisecond for hundreds of columns.
+    `schema` is the Arrow schema of every batch: the requested columns in order, with the table's types. Build one
+    decoder per (writer schema, columns) pair: building takes about a millisecond for hundreds of columns.
     """
 
     def __init__(
@@ -101,10 +102,11 @@ class AvroDecoder:
         compiled: bool = True,
         where: str = "log block",
     ) -> None:
-        """`columns` are distinct names of `target`, the table's schema; they are matched to the writer's by exact name.
+        """`columns` are distinct names of `target`, the table's schema; they are matched with the writer's by exact
+        name.
 
-        A column that the writer lacks is null. SchemaMismatch, beginning with `where`, for a type change that is no
-        promotion (`table.schema.compatibility`). `compiled=False` keeps to fastavro; the answers are the same.
+        A column that the writer lacks is null. SchemaMismatch, beginning with `where`, for a type change that is not a
+        promotion (`table.schema.compatibility`). `compiled=False` uses fastavro alone; the results are the same.
         """
         written, wanted = writer.by_name(), target.by_name()
         if len(set(columns)) != len(columns) or not set(columns) <= wanted.keys():
@@ -131,23 +133,23 @@ class AvroDecoder:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the kernel decodes these columns (else fastavro does)."""
+        """Whether the kernel decodes these columns; else fastavro does."""
         return self._compiled is not None
 
     def decode(
         self, data: Bytes | ByteRanges, begin: np.ndarray, end: np.ndarray, where: BlockPlace
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of the records data[begin[i]:end[i]], in this order: any choice of the records of `record_bounds`.
-        Of data that comes in parts, one is held at a time.
+        """Batches of the records data[begin[i]:end[i]], in this order: any selection of the records of `record_bounds`.
+        Of a `ByteRanges`, one part is held at a time.
 
-        A batch has at most 8192 rows, and 16 MiB of records (2 MiB by fastavro) or a single one; fewer where enums have
-        long symbols. CorruptBlock, naming
-        place and record number (of those handed in), if a record does not fit the writer's schema or a value its type.
+        A batch has at most 8192 rows, and at most 16 MiB of records (2 MiB with fastavro) or a single one; fewer if
+        enums have long symbols. CorruptBlock, naming place and record number (of those passed in), if a record does not
+        fit the writer's schema or a value its type.
         """
         begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
         if begin.shape != end.shape:
             raise InvariantViolation(f"{begin.shape} beginnings of records, {end.shape} ends")
-        room = TextRoom()
+        buffer = TextBuffer()
         limit_bytes = FALLBACK_CHUNK_BYTES * 8 // max(self._symbols_bytes, 8)
         if self._compiled is not None:
             limit_bytes = min(CHUNK_BYTES, self._compiled.most_bytes)
@@ -159,10 +161,10 @@ class AvroDecoder:
                 view, begins, ends = _as_array(part), begins - at, ends - at
             else:
                 view = _as_array(data)
-            if not _inside(begins, ends, len(view)):
+            if not _are_inside(begins, ends, len(view)):
                 raise InvariantViolation(f"record bounds leave {len(view)} bytes")
             try:
-                arrays = self._read(frozen(view), begins, ends, room)
+                arrays = self._read(frozen(view), begins, ends, buffer)
             except BadRecord as bad:
                 number = first + bad.row
                 place = f"record {number} of {len(begin)} (bytes {begin[number]} to {end[number]})"
@@ -184,17 +186,18 @@ class AvroDecoder:
         except NotExact as error:
             raise SchemaMismatch(f"{where}: column {self.schema.field(place).name}: {error}; {HUDI_TOO}") from None
 
-    def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, room: TextRoom) -> list[pa.Array]:
-        """By the kernel; by fastavro what nests, checked by the kernel first, and a record beyond the text room."""
+    def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, buffer: TextBuffer) -> list[pa.Array]:
+        """By the kernel; fastavro decodes nested columns, which the kernel checks first, and records beyond the text
+        buffer."""
         if self._compiled is not None and int((end - begin).sum()) <= self._compiled.most_bytes:
-            return self._compiled.read(*_with_overrun(view, begin, end), room)
+            return self._compiled.read(*_with_overrun(view, begin, end), buffer)
         if self._check is not None:
             self._check.check(*_with_overrun(view, begin, end))
         return self._fallback.read(view, begin, end)
 
 
 def warm_up() -> None:
-    """Compiles the kernels of log records and deletes, or loads them from the cache: for the start of a worker."""
+    """Compiles the kernels of log records and deletes or loads them from the cache, for the start of a worker."""
     place = BlockPlace("", "", 0, "")
     content = b"\0\0\0\3" + b"\0\0\0\1" + b"\0\0\0\1" + b"\2"
     schema = parse_record_schema('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}')
@@ -204,7 +207,7 @@ def warm_up() -> None:
     decode_deletes(b"\0\0\0\3" + b"\0\0\0\1" + b"\0", place, decode_delete_list)
 
 
-_ADVICE: Final = "the file is damaged or not all there: restore it from a copy, or roll the instant back in Hudi"
+_ADVICE: Final = "the file is damaged or incomplete: restore it from a copy, or roll the instant back in Hudi"
 
 
 def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoReturn:
@@ -212,7 +215,7 @@ def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoRetur
 
 
 def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bool:
-    """Whether the block's values are of a narrower type than the table's."""
+    """Whether the block's values have a narrower type than the table's."""
     name = wanted.name
     answer = missing_column(wanted, name) if written is None else compatible(written.type, wanted.type, name)
     if isinstance(answer, Refused):
@@ -221,7 +224,7 @@ def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bo
 
 
 def _stored(writer: RecordSchema) -> RecordSchema:
-    """The schema with vectors as the bytes they are stored as."""
+    """The schema with vectors as the bytes that they are stored as."""
     if not any(isinstance(field.type, Vector) for field in writer.fields):
         return writer
     fields = (
@@ -235,12 +238,12 @@ def _as_array(data: Bytes) -> np.ndarray:
     return np.asarray(data, np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
 
 
-def _inside(begin: np.ndarray, end: np.ndarray, size: int) -> bool:
+def _are_inside(begin: np.ndarray, end: np.ndarray, size: int) -> bool:
     return bool(begin.min() >= 0 and (begin <= end).all() and end.max() <= size)
 
 
 def _longest_symbol(avro_type: AvroType) -> int:
-    """The most bytes that an index of an enum in the type stands for; 0 without an enum."""
+    """The most bytes of an enum symbol in the type; 0 without an enum."""
     match avro_type:
         case EnumType(symbols):
             return max(len(symbol.encode()) for symbol in symbols)
@@ -253,19 +256,19 @@ def _longest_symbol(avro_type: AvroType) -> int:
 
 
 def _chunks(sizes: np.ndarray, limit_bytes: int, most_rows: int) -> Iterator[tuple[int, int]]:
-    """Runs first..last-1 of records: as many as fit the rows and the bytes, or a single one."""
-    behind = np.cumsum(sizes)
+    """Runs first..last-1 of records: as many as fit the limits of rows and bytes, or a single one."""
+    totals = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
-        before = int(behind[first - 1]) if first else 0
-        by_bytes = int(np.searchsorted(behind, before + limit_bytes, side="right"))
+        before = int(totals[first - 1]) if first else 0
+        by_bytes = int(np.searchsorted(totals, before + limit_bytes, side="right"))
         last = min(first + most_rows, max(first + 1, by_bytes))
         yield first, last
         first = last
 
 
 def _with_overrun(view: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same records where the buffer reaches `kernel.OVERRUN` bytes behind each: in a log file it always does."""
+    """The same records in a buffer that extends `kernel.OVERRUN` bytes after each; in a log file it always does."""
     if int(end.max()) + kernel.OVERRUN <= len(view):
         return view, begin, end
     low, high = int(begin.min()), int(end.max())

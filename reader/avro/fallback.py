@@ -1,11 +1,12 @@
-"""Avro records of any schema by fastavro: the slower road for nested columns, with the kernel's answers.
+"""Decodes Avro records of any schema by fastavro: slower than the kernel, with the same results, for nested columns.
 
-fastavro only sees the physical layout: longs, bytes, fixed, arrays, records, unions with null. What the bytes mean
-(text, times, decimals, booleans, enums, maps) is decided by `avro_values`, as on the compiled road; fastavro's own
-conversions, names and leniencies have no part in it.
+fastavro only gets the physical layout: longs, bytes, fixed, arrays, records, unions with null. The meaning of the bytes
+(text, times, decimals, booleans, enums, maps) is decoded by `arrays`, as for the kernel; fastavro's own conversions,
+names and leniencies are not used.
 
-Memory is bounded by the bytes: a record of one field is written as that field (the bytes are the same), so that a chain
-of records around one byte makes no object for each; what is fixed is decoded as bytes, whose nulls take nothing.
+Memory is bounded by the bytes: a record with one field is replaced by that field (its bytes are the same), so that a
+chain of records around one byte makes no object per level; fixed-size values are decoded as bytes, whose nulls take no
+memory.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from penstock.table.schema.avro import (
 )
 
 _DAMAGE: Final = (EOFError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
-"""What fastavro raises on bytes that are no record."""
+"""The exceptions that fastavro raises for bytes that are not a record."""
 
 _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 
@@ -50,7 +51,7 @@ class FallbackReader:
         self._columns = [(f"f{places[name]}", writer.fields[places[name]], type_) for name, type_ in columns]
 
     def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> list[pa.Array]:
-        """The columns, in their order. BadRecord or BadValue for what does not fit the schema."""
+        """The columns, in order. BadRecord or BadValue for data that does not fit the schema."""
         view = data.data
         rows = [
             self._record(view[first:last], row)
@@ -60,7 +61,7 @@ class FallbackReader:
         for key, written, type_ in self._columns:
             raw = pa.array([row[key] for row in rows], _physical_arrow(written.type, written.nullable))
             try:
-                arrays.append(_shaped(raw, written.type, type_, written.nullable))
+                arrays.append(_logical(raw, written.type, type_, written.nullable))
             except BadValue as bad_value:
                 raise BadValue(f"column {written.name}: {bad_value}") from None
         return arrays
@@ -72,15 +73,15 @@ class FallbackReader:
         except _DAMAGE as error:
             raise BadRecord(row, f"does not fit its schema ({type(error).__name__}: {error})") from None
         if stream.tell() != len(body):
-            raise BadRecord(row, f"{len(body) - stream.tell()} bytes behind its last field")
+            raise BadRecord(row, f"{len(body) - stream.tell()} bytes after its last field")
         if not isinstance(record, dict):
-            raise BadRecord(row, "is no record")
+            raise BadRecord(row, "is not a record")
         return record
 
 
 @dataclass(slots=True)
 class _Physical:
-    """Writes a schema as fastavro is to see it: named types numbered, logical types left out."""
+    """Writes a schema for fastavro: named types are numbered, logical types left out."""
 
     records: int = 0
     fixed: set[int] | None = None
@@ -95,9 +96,9 @@ class _Physical:
         return {"type": "record", "name": name, "fields": parts}
 
     def _slot(self, type_: AvroType, null_branch: int) -> object:
-        lone = _lone_field(type_, null_branch >= 0)
-        if lone is not None:
-            return self._slot(lone.type, null_branch if null_branch >= 0 else lone.null_branch)
+        only = _only_field(type_, null_branch >= 0)
+        if only is not None:
+            return self._slot(only.type, null_branch if null_branch >= 0 else only.null_branch)
         if null_branch < 0:
             return self._type(type_)
         return ["null", self._type(type_)] if null_branch == 0 else [self._type(type_), "null"]
@@ -135,17 +136,18 @@ def _entry(type_: MapType) -> tuple[AvroField, ...]:
     return (AvroField("key", Primitive("bytes")), AvroField("value", type_.values, nullable, type_.null_branch))
 
 
-def _lone_field(type_: AvroType, nullable: bool) -> AvroField | None:
-    """The field that stands for a record which has no other. None where both may be null: a union holds no union."""
+def _only_field(type_: AvroType, nullable: bool) -> AvroField | None:
+    """The only field of a record, which replaces the record; else None. Also None if both are nullable, because a union
+    cannot contain a union."""
     if not isinstance(type_, RecordType) or len(type_.fields) != 1 or (nullable and type_.fields[0].nullable):
         return None
     return type_.fields[0]
 
 
 def _physical_arrow(type_: AvroType, nullable: bool) -> pa.DataType:
-    lone = _lone_field(type_, nullable)
-    if lone is not None:
-        return _physical_arrow(lone.type, nullable or lone.nullable)
+    only = _only_field(type_, nullable)
+    if only is not None:
+        return _physical_arrow(only.type, nullable or only.nullable)
     match type_:
         case Primitive("boolean" | "float" | "double" as kind):
             return pa.binary(_SIZES[kind])
@@ -162,29 +164,30 @@ def _physical_arrow(type_: AvroType, nullable: bool) -> pa.DataType:
             return pa.struct([(f"f{place}", kind) for place, kind in enumerate(inner)])
 
 
-def _shaped(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool) -> pa.Array:
-    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`; `nullable`: whether `written` is."""
+def _logical(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool) -> pa.Array:
+    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`. `nullable`: whether `written` is
+    nullable."""
     rows, buffers, target = len(array), array.buffers(), arrow_type(wanted)
     validity = buffers[0] if array.null_count else None
     match written, wanted:
-        case ArrayType(items, null_branch), ArrayType(wanted_items):
-            child = _shaped(array.values, items, wanted_items, null_branch >= 0)
+        case ArrayType(items, null_branch), ArrayType(target_items):
+            child = _logical(array.values, items, target_items, null_branch >= 0)
             return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[child])
-        case MapType(), MapType(wanted_values):
+        case MapType(), MapType(target_values):
             raw_keys, raw_values = array.values.flatten()
-            keys = _shaped(raw_keys, Primitive("string"), Primitive("string"), False)
-            values = _shaped(raw_values, written.values, wanted_values, written.null_branch >= 0)
+            keys = _logical(raw_keys, Primitive("string"), Primitive("string"), False)
+            values = _logical(raw_values, written.values, target_values, written.null_branch >= 0)
             entries = pa.StructArray.from_arrays([keys, values], fields=[target.key_field, target.item_field])
             return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[entries])
-        case RecordType(fields), RecordType(wanted_fields):
-            lone = _lone_field(written, nullable)
-            stored = array.flatten() if lone is None else [array]
+        case RecordType(fields), RecordType(target_fields):
+            only = _only_field(written, nullable)
+            stored = array.flatten() if only is None else [array]
             parts = {field.name: (field, part) for field, part in zip(fields, stored, strict=True)}
-            if lone is not None and not nullable:  # a null is that of a field at some depth below it
+            if only is not None and not nullable:  # a null is that of a field at some depth below
                 validity = None
-            nullable = nullable and lone is not None  # then a null of the record is one of its field
+            nullable = nullable and only is not None  # then a null of the record is one of its field
             children = [
-                _shaped(
+                _logical(
                     parts[field.name][1],
                     parts[field.name][0].type,
                     field.type,
@@ -192,7 +195,7 @@ def _shaped(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool
                 )
                 if field.name in parts
                 else pa.nulls(rows, arrow_type(field.type))
-                for field in wanted_fields
+                for field in target_fields
             ]
             return pa.Array.from_buffers(target, rows, [validity], children=children)
         case _:

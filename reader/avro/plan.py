@@ -1,7 +1,7 @@
-"""Writer schema and wanted columns -> the kernel's opcode table. Decided once per schema; pure.
+"""Compiles a writer schema and the requested columns to the kernel's opcode table. Done once per schema; pure.
 
-Belongs here: which opcode decodes or skips which type, and which lane holds it. Not here: decoding (`kernels.avro`),
-lanes into Arrow (`avro_columns`).
+This module decides which opcode decodes or skips a type, and which lane holds it. `kernels.avro` executes the table,
+`compiled` passes the lanes to Arrow.
 """
 
 from __future__ import annotations
@@ -68,35 +68,39 @@ _STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Where a wanted column is: lane `name` (wide, narrow, small, text), its slot there, its row of `valid`."""
+    """The lane of a requested column."""
 
     name: str
+    """wide, narrow, small or text."""
     slot: int
+    """Its slot in the lane."""
     column: int
+    """Its row of `valid`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
-    """What `kernels.avro.decode_records` needs, and where each wanted column of the writer comes to lie.
-
-    `exact`: the program covers every field of the record, not only those up to the last wanted one.
-    """
+    """The arguments of `kernels.avro.decode_records`, and the lane of each requested column."""
 
     program: np.ndarray
+    """The opcodes, one per field (int64[fields, 5])."""
     steps: np.ndarray
+    """The steps that skip nested fields (int64[steps, 3])."""
     exact: bool
+    """Whether the program covers every field of the record, not only those up to the last requested one."""
     lanes: Mapping[str, Lane]
+    """By column."""
     wide_slots: int
     narrow_slots: int
     small_slots: int
     text_slots: int
 
 
-def plan_kernel(writer: RecordSchema, wanted: Mapping[str, bool], *, walk_all: bool = False) -> KernelPlan:
-    """The program that decodes the `wanted` columns of `writer`, which must be FLAT, and steps over the others.
+def plan_kernel(writer: RecordSchema, columns: Mapping[str, bool], *, whole_record: bool = False) -> KernelPlan:
+    """The program that decodes the `columns` of `writer`, which must be FLAT, and skips the others.
 
-    wanted: column name -> whether an int becomes a long. The program stops behind the last wanted field unless
-    `walk_all`. Nested fields in between are skipped.
+    columns: column name -> whether an int becomes a long. The program stops after the last requested field unless
+    `whole_record`. Nested fields in between are skipped.
     """
     program: list[tuple[int, int, int, int, int]] = []
     steps: list[tuple[int, int, int]] = []
@@ -104,8 +108,8 @@ def plan_kernel(writer: RecordSchema, wanted: Mapping[str, bool], *, walk_all: b
     used = {_WIDE: 0, _NARROW: 0, _SMALL: 0, _TEXT: 0}
     length = 0
     for field in writer.fields:
-        if field.name in wanted:
-            opcode, argument = _decoding(field.type, wanted[field.name])
+        if field.name in columns:
+            opcode, argument = _decoding(field.type, columns[field.name])
             lane = Lane(_LANES[opcode], used[_LANES[opcode]], len(lanes))
             used[lane.name] += 2 if opcode == kernel.DECIMAL else 1
             lanes[field.name] = lane
@@ -114,7 +118,7 @@ def plan_kernel(writer: RecordSchema, wanted: Mapping[str, bool], *, walk_all: b
         else:
             opcode, argument = _skipping(field.type, steps)
             program.append((opcode, _null_byte(field), 0, -1, argument))
-    if walk_all:
+    if whole_record:
         length = len(program)
     return KernelPlan(
         program=np.array(program[:length], np.int64).reshape(-1, 5),
@@ -152,7 +156,7 @@ def _decoding(avro_type: AvroType, to_long: bool) -> tuple[int, int]:
 
 
 def _skipping(avro_type: AvroType, steps: list[tuple[int, int, int]]) -> tuple[int, int]:
-    """The opcode and argument that step over a value; the steps of one that nests are added to `steps`."""
+    """The opcode and argument that skip a value; the steps of a nested value are added to `steps`."""
     match avro_type:
         case Primitive(kind):
             return _SKIP[kind]

@@ -1,5 +1,5 @@
-"""Changes of a file group (change data capture), from whatever tells them, in either format.
+"""Changes of a file group (change data capture), from each source of changes, in each format.
 
-May be added: another source of changes (one file each), another format. Not here: merging (`penstock.reader`), which
-files a change needs (enumerator). Images are always read unfiltered; filters see the finished change.
+Belongs here: sources of changes and output formats, one module each. Not here: merging (`merge`), the choice of files
+for a change (enumerator). Images are always read unfiltered; filters apply to the finished change.
 """

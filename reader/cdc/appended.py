@@ -1,7 +1,8 @@
-"""Two states of a group over one base file, right before and right after a commit that wrote logs: where they differ.
+"""Compares two states of a group over one base file, right before and right after a commit that wrote logs.
 
-The base is decoded once, for both; only rows of keys that the commit touched are looked at, and base rows that are in
-both states are never taken. Not here: which versions of what is left are the same, pairs of old and new (`compared`).
+The base file is decoded once for both states. Only rows of keys that the commit touched are compared, and base rows
+that are in both states are never copied. `compared` decides which of the remaining rows are equal, and pairs old with
+new rows.
 """
 
 from __future__ import annotations
@@ -30,19 +31,21 @@ from penstock.reader.values.record_keys import RECORD_KEY
 
 @dataclass(frozen=True, slots=True)
 class StateRows:
-    """Rows of one state, in its order, and which of the touched keys each has. `rows` is None without any."""
+    """Rows of one state, in its order."""
 
     rows: pa.Table | None
+    """The rows; None if there are none."""
     numbers: np.ndarray
+    """The number of each row's key among the touched keys."""
 
 
 def differing_rows(
     states: States, before: SliceFiles, after: SliceFiles, keys: RecordTable, columns: Sequence[str]
 ) -> tuple[StateRows, StateRows] | None:
-    """(rows of the state before, of the state after) whose key is among `keys`, without base rows that are in both.
+    """(rows of the state before, rows of the state after) whose key is in `keys`, without base rows that are in both.
 
-    None where the states must be read one by one: records that fill each other's gaps, keys that rows do not store.
-    Memory grows with these rows and the logs, not with the base. Errors as for reading a slice.
+    None if the states must be read one by one: records fill each other's gaps, or rows do not store their keys. Memory
+    grows with these rows and the logs, not with the base file. Errors as for reading a slice.
     """
     if states.scan.key_fields or not isinstance(states.scan.fill, WholeRecords):
         return None
@@ -52,11 +55,11 @@ def differing_rows(
         return None
     if after.base is not None:
         _stream_base(states, after, (old, new), keys)
-    return old.finished(), new.finished()
+    return old.result(), new.result()
 
 
 class _Side:
-    """One state while the base goes by."""
+    """One state while the base file is streamed."""
 
     def __init__(self, context: SplitContext, keys: RecordTable) -> None:
         self.schema, size = context.schema, context.batch_size
@@ -77,33 +80,33 @@ class _Side:
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
 
-    def check(self, base: BaseFile, where: str) -> None:
+    def check_positions_of(self, base: BaseFile, where: str) -> None:
         """CorruptBlock for a record beyond the base."""
         if self._table is not None:
             check_positions(self._table, base.num_rows, where)
 
-    def stays(self, batch: pa.RecordBatch, rows: np.ndarray, first_row: int) -> np.ndarray:
-        """Which of these rows of a base batch stay, where the log meets them."""
+    def staying(self, batch: pa.RecordBatch, rows: np.ndarray, first_row: int) -> np.ndarray:
+        """Which of these rows of a base batch stay after the log is merged."""
         if self._table is None or self._merge is None:
             return np.ones(len(rows), bool)
         matches = self._table.match_among(rows, batch.column(RECORD_KEY), first_row)
-        stays = np.ones(batch.num_rows, bool)
-        stays[self._merge.meet(matches, batch)] = False
-        return np.asarray(stays[rows])
+        staying = np.ones(batch.num_rows, bool)
+        staying[self._merge.meet(matches, batch)] = False
+        return np.asarray(staying[rows])
 
-    def take(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
-        """Chosen ones of a base batch's touched rows, which stay on this side alone."""
+    def add_base_rows(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
+        """Adds the chosen rows of a base batch's touched rows, which stay on this side alone."""
         if chosen.any():
             self._add(batch.select(self.schema.stored).take(pa.array(touched.rows[chosen])), touched.numbers[chosen])
 
-    def row_group_ends(self) -> None:
-        """Log rows come for those that went."""
+    def end_row_group(self) -> None:
+        """Adds the log rows that replace rows of this row group."""
         if self._merge is not None:
             for batch in self._merge.arrivals():
                 self._add_log_rows(batch)
 
-    def finished(self) -> StateRows:
-        """What was taken, and the log rows that met nothing."""
+    def result(self) -> StateRows:
+        """All rows added, and the log rows that matched no base row."""
         if self._merge is not None:
             for batch in self._merge.inserts():
                 self._add_log_rows(batch)
@@ -114,13 +117,13 @@ class _Side:
     def _add_log_rows(self, batch: pa.RecordBatch) -> None:
         touched = self._keys.match(batch.column(RECORD_KEY), 0)
         if len(touched.rows):
-            mine = batch if len(touched.rows) == batch.num_rows else batch.take(pa.array(touched.rows))
-            self._add(mine, touched.numbers)
+            touched_rows = batch if len(touched.rows) == batch.num_rows else batch.take(pa.array(touched.rows))
+            self._add(touched_rows, touched.numbers)
 
     def _add(self, rows: pa.RecordBatch, numbers: np.ndarray) -> None:
         emitted = self._finisher.emit(rows, 0, 0)
         if emitted is None or emitted[0].batch.num_rows != len(numbers):
-            raise InvariantViolation(f"a state of all rows gave other than the {len(numbers)} rows that were taken")
+            raise InvariantViolation(f"a state of all rows returned other than the {len(numbers)} rows selected")
         self._rows.append(emitted[0].batch)
         self._numbers.append(numbers)
 
@@ -133,22 +136,22 @@ def _stream_base(states: States, after: SliceFiles, sides: tuple[_Side, _Side], 
         raise InvariantViolation(f"{states.where}: a state without a base file")
     with base:
         for side in sides:
-            side.check(base, states.where)
+            side.check_positions_of(base, states.where)
         row = 0
         for group in base.row_groups(WholeFile(), context.batch_size):
             for batch in group.batches():
                 _meet(sides, batch, keys, row)
                 row += batch.num_rows
             for side in sides:
-                side.row_group_ends()
+                side.end_row_group()
 
 
 def _meet(sides: tuple[_Side, _Side], batch: pa.RecordBatch, keys: RecordTable, row: int) -> None:
     touched = keys.match(batch.column(RECORD_KEY), 0)
-    old, new = (side.stays(batch, touched.rows, row) for side in sides)
-    sides[0].take(batch, touched, old & ~new)
-    sides[1].take(batch, touched, new & ~old)
+    old, new = (side.staying(batch, touched.rows, row) for side in sides)
+    sides[0].add_base_rows(batch, touched, old & ~new)
+    sides[1].add_base_rows(batch, touched, new & ~old)
 
 
 def _no_origin(origin: Origin) -> NoReturn:
-    raise InvariantViolation(f"a state of all rows asked for the origin of {origin.service}")
+    raise InvariantViolation(f"a state of all rows requested the origin of {origin.service}")

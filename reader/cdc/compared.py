@@ -1,8 +1,11 @@
-"""Changes found by comparing a group's state before a commit with the one after it.
+"""Finds changes by comparing a group's state before a commit with its state after it.
 
-A row that is in the state after and was not before, in that version, is new: an update where its key was there before,
-else an insert. What was there before and is not any more was deleted. A write that lost its merge, and a late delete,
-leave no trace in the state, so they are no change. Not here: reading states (`states`).
+* A row that is in the state after, and was not before in that version, is new: an update if its key was there before,
+  else an insert.
+* A row that was there before and is not there after was deleted.
+
+A write that lost its merge, and a late delete, leave no trace in the state, so they are not changes. `states` reads the
+states.
 """
 
 from __future__ import annotations
@@ -26,14 +29,14 @@ from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.schema.avro import META_COLUMNS, RecordSchema
 
 KEYS_AT_ONCE: Final = 1 << 20
-"""Keys of a base file that are looked for in another at once, which bounds what a comparison holds."""
+"""How many keys of a base file are looked up in another at once. This bounds the memory of a comparison."""
 
 
 def compared_changes(states: States, source: ComparedStates, columns: tuple[str, ...]) -> Iterator[ChangeBatch]:
-    """The step's changes: deletes in the order of the state before, then the others in that of the state after.
+    """The step's changes: deletes in the order of the state before, then the others in the order of the state after.
 
-    `columns` are the table's columns that images need. Memory grows with the number of changes; of a group that is all
-    new or all gone not even with that.
+    `columns` are the table's columns that images need. Memory grows with the number of changes; for a group that is
+    completely new or completely gone it is constant.
     """
     comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))))
     before, after = source.before, source.after
@@ -74,13 +77,13 @@ class _Comparison:
         keys = self.states.touched(after)
         if keys is None:
             return
-        found = differing_rows(self.states, before, after, keys, self.columns)
-        if found is None:
+        difference = differing_rows(self.states, before, after, keys, self.columns)
+        if difference is None:
             old, old_numbers, new, new_numbers = self._both(before, after, keys)
         else:
-            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in found)
+            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in difference)
         if old is not None and new is not None and self._may_be_unchanged(old, new):
-            names = _contents if found is None else _versions
+            names = _contents if difference is None else _versions
             old_names, new_names = names(old, old_numbers), names(new, new_numbers)
             old_stays, new_stays = _is_among(old_names, new_names), _is_among(new_names, old_names)
             old, old_numbers = old.filter(pa.array(~old_stays)), old_numbers[~old_stays]
@@ -92,119 +95,124 @@ class _Comparison:
     def _both(
         self, before: SliceFiles, after: SliceFiles, keys: RecordTable
     ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
-        """The touched rows of either state, each read for itself, with all columns: a late record may fill gaps of the
-        row that stays and keeps its instant."""
+        """The touched rows of both states, each read separately, with all columns: a late record may fill gaps of the
+        row that stays with its instant."""
         columns = tuple(dict.fromkeys((*self.columns, *(item.name for item in self.record.fields))))
         old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
         new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
         return old, old_numbers, new, new_numbers
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
-        """The commit wrote a new base file: its own rows are new, and row counts tell whether others are gone."""
+        """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""
         written, rows_after = self._written(after)
         keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.compiled)
         old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
-        if old is not None:  # of a key that the base holds twice some rows may stay
-            kept, kept_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
-            if kept is not None:
-                others = pc.not_equal(kept[COMMIT_TIME], self.states.step.instant).combine_chunks()
-                standing = _versions(kept, kept_numbers).filter(others)
-                stays = _is_among(_versions(old, old_numbers), standing)
-                old, old_numbers = old.filter(pa.array(~stays)), old_numbers[~stays]
+        if old is not None:  # some rows of a key that the base holds twice may stay
+            same_keys, same_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
+            if same_keys is not None:
+                others = pc.not_equal(same_keys[COMMIT_TIME], self.states.step.instant).combine_chunks()
+                state_after = _versions(same_keys, same_numbers).filter(others)
+                unchanged = _is_among(_versions(old, old_numbers), state_after)
+                old, old_numbers = old.filter(pa.array(~unchanged)), old_numbers[~unchanged]
         written_rows = written.num_rows if written is not None else 0
         replaced_rows = old.num_rows if old is not None else 0
         gone = rows_before + written_rows - rows_after - replaced_rows
         if gone > 0:
-            for batch in self._vanished(before, after):
+            for batch in self._deleted_keys(before, after):
                 gone -= len(batch.kinds)
                 yield batch
         if gone > 0:
-            yield from self._copies_gone(before, after, keys)
+            yield from self._deleted_copies(before, after, keys)
         yield from self._paired(old, old_numbers, written, numbers)
 
     def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
-        """The rows of the commit itself, and how many rows there are in all."""
-        kept: list[pa.RecordBatch] = []
+        """The rows of the commit itself, and the number of all rows."""
+        written: list[pa.RecordBatch] = []
         rows = 0
         for batch in self.states.after(after, self.columns):
             rows += batch.num_rows
             own = batch.filter(pc.equal(batch.column(COMMIT_TIME), self.states.step.instant))
             if own.num_rows:
-                kept.append(own)
-        return (pa.Table.from_batches(kept) if kept else None), rows
+                written.append(own)
+        return (pa.Table.from_batches(written) if written else None), rows
 
-    def _vanished(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
-        """Deletes of the rows before whose keys the state after does not have."""
+    def _deleted_keys(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
+        """Deletes of the rows whose keys the state after does not have."""
         absent: list[pa.Array] = []
-        held: list[pa.Array] = []
+        pending: list[pa.Array] = []
         for batch in self.states.before(before, (RECORD_KEY,)):
-            held.append(batch.column(RECORD_KEY))
-            if sum(map(len, held)) >= KEYS_AT_ONCE:
-                absent.append(self._absent(held, after))
-                held = []
-        if held:
-            absent.append(self._absent(held, after))
+            pending.append(batch.column(RECORD_KEY))
+            if sum(map(len, pending)) >= KEYS_AT_ONCE:
+                absent.append(self._absent(pending, after))
+                pending = []
+        if pending:
+            absent.append(self._absent(pending, after))
         keys, _ = number_keys(absent, compiled=self.states.context.options.compiled)
         for batch in self.states.before(before, self.columns):
             rows = keys.match(batch.column(RECORD_KEY), 0).rows
             if len(rows):
                 yield self.deleted(batch.take(pa.array(rows)))
 
-    def _copies_gone(self, before: SliceFiles, after: SliceFiles, written: RecordTable) -> Iterator[ChangeBatch]:
-        """Deletes of rows of which another with the same key stays: the base holds the key twice, and the delete lost
-        against one of them. Rarely asked for, so it holds the names of all rows."""
-        standing = pa.Table.from_batches(list(self.states.after(after, IDENTITY)))
-        names = _names(standing)
+    def _deleted_copies(self, before: SliceFiles, after: SliceFiles, written: RecordTable) -> Iterator[ChangeBatch]:
+        """Deletes of rows while another row with the same key stays: the base had the key twice, and the delete lost
+        against one of them. This is rare, so it holds the names of all rows."""
+        state_after = pa.Table.from_batches(list(self.states.after(after, IDENTITY)))
+        names = _names(state_after)
         for batch in self.states.before(before, self.columns):
-            left = _is_among(batch.column(RECORD_KEY), flat(standing[RECORD_KEY])) & ~_is_among(_names(batch), names)
-            left[written.match(batch.column(RECORD_KEY), 0).rows] = False
-            if left.any():
-                yield self.deleted(batch.filter(pa.array(left)))
+            unpaired = _is_among(batch.column(RECORD_KEY), flat(state_after[RECORD_KEY])) & ~_is_among(
+                _names(batch), names
+            )
+            unpaired[written.match(batch.column(RECORD_KEY), 0).rows] = False
+            if unpaired.any():
+                yield self.deleted(batch.filter(pa.array(unpaired)))
 
-    def _absent(self, wanted: list[pa.Array], after: SliceFiles) -> pa.Array:
-        """Those of the keys that the state after does not have."""
-        table, numbers = number_keys(wanted, compiled=self.states.context.options.compiled)
+    def _absent(self, keys: list[pa.Array], after: SliceFiles) -> pa.Array:
+        """The keys that the state after does not have."""
+        table, numbers = number_keys(keys, compiled=self.states.context.options.compiled)
         seen = np.zeros(table.count, bool)
         for batch in self.states.after(after, (RECORD_KEY,)):
             seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True
-        return pa.chunked_array(wanted).combine_chunks().filter(pa.array(~seen[numbers]))
+        return pa.chunked_array(keys).combine_chunks().filter(pa.array(~seen[numbers]))
 
     def _may_be_unchanged(self, old: pa.Table, new: pa.Table) -> bool:
-        """Whether a row of either side may be one of the other's: two versions of one instant. By version and not by
-        the step's instant: a write may bring an older row back (it beats a delete, and then loses against the base)."""
+        """Whether a row of one side may also be on the other: two versions have the same instant.
+
+        By version and not by the step's instant, because a write may bring an older row back (it wins over a delete,
+        and then loses against the base).
+        """
         instants = pc.unique(old[COMMIT_TIME])
         return bool(pc.is_in(pc.unique(new[COMMIT_TIME]), value_set=instants).true_count)
 
     def _paired(
         self, old: pa.Table | None, old_numbers: np.ndarray, new: pa.Table | None, new_numbers: np.ndarray
     ) -> Iterator[ChangeBatch]:
-        """Deletes of old rows without a new one, then new rows, each with the old one of its key if there is one."""
+        """Deletes of old rows without a new one, then new rows, each with the old row of its key if there is one."""
         partner = _partners(old_numbers, new_numbers)
         whole = None if old is None else one_batch(old)
         if whole is not None:
-            left = np.ones(whole.num_rows, bool)
-            left[partner[partner >= 0]] = False
-            if left.any():
-                for batch in _batches(whole.filter(pa.array(left)), self.batch_rows):
+            unpaired = np.ones(whole.num_rows, bool)
+            unpaired[partner[partner >= 0]] = False
+            if unpaired.any():
+                for batch in _batches(whole.filter(pa.array(unpaired)), self.batch_rows):
                     yield self.deleted(batch)
         if new is None:
             return
         rows = one_batch(new)
         for first in range(0, rows.num_rows, self.batch_rows):
             places = partner[first : first + self.batch_rows]
-            found = places >= 0
-            kinds = np.where(found, ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
+            paired = places >= 0
+            kinds = np.where(paired, ChangeKind.UPDATE, ChangeKind.INSERT).astype(np.uint8)
             images = None
-            if whole is not None and found.any():
-                images = Images(_taken(whole, places, found), self.record)
+            if whole is not None and paired.any():
+                images = Images(_rows_at(whole, places, paired), self.record)
             yield ChangeBatch(kinds, images, Images(rows.slice(first, self.batch_rows), self.record))
 
 
-def _taken(rows: pa.RecordBatch, places: np.ndarray, found: np.ndarray) -> pa.RecordBatch:
-    """The rows at these places, nulls where none was found; a slice where they lie side by side."""
-    if found.all() and (np.diff(places) == 1).all():
+def _rows_at(rows: pa.RecordBatch, places: np.ndarray, present: np.ndarray) -> pa.RecordBatch:
+    """The rows at these places, nulls where there is none; a slice if they are adjacent."""
+    if present.all() and (np.diff(places) == 1).all():
         return rows.slice(int(places[0]), len(places))
-    return rows.take(pa.array(places, mask=~found))
+    return rows.take(pa.array(places, mask=~present))
 
 
 def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
@@ -220,7 +228,7 @@ def _keys(rows: pa.Table | None) -> list[pa.Array]:
 
 
 def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
-    """A text for each row that names this version of it."""
+    """A text per row that identifies its version, by key number."""
     parts = (pa.array(numbers).cast(pa.string()), rows[COMMIT_TIME], rows[SEQUENCE])
     return pc.binary_join_element_wise(
         *(flat(part) for part in parts), "\n", null_handling="replace", null_replacement="\t"
@@ -228,13 +236,13 @@ def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
 
 
 def _names(rows: pa.Table | pa.RecordBatch) -> pa.Array:
-    """A text for each row that names this version of it, by its key."""
+    """A text per row that identifies its version, by key."""
     parts = (flat(rows.column(name)) for name in IDENTITY)
     return pc.binary_join_element_wise(*parts, "\n", null_handling="replace", null_replacement="\t")
 
 
 def _contents(rows: pa.Table, numbers: np.ndarray) -> pa.Array:
-    """A text for each row of what is in it, meta columns apart."""
+    """A text per row of its values, without meta columns."""
     own = [name for name in rows.column_names if name not in META_COLUMNS or name == COMMIT_TIME]
     texts = [str(row) for row in rows.select(own).to_pylist()]
     return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), pa.array(texts, pa.string()), "\n")
@@ -245,7 +253,8 @@ def _is_among(values: pa.Array, known: pa.Array) -> np.ndarray:
 
 
 def _partners(old_numbers: np.ndarray, new_numbers: np.ndarray) -> np.ndarray:
-    """For each new row the old row of its key: the first with the first, the second with the second; -1 without."""
+    """For each new row the old row of its key: the first with the first, the second with the second; -1 if there is
+    none."""
     if not len(old_numbers) or not len(new_numbers):
         return np.full(len(new_numbers), -1, np.int64)
     highest = int(max(old_numbers.max(), new_numbers.max()))
@@ -260,7 +269,7 @@ def _partners(old_numbers: np.ndarray, new_numbers: np.ndarray) -> np.ndarray:
 
 
 def _places(numbers: np.ndarray) -> np.ndarray:
-    """Of each row its key's number and which of the key's rows it is, in one number."""
+    """For each row its key's number and its index among the key's rows, as one number."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.empty(0, np.int64)

@@ -1,7 +1,7 @@
 """Changes as Hudi's own reader returns them: `op`, `ts_ms`, `before`, `after`, all text (Hudi `CDCRelation`). Pure.
 
-`ts_ms` is the commit's requested time. A side that a change lacks is null; where the writer logged the images of
-that side, the text `null`, as Hudi has it.
+`ts_ms` is the commit's requested time. A side that a change lacks is null; if the writer logged the images of that
+side, it is the text `null`, as in Hudi.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OPS: Final = pa.array(["i", "u", "d"], pa.string())
 
 
 def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema, *, compiled: bool = True) -> pa.RecordBatch:
-    """One row for each change; columns as `carried`. `compiled=False` keeps to Arrow functions, with equal answers."""
+    """One row per change, with the columns `carried`. `compiled=False` uses Arrow functions; the results are equal."""
     if not isinstance(batch, ChangeBatch):
         raise InvariantViolation("a stored changelog has no form in Hudi's format: its states are compared")
     count = len(batch.kinds)
@@ -41,9 +41,9 @@ def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema, *, compiled: b
     return pa.RecordBatch.from_arrays(columns, schema=carried)
 
 
-def _texts(images: Images | None, there: np.ndarray, is_logged: bool, compiled: bool) -> pa.Array:
+def _texts(images: Images | None, present: np.ndarray, is_logged: bool, compiled: bool) -> pa.Array:
     absent = pa.scalar("null" if is_logged else None, pa.string())
     if images is None:
-        return pa.repeat(absent, len(there))
+        return pa.repeat(absent, len(present))
     texts = image_texts(images, compiled=compiled)
-    return texts if there.all() else pc.if_else(pa.array(there), texts, absent)
+    return texts if present.all() else pc.if_else(pa.array(present), texts, absent)

@@ -1,4 +1,4 @@
-"""Rows as JSON objects by the compiled kernel: texts of columns in, one text a row out. Pure."""
+"""Writes rows as JSON objects by the compiled kernel: texts of columns in, one text per row out. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ _MOST_BYTES: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of each object: `head` (its name in quotes, and the colon), values as text (null for null), and their
-    form: `RAW` as they are, `QUOTED` as JSON strings, `NUMBER` floats as Arrow spells them."""
+    """One member of each object."""
 
     head: str
+    """Its name in quotes, and the colon."""
     values: pa.Array
+    """The values as text; null for null."""
     form: int
+    """`RAW` unchanged, `QUOTED` as JSON strings, `NUMBER` floats as Arrow writes them."""
 
 
 def objects(members: Sequence[Member], rows: int, comma: str, *, nulls: bool) -> pa.Array | None:
-    """`{head value, head value}` for each row; a null is `null`, or without `nulls` left out with its head.
+    """`{head value, head value}` for each row. A null is `null`; without `nulls` it is left out with its head.
 
-    None if the answer would not fit a text array.
+    None if the result would not fit a text array.
     """
     offsets = np.zeros((len(members), rows + 1), np.int64)
     valid = np.ones((len(members), rows), np.uint8)

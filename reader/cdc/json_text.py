@@ -1,9 +1,12 @@
-"""Images as JSON text in Hudi's two spellings, a whole column at once. Pure.
+"""Images as JSON text in Hudi's two notations, one whole column at a time. Pure.
 
-`ENGINE`: an engine row by Jackson: compact, null fields left out, bytes as base64; a decimal is a number (Hudi 1.2.0
-loses it: `{"zero":false}`). `LOGGED` and `RECORD`: an Avro record's `toString`: spaces after `:` and `,`, nulls
-spelled, bytes as one character each, fixed values (decimals among them) as lists of signed bytes. In both, dates are
-days and timestamps micros or what else was stored, and floats have the digits that Java 8 to 18 prints.
+* `ENGINE`: an engine row as Jackson writes it: compact, null fields left out, bytes as base64, decimals as numbers
+  (Hudi 1.2.0 loses them: `{"zero":false}`).
+* `LOGGED` and `RECORD`: an Avro record's `toString`: spaces after `:` and `,`, nulls written, bytes as one character
+  each, fixed values (decimals among them) as lists of signed bytes.
+
+In both, dates are days, timestamps are microseconds or the stored unit, and floats have the digits that Java 8 to 18
+prints.
 """
 
 from __future__ import annotations
@@ -41,26 +44,26 @@ _EXACT: Final = decimal.Context(prec=100)
 
 
 def image_texts(images: Images, *, compiled: bool = True) -> pa.Array:
-    """One JSON object a row. `compiled=False` keeps to Arrow functions; the answers are the same."""
-    spelling = _ENGINE if images.style is ImageStyle.ENGINE else _AVRO
+    """One JSON object per row. `compiled=False` uses Arrow functions alone; the results are the same."""
+    notation = _ENGINE if images.style is ImageStyle.ENGINE else _AVRO
     fields = images.record.by_name()
     names = [name for name in images.rows.schema.names if name in fields]
     columns = [images.rows.column(name) for name in names]
     chosen = [fields[name] for name in names]
-    if compiled and (texts := spelling.objects(chosen, columns, images.rows.num_rows)) is not None:
+    if compiled and (texts := notation.objects(chosen, columns, images.rows.num_rows)) is not None:
         return texts
-    return spelling.object_of(chosen, columns, images.rows.num_rows)
+    return notation.object_of(chosen, columns, images.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelling:
+class _Notation:
     is_avro: bool
     colon: str
     comma: str
 
     def objects(self, fields: list[AvroField], columns: list[pa.Array], rows: int) -> pa.Array | None:
-        """`object_of` by the kernel, which also puts texts into quotes and floats into Java's form; None for more text
-        than an array holds."""
+        """`object_of` by the kernel, which also quotes texts and writes floats as Java does; None for more text than an
+        array holds."""
         from penstock.reader.cdc.json_objects import NUMBER, QUOTED, RAW, Member, objects
 
         members: list[Member] = []
@@ -80,9 +83,9 @@ class _Spelling:
         parts = [self._member(field, column) for field, column in zip(fields, columns, strict=True)]
         if not parts:
             return pa.repeat(pa.scalar("{}"), rows)
-        # Not by null_handling="skip": Arrow drops a row of which every part is null.
-        led = [pc.binary_join_element_wise(self.comma, part, "").fill_null("") for part in parts]
-        inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*led, ""), start=len(self.comma))
+        # Not by null_handling="skip": Arrow drops a row whose parts are all null.
+        prefixed = [pc.binary_join_element_wise(self.comma, part, "").fill_null("") for part in parts]
+        inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*prefixed, ""), start=len(self.comma))
         return _wrapped("{", inner, "}")
 
     def _member(self, field: AvroField, column: pa.Array) -> pa.Array:
@@ -139,12 +142,12 @@ class _Spelling:
         return _wrapped("{", _joined(array, members, self.comma), "}")
 
 
-_ENGINE: Final = _Spelling(False, ":", ",")
-_AVRO: Final = _Spelling(True, ": ", ", ")
+_ENGINE: Final = _Notation(False, ":", ",")
+_AVRO: Final = _Notation(True, ": ", ", ")
 
 
 def _joined(lists: pa.Array, flat: pa.Array, comma: str) -> pa.Array:
-    """The texts of each list joined; null for a null list. `flat` are the items of all lists, nulls are left out."""
+    """The texts of each list joined; null for a null list. `flat` are the items of all lists; nulls are left out."""
     lengths = pc.list_value_length(lists) if not pa.types.is_map(lists.type) else _map_lengths(lists)
     offsets = np.concatenate([[0], np.cumsum(lengths.fill_null(0).to_numpy(zero_copy_only=False))])
     if flat.null_count:
@@ -164,17 +167,17 @@ def _wrapped(head: str, texts: pa.Array, tail: str) -> pa.Array:
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    """JSON strings; only what holds a character that must be escaped is looked at one by one."""
+    """JSON strings. Only texts with a character that must be escaped are processed one by one."""
     plain = _wrapped('"', texts, '"')
-    odd = pc.match_substring_regex(texts, _NEEDS_ESCAPE).fill_null(False)
-    if not odd.true_count:
+    to_escape = pc.match_substring_regex(texts, _NEEDS_ESCAPE).fill_null(False)
+    if not to_escape.true_count:
         return plain
-    escaped = [json.dumps(text, ensure_ascii=False) for text in texts.filter(odd).to_pylist()]
-    return pc.replace_with_mask(plain, odd, pa.array(escaped, pa.string()))
+    escaped = [json.dumps(text, ensure_ascii=False) for text in texts.filter(to_escape).to_pylist()]
+    return pc.replace_with_mask(plain, to_escape, pa.array(escaped, pa.string()))
 
 
 def _numbers(array: pa.Array) -> pa.Array:
-    """Floats with a fraction or an exponent; what is no number, in quotes."""
+    """Floats with a fraction or an exponent; NaN and infinities in quotes."""
     texts = exponent_texts(array)
     texts = pc.if_else(pc.match_substring_regex(texts, _WHOLE), pc.binary_join_element_wise(texts, "0", "."), texts)
     for text, java in (("nan", '"NaN"'), ("inf", '"Infinity"'), ("-inf", '"-Infinity"')):
@@ -183,18 +186,18 @@ def _numbers(array: pa.Array) -> pa.Array:
 
 
 def _integers(array: pa.Array) -> pa.Array:
-    """The number behind an integer, date, time or timestamp."""
+    """The stored number of an integer, date, time or timestamp."""
     if pa.types.is_integer(array.type):
         return array
     return array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
 
 
-def _each(array: pa.Array, spell: Callable[[bytes], str]) -> pa.Array:
-    return pa.array([None if data is None else spell(data) for data in array.to_pylist()], pa.string())
+def _each(array: pa.Array, write: Callable[[bytes], str]) -> pa.Array:
+    return pa.array([None if data is None else write(data) for data in array.to_pylist()], pa.string())
 
 
 def _unscaled(decimals: pa.Array, size: int | None) -> pa.Array:
-    """The unscaled values of decimals, two's complement, big-endian: so many bytes, or as few as hold each."""
+    """The unscaled values of decimals, two's complement, big-endian, of `size` bytes or as few as each needs."""
     scale = decimals.type.scale
 
     def stored(value: decimal.Decimal) -> bytes:

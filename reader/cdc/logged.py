@@ -1,7 +1,8 @@
-"""Changes that the writer logged in `.cdc` log files (Hudi `HoodieCDCDataBlock`), with images it left out looked up.
+"""Changes that the writer logged in `.cdc` log files (Hudi `HoodieCDCDataBlock`). Images that were not logged are
+looked up.
 
-What is logged depends on the table's logging mode: key and operation, the old row too, or both rows. Not here: the
-schema's shape (`logged_schema`), states (`states`).
+The table's logging mode determines what is logged: key and operation, the old row too, or both rows. `logged_schema`
+flattens the schema, `states` reads states.
 """
 
 from __future__ import annotations
@@ -49,21 +50,25 @@ _ADVICE: Final = "restore the file from a copy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChanges:
-    """The logged changes of one step. `columns` are the table's columns that images need."""
+    """The logged changes of one step."""
 
     states: States
+    """The states around the step."""
     source: LoggedImages
+    """The logged files."""
     columns: tuple[str, ...]
+    """The table's columns that images need."""
     format: ChangeFormat
+    """The output format."""
 
     @property
     def schema(self) -> ReadSchema:
-        """The columns of the table to read."""
+        """The table's columns to read."""
         return self.states.context.schema
 
     def batches(self) -> Iterator[ChangeBatch]:
-        """Deletes first, those of all blocks; else in the order of the log, a batch for each block. CorruptBlock and
-        CorruptFile name the file, and what it lacks."""
+        """Deletes of all blocks first; then the others in the order of the log, one batch per block. CorruptBlock and
+        CorruptFile name the file and the problem."""
         files = LogFiles(self.states.context.storage, self.source.files, self.states.scan.table)
         try:
             blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
@@ -101,7 +106,7 @@ class LoggedChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Decoding:
-    """One block's records, in the order in which they are handed on."""
+    """One block's records, in output order."""
 
     changes: LoggedChanges
     schema: LoggedSchema
@@ -118,13 +123,13 @@ class _Decoding:
         if not has.any():
             return None
         if self.schema.image(side) is None:
-            return self._looked_up(side, has)
+            return self._from_state(side, has)
         if self.changes.format is ChangeFormat.HUDI:
             return self._as_stored(side)
         return self._as_rows(side, has)
 
     def _as_stored(self, side: str) -> Images:
-        """The table's columns without the meta columns: stored values, converted where the table's type is another."""
+        """The table's columns without the meta columns: stored values, converted if the table's type differs."""
         written, record = self._written(side), self.changes.schema.record
         fields = [field for field in record.fields if field.name not in _UNLOGGED]
         alike = [field.name for field in fields if is_stored_alike(written.get(field.name), field)]
@@ -141,16 +146,16 @@ class _Decoding:
         return Images(rows, own, ImageStyle.LOGGED)
 
     def _written(self, side: str) -> dict[str, AvroField]:
-        """The logged columns, as the table calls them."""
+        """The logged columns, with the table's names."""
         names = self.changes.schema.file_names(self.changes.states.step.instant, str(self.place))
         image = self.schema.image(side)
         if image is None:
             raise InvariantViolation(f"{self.place}: no image {side!r} in the schema of logged changes")
-        found = image.fields if names is None else [names.in_table(field) for field in image.fields]
-        return {field.name: field for field in found}
+        fields = image.fields if names is None else [names.in_table(field) for field in image.fields]
+        return {field.name: field for field in fields}
 
     def _as_rows(self, side: str, has: np.ndarray) -> Images:
-        """The table's columns, of the meta columns key and partition."""
+        """The table's columns; of the meta columns only key and partition."""
         read_schema, states = self.changes.schema, self.changes.states
         own = self._written(side)
         key_fields = self.changes.source.key_fields
@@ -167,7 +172,7 @@ class _Decoding:
             if constant is not None:
                 columns.append(constant)
             elif name == RECORD_KEY:
-                columns.append(self._made_keys(decoded, has) if key_fields else self._keys())
+                columns.append(self._keys_of_columns(decoded, has) if key_fields else self._keys())
             elif name == _PARTITION_PATH:
                 columns.append(pa.repeat(pa.scalar(states.split.partition), rows))
             elif name in decoded.schema.names:
@@ -177,8 +182,8 @@ class _Decoding:
         table = pa.schema([read_schema.table.field(name) for name in self.changes.columns])
         return Images(pa.RecordBatch.from_arrays(columns, schema=table), read_schema.record)
 
-    def _made_keys(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
-        """The record keys of the rows that are there."""
+    def _keys_of_columns(self, decoded: pa.RecordBatch, has: np.ndarray) -> pa.Array:
+        """The record keys of the rows that exist."""
         try:
             maker = key_maker(self.changes.source.key_fields, self.changes.schema.record, str(self.place))
             keys = maker.keys(decoded.filter(pa.array(has)))
@@ -186,22 +191,24 @@ class _Decoding:
             raise CorruptBlock(f"{self.place}: a logged row {error}; {_ADVICE}") from None
         return keys.take(pa.array(np.cumsum(has) - 1, mask=~has))
 
-    def _looked_up(self, side: str, has: np.ndarray) -> Images:
+    def _from_state(self, side: str, has: np.ndarray) -> Images:
         states = self.changes.states
         files: SliceFiles | None = self.changes.source.before if side == "before" else self.changes.source.after
         if not self.schema.has_key or files is None:
             raise CorruptFile(
-                f"{self.place}: a change without {'key' if files else 'image'} although the table's logging mode says "
-                "that it has one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
+                f"{self.place}: a change without {'key' if files else 'image'} although the table's logging mode "
+                "requires one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
         wanted = self._keys().filter(pa.array(has))
         keys, numbers = number_keys([wanted], compiled=states.context.options.compiled)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
-        found, met, _ = rows_of_keys((states.before if side == "before" else states.after)(files, columns), keys)
+        state_rows, matched, _ = rows_of_keys(
+            (states.before if side == "before" else states.after)(files, columns), keys
+        )
         first = np.full(keys.count, -1, np.int64)
-        first[met[::-1]] = np.arange(len(met))[::-1]
+        first[matched[::-1]] = np.arange(len(matched))[::-1]
         rows = first[numbers]
-        if (rows < 0).any() or found is None:
+        if (rows < 0).any() or state_rows is None:
             lost = wanted[int(np.flatnonzero(rows < 0)[0])]
             raise CorruptFile(
                 f"{self.place}: the change of key {str(lost)[:100]!r} has no row in the state {side} the commit: a "
@@ -210,14 +217,14 @@ class _Decoding:
         places = np.zeros(len(has), np.int64)
         places[has] = rows
         style = states_style(states) if side == "before" else ImageStyle.ENGINE
-        return Images(one_batch(found.take(pa.array(places, mask=~has))), self.changes.schema.record, style)
+        return Images(one_batch(state_rows.take(pa.array(places, mask=~has))), self.changes.schema.record, style)
 
     def _keys(self) -> pa.Array:
         target = RecordSchema("key", (AvroField(KEY, Primitive("string"), True, 0),), "")
         return self._decoded("", [KEY], target, physical=False).column(0)
 
     def _decoded(self, side: str, columns: Sequence[str], target: RecordSchema, *, physical: bool) -> pa.RecordBatch:
-        """These columns of one side of every record; nulls where a record's kind has no such side."""
+        """These columns of one side of every record; nulls if a record's kind has no such side."""
         read_schema, states = self.changes.schema, self.changes.states
         names = read_schema.file_names(states.step.instant, str(self.place))
         parts: list[pa.RecordBatch] = []
@@ -234,8 +241,8 @@ class _Decoding:
                 continue
             flat = self.schema.flat(kind, side, names, physical=physical)
             parts.extend(self._of_kind(flat, columns, target, mine))
-        together = pa.Table.from_batches(parts)
-        return one_batch(together.take(pa.array(np.argsort(np.concatenate(places), kind="stable"))))
+        combined = pa.Table.from_batches(parts)
+        return one_batch(combined.take(pa.array(np.argsort(np.concatenate(places), kind="stable"))))
 
     def _of_kind(
         self, flat: Flat, columns: Sequence[str], target: RecordSchema, mine: np.ndarray
@@ -264,7 +271,7 @@ def _kinds(data: pa.Buffer, begin: np.ndarray, end: np.ndarray, schema: LoggedSc
     letters = view[begin + 2]
     legal = (view[begin] == branch) & (view[begin + 1] == 2) & np.isin(letters, list(_OPS))
     if not legal.all():
-        raise CorruptBlock(f"{place}: logged change {int(np.flatnonzero(~legal)[0])} is no i, u or d; {_ADVICE}")
+        raise CorruptBlock(f"{place}: logged change {int(np.flatnonzero(~legal)[0])} is not i, u or d; {_ADVICE}")
     kinds = np.empty(len(begin), np.uint8)
     for letter, kind in _OPS.items():
         kinds[letters == letter] = kind

@@ -1,6 +1,6 @@
-"""A split of changes, read: step after step, from whatever tells a step's changes, in the scan's format.
+"""Reads a split of changes step by step, from each step's source, in the scan's format.
 
-Belongs here: the walk through the steps, ordinals, filters. Not here: sources of changes, formats (one file each).
+This module computes ordinals and applies filters. Sources of changes and formats have one module each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which columns a read of changes needs: of the finished change, and of its images. Pure; decided once a split."""
+"""The columns that a read of changes needs: those of the finished change, and those of its images. Pure."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from penstock.table.schema.changes import change_schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesReadSchema:
-    """The columns of one read of changes.
-
-    format: what a change becomes. carried: the columns of the finished change for output, filter and report. output:
-    as the scan names them. images: the table's columns that images need, never none. table: how those are read.
-    """
+    """The columns of one read of changes."""
 
     format: ChangeFormat
+    """The output format."""
     carried: pa.Schema
+    """The columns of the finished change for output, filter and report."""
     output: pa.Schema
+    """The columns and order of the scan."""
     images: tuple[str, ...]
+    """The table's columns that images need; at least one."""
     predicate: Predicate | None
+    """The filter, or None."""
     table: ReadSchema
+    """How the images' columns are read."""
 
 
 def changes_output(scan: Scan) -> pa.Schema:
@@ -39,12 +41,12 @@ def changes_output(scan: Scan) -> pa.Schema:
 
 
 def changes_read_schema(scan: Scan, *, event_time: str = "") -> ChangesReadSchema:
-    """What to read for a scan of changes. ConfigurationError for a column or filter that does not suit it."""
+    """The columns for a scan of changes. ConfigurationError for a column or filter that does not fit."""
     schema = _schema(scan)
     output = _chosen(schema, scan.columns, scan)
     predicate = parse_predicate(scan.where, schema) if scan.where else None
-    more = columns_of(predicate) if predicate is not None else ()
-    names = tuple(dict.fromkeys((*output.names, *more, *((event_time,) if event_time else ()))))
+    filtered = columns_of(predicate) if predicate is not None else ()
+    names = tuple(dict.fromkeys((*output.names, *filtered, *((event_time,) if event_time else ()))))
     carried = _chosen(schema, names, scan)
     record = parse_record_schema(scan.schema_json, f"schema of table {scan.table}")
     own = arrow_schema(record).names

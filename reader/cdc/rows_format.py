@@ -1,7 +1,8 @@
 """Changes as rows of the table: each side of a change is a row, with its kind, its commit and its place in the order.
+Pure.
 
-Of the meta columns a change row tells key and partition, and a new row the commit's instant; file and sequence number
-are null, whichever way the change was found. Pure.
+Of the meta columns, a change row has key and partition, and a new row also the commit's instant. File name and sequence
+number are null, whatever the source of the change is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PLUS_I, _MINUS_U, _PLUS_U, _MINUS_D = range(4)
 
 
 def change_rows(batch: Batch, step: ChangeStep, first: int, carried: pa.Schema) -> pa.RecordBatch:
-    """The rows of a batch of changes, the first of which is number `first` of its step; columns as `carried`."""
+    """The rows of a batch of changes, the first of which is number `first` of its step, with the columns `carried`."""
     match batch:
         case StoredBatch(kinds=kinds, rows=rows):
             minus = is_minus(kinds)
@@ -42,9 +43,9 @@ def change_rows(batch: Batch, step: ChangeStep, first: int, carried: pa.Schema) 
 
 def _sides(batch: ChangeBatch, step: ChangeStep, first: int, carried: pa.Schema) -> pa.RecordBatch:
     count = len(batch.kinds)
-    wanted = np.stack([batch.has_before, batch.has_after], axis=1).ravel()
-    change = np.repeat(np.arange(count), 2)[wanted]
-    minus = np.tile([True, False], count)[wanted]
+    present = np.stack([batch.has_before, batch.has_after], axis=1).ravel()
+    change = np.repeat(np.arange(count), 2)[present]
+    minus = np.tile([True, False], count)[present]
     kinds = batch.kinds[change]
     types = np.where(
         minus,
@@ -60,7 +61,7 @@ def _sides(batch: ChangeBatch, step: ChangeStep, first: int, carried: pa.Schema)
 def _interleaved(
     before: Images | None, after: Images | None, change: np.ndarray, minus: np.ndarray, count: int
 ) -> pa.RecordBatch:
-    """Row by row the old or the new one of its change."""
+    """The old or the new row of each change, row by row."""
     if before is None or after is None:
         only = after if before is None else before
         if only is None:
@@ -77,11 +78,11 @@ def _finished(
 ) -> pa.RecordBatch:
     count = len(kinds)
     instants = pa.repeat(pa.scalar(str(step.instant), pa.string()), count)
-    made = {CHANGE_TYPE: kinds, CHANGE_INSTANT: instants, CHANGE_SEQ: sequence}
+    computed = {CHANGE_TYPE: kinds, CHANGE_INSTANT: instants, CHANGE_SEQ: sequence}
     columns: list[pa.Array] = []
     for field in carried:
-        if field.name in made:
-            columns.append(made[field.name])
+        if field.name in computed:
+            columns.append(computed[field.name])
         elif field.name == COMMIT_TIME:
             columns.append(pc.if_else(pa.array(minus), pa.scalar(None, pa.string()), instants))
         elif field.name in (SEQUENCE, _FILE_NAME):
@@ -92,8 +93,8 @@ def _finished(
 
 
 def _sequence(step: ChangeStep, numbers: np.ndarray, phase: np.ndarray, minus: np.ndarray) -> pa.Array:
-    """Text in the order of changes: order key; in a commit deletes before all else, then the group's place in it and
-    the number in the group's step; the old row before the new one."""
+    """Text in the order of changes: by order key; within a commit deletes first, then the group's place in it and the
+    number in the group's step; the old row before the new one."""
     place = phase * 10**17 + step.place * 10**10 + numbers
     key = str(step.order_key).encode()
     texts = np.empty((len(place), len(key) + _SEQUENCE_DIGITS + 3), np.uint8)

@@ -1,7 +1,6 @@
-"""Rows of a file group's states around one commit: read like any slice, kept where a key is asked for.
+"""Reads the rows of a file group's states around one commit, and finds rows by key.
 
-Belongs here: which instants a state holds, reading it, finding rows by key. Not here: what differs between states
-(`compared`), which files a state has (enumerator).
+This module decides which instants a state contains. `compared` finds the differences, the enumerator decides the files.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from penstock.reader.values.record_keys import RECORD_KEY
 
 SEQUENCE = "_hoodie_commit_seqno"
 _ENGINE_ROWS = 8
-"""From this table version on Hudi's reader of changes holds engine rows."""
+"""From this table version on, Hudi's reader of changes holds engine rows."""
 
 IDENTITY = (RECORD_KEY, COMMIT_TIME, SEQUENCE)
-"""The meta columns that together name one version of one row."""
+"""The meta columns that together identify one version of one row."""
 
 ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None]]
 """Reads the merged rows of one file slice (`penstock.reader.read_split`)."""
@@ -61,7 +60,7 @@ class States:
 
     @property
     def where(self) -> str:
-        """Begins an error's text."""
+        """Table, instant and file group, the beginning of error texts."""
         return (
             f"table {self.scan.table}: changes of instant {self.step.instant} in file group {self.split.file_group} of "
             f"partition {self.split.partition!r}"
@@ -84,7 +83,7 @@ class States:
         return self._scan(self._visible(self._rank + 1), columns)
 
     def own_scan(self, columns: Sequence[str]) -> Scan:
-        """A scan that sees what the step's own instant wrote, and nothing else."""
+        """A scan of what the step's own instant wrote."""
         return self._scan(VisibleInstants(frozenset([self.step.instant])), columns)
 
     def slice_split(self, files: SliceFiles) -> Split:
@@ -103,7 +102,7 @@ class States:
         return replace(self.context, scan=scan, split=self.slice_split(files), schema=read_schema_of(scan))
 
     def touched(self, files: SliceFiles) -> RecordTable | None:
-        """The keys of the log records that the step's instant wrote, deletes too; None without any."""
+        """The keys of the log records that the step's instant wrote, deletes included; None if there are none."""
         log_alone = replace(files, base=None, base_instant="")
         winners = read_log(self.slice_context(log_alone, self.own_scan([RECORD_KEY])))
         return None if winners is None else winners.table
@@ -118,10 +117,10 @@ class States:
             raise InvariantViolation(f"{self.where}: the scan is not one of changes")
         return self.scan.rows.instants
 
-    def _visible(self, known: int) -> VisibleInstants:
+    def _visible(self, count: int) -> VisibleInstants:
         return replace(
             self.scan.visible,
-            members=frozenset(self._instants[:known]),
+            members=frozenset(self._instants[:count]),
             archived_before=min(self.scan.visible.archived_before, self.step.order_key),
         )
 
@@ -130,33 +129,33 @@ class States:
 
     def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
         tally = self.context.tally.nested()
-        with closing(self.read_slice(scan, self.slice_split(files), tally)) as found:
-            for piece in found:
+        with closing(self.read_slice(scan, self.slice_split(files), tally)) as pieces:
+            for piece in pieces:
                 yield piece.batch
         self.context.tally.absorb(tally)
 
 
 def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:
-    """The rows whose record key is among `keys`, the number of each one's key, and how many rows were looked at.
+    """The rows whose record key is in `keys`, the number of each row's key, and how many rows were read.
 
-    The table is None if there are none.
+    The table is None if there are no such rows.
     """
-    kept: list[pa.RecordBatch] = []
+    matching: list[pa.RecordBatch] = []
     numbers: list[np.ndarray] = []
     rows = 0
     for batch in batches:
         rows += batch.num_rows
         matches = keys.match(batch.column(RECORD_KEY), 0)
         if len(matches.rows):
-            kept.append(batch.take(pa.array(matches.rows)))
+            matching.append(batch.take(pa.array(matches.rows)))
             numbers.append(matches.numbers)
-    if not kept:
+    if not matching:
         return None, np.empty(0, np.int64), rows
-    return pa.Table.from_batches(kept), np.concatenate(numbers), rows
+    return pa.Table.from_batches(matching), np.concatenate(numbers), rows
 
 
 def states_style(states: States) -> ImageStyle:
-    """How Hudi spells rows that it merges from logs, or looks up before a change."""
+    """How Hudi writes rows that it merges from logs or looks up before a change."""
     return ImageStyle.RECORD if states.scan.table_version < _ENGINE_ROWS else ImageStyle.ENGINE
 
 

@@ -1,4 +1,4 @@
-"""Records of a changelog that the writer stored (`_hoodie_operation`, Flink writers): each one, unmerged."""
+"""Records of a changelog that the writer stored (`_hoodie_operation`, Flink writers), unmerged."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _KINDS: Final = {"I": "+I", "-U": "-U", "U": "+U", "D": "-D"}
 
 
 def stored_changes(states: States, source: StoredKinds, columns: tuple[str, ...]) -> Iterator[StoredBatch]:
-    """What the step's instant wrote into these files: the base file's rows of its own, then the logs' records in the
-    order in which they were written."""
-    wanted = tuple(dict.fromkeys((*columns, OPERATION, COMMIT_TIME)))
+    """The records that the step's instant wrote into these files: its rows of the base file, then the logs' records in
+    the order written."""
+    needed = tuple(dict.fromkeys((*columns, OPERATION, COMMIT_TIME)))
     files = source.files
     if files.base is not None:
-        for batch in states.after(type(files)(files.base, files.base_instant), wanted):
+        for batch in states.after(type(files)(files.base, files.base_instant), needed):
             own = batch.filter(pc.equal(batch.column(COMMIT_TIME), states.step.instant))
             if own.num_rows:
                 yield _stored(own, columns, states)
     if not files.logs:
         return
-    context = states.slice_context(type(files)(None, "", files.logs), states.own_scan(wanted))
+    context = states.slice_context(type(files)(None, "", files.logs), states.own_scan(needed))
     constants = PartitionConstants(context.scan, context.split, context.schema.table, context.schema.carried)
     for batch in unmerged_records(context):
-        found = [_column(name, batch, constants) for name in wanted]
-        yield _stored(pa.RecordBatch.from_arrays(found, names=list(wanted)), columns, states)
+        arrays = [_column(name, batch, constants) for name in needed]
+        yield _stored(pa.RecordBatch.from_arrays(arrays, names=list(needed)), columns, states)
 
 
 def _column(name: str, batch: pa.RecordBatch, constants: PartitionConstants) -> pa.Array:
@@ -48,13 +48,13 @@ def _column(name: str, batch: pa.RecordBatch, constants: PartitionConstants) -> 
 
 def _stored(batch: pa.RecordBatch, columns: tuple[str, ...], states: States) -> StoredBatch:
     operations = batch.column(OPERATION).fill_null("I").dictionary_encode()
-    odd = [text for text in operations.dictionary.to_pylist() if text not in _KINDS]
-    if odd:
-        raise CorruptFile(f"{states.where}: {OPERATION} {odd[0][:40]!r}, expected one of {', '.join(_KINDS)}")
+    unknown = [text for text in operations.dictionary.to_pylist() if text not in _KINDS]
+    if unknown:
+        raise CorruptFile(f"{states.where}: {OPERATION} {unknown[0][:40]!r}, expected one of {', '.join(_KINDS)}")
     texts = pa.array([_KINDS[text] for text in operations.dictionary.to_pylist()], pa.string())
     return StoredBatch(texts.take(operations.indices), batch.select(list(columns)))
 
 
 def is_minus(kinds: pa.Array) -> np.ndarray:
-    """Which kinds take a row away."""
+    """Which kinds remove a row."""
     return np.asarray(pc.starts_with(kinds, "-").to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""What the read of one split has in common: its scan and split, the columns to read, storage, report and options."""
+"""What all steps of a read share: scan, split, columns, storage, report and options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SplitContext:
     schema: ReadSchema
     """The columns to read."""
     storage: Storage
-    """Where the table's files are."""
+    """The storage of the table's files."""
     tally: SplitTally
     """Counts for the split's report."""
     options: ReadOptions = field(default_factory=ReadOptions)

@@ -1,7 +1,6 @@
-"""From merged rows to what a reader hands on: ordinals counted, constants added, filters applied, columns chosen.
+"""Turns merged rows into returned batches: counts ordinals, adds constants, applies filters, selects columns.
 
-Ordinals count merged rows before any filter, so that a row keeps its ordinal whatever is asked for. Not here: merging,
-reading.
+Ordinals count merged rows before any filter, so that a row keeps its ordinal whatever is requested.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
-"""About how many bytes a batch has at most, however wide its rows are."""
+"""About the most bytes of a batch, however wide its rows are."""
 
 _TARGET_BYTES: Final = 1 << 20
 _TARGET_ROWS: Final = 8192
@@ -51,17 +50,21 @@ KeysOf = Callable[[Origin], pa.Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitBatch:
-    """Rows of a split: `batch` has those of the merged rows first_ordinal..next_ordinal-1 that the filters kept.
+    """Rows of a split: those of the merged rows first_ordinal..next_ordinal-1 that the filters keep.
 
-    `kept`: their offsets from first_ordinal (int64, ascending), or None if all were kept. A reader that has taken this
-    batch goes on with read_split(start=next_ordinal).
+    A reader that has processed this batch continues with read_split(start=next_ordinal).
     """
 
     split_id: str
+    """The split."""
     first_ordinal: int
+    """The ordinal of the first merged row."""
     next_ordinal: int
+    """The ordinal after the last merged row."""
     batch: pa.RecordBatch
+    """The rows that the filters keep."""
     kept: np.ndarray | None = None
+    """Their offsets from first_ordinal (int64, ascending); None if all rows are kept."""
 
     def ordinals(self) -> np.ndarray:
         """int64, the ordinal of each row of `batch`."""
@@ -71,12 +74,12 @@ class SplitBatch:
 
 
 class BatchFinisher:
-    """What turns merged batches into split batches: one split's constants, filters and columns."""
+    """Turns merged batches into split batches, with the split's constants, filters and columns."""
 
     def __init__(
         self, scan: Scan, split: Split, read_schema: ReadSchema, constants: PartitionConstants, keys_of: KeysOf
     ) -> None:
-        """`keys_of` reads an origin of the split's ancestry: the keys of its rows that are of the range."""
+        """`keys_of` reads an origin of the split's row lineage: the keys of its rows that are in the range."""
         self._split_id, self._read_schema, self._constants = split.split_id, read_schema, constants
         self._table = scan.table
         self._instants = self._unknown = None
@@ -97,10 +100,10 @@ class BatchFinisher:
         self._keys: dict[str, pa.Array] = {}
 
     def emit(self, merged: pa.RecordBatch, ordinal: int, start: int) -> tuple[SplitBatch, pa.RecordBatch] | None:
-        """Rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
+        """The rows of a merged batch (whose first row has `ordinal`) from ordinal `start` on, if any is kept.
 
-        The second batch has the same rows with the columns that only the report looks at; text columns of either
-        input may be encoded (`encoded_text`), those of the answer are not.
+        The second batch has the same rows with the columns that only the report needs. Text columns of the input may be
+        encoded (`values.dictionary_text`), those of the result are not.
         """
         next_ordinal = ordinal + merged.num_rows
         if next_ordinal <= start:
@@ -119,15 +122,16 @@ class BatchFinisher:
         batch = pa.RecordBatch.from_arrays(columns, schema=self._read_schema.output)
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
 
-    def _is_wanted(self, carried: pa.RecordBatch) -> pa.Array:
-        """Which rows are of the range. One that a service stamped is if the row of its key was, before that."""
+    def _in_range(self, carried: pa.RecordBatch) -> pa.Array:
+        """Which rows are in the range. A row with a service's commit time is, if the row of its key was before the
+        service ran."""
         commit_times = carried.column(COMMIT_TIME)
-        wanted = among(commit_times, self._instants)
+        in_range = among(commit_times, self._instants)
         if self._unknown is None:
-            return wanted
+            return in_range
         stamped = among(commit_times, self._unknown)
         if not stamped.true_count:
-            return wanted
+            return in_range
         commit_times = self._plain.column(COMMIT_TIME, commit_times)
         for service in pc.unique(commit_times.filter(stamped)).to_pylist():
             of_service = pc.and_(
@@ -136,8 +140,8 @@ class BatchFinisher:
                 if service in self._origins
                 else self._refuse(service),
             )
-            wanted = pc.or_(wanted, of_service)
-        return wanted
+            in_range = pc.or_(in_range, of_service)
+        return in_range
 
     def _origin_keys(self, service: str) -> pa.Array:
         if service not in self._keys:
@@ -150,8 +154,8 @@ class BatchFinisher:
             what = f"instant {service}, inside which the range begins and whose file groups a clustering mixed"
         raise PositionExpired(
             f"table {self._table}: split {self._split_id}: a range over rows whose {COMMIT_TIME} is that of {what}, "
-            "and files of the slices that were rewritten, which alone tell what is of the range, are gone; ask for a "
-            "range that begins behind it, or read a snapshot (a cleaner that keeps more commits prevents this)"
+            "and files of the rewritten slices, which are needed to find the rows of the range, are gone; request a "
+            "range that begins after it, or read a snapshot (a cleaner that keeps more commits prevents this)"
         )
 
     def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
@@ -162,12 +166,12 @@ class BatchFinisher:
         return pa.RecordBatch.from_arrays(columns, names=list(self._read_schema.carried))
 
     def _kept(self, carried: pa.RecordBatch) -> np.ndarray | None:
-        """Offsets of the rows that the instants asked for and the filter keep; None for all."""
+        """Offsets of the rows that the requested instants and the filter keep; None for all."""
         kept: np.ndarray | None = None
         if self._instants is not None:
-            answers = self._is_wanted(carried)
-            if answers.true_count < len(answers):
-                kept = np.flatnonzero(answers.to_numpy(zero_copy_only=False))
+            flags = self._in_range(carried)
+            if flags.true_count < len(flags):
+                kept = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
                 carried = carried.take(pa.array(kept))
         if self._read_schema.predicate is None or (kept is not None and not len(kept)):
             return kept

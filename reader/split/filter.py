@@ -1,6 +1,6 @@
-"""Which rows of a batch a filter keeps. Three-valued (Kleene) logic as in SQL: only rows that answer true are kept.
+"""Evaluates a filter on batches, with the three-valued (Kleene) logic of SQL: only rows that evaluate to true are kept.
 
-Belongs here: evaluation over Arrow batches. Not here: parsing and typing (`penstock.table.predicate.parse`).
+`penstock.table.predicate.parse` parses and types filters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARROW: Final[Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]]] = {
 
 
 def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """The predicate's answer for each row: true, false or null. The batch holds the predicate's columns by name.
+    """The predicate's value for each row: true, false or null. The batch has the predicate's columns by name.
 
     As in Spark, NaN is greater than any number, and -0.0 equals 0.0.
     """
@@ -59,18 +59,18 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return pc.starts_with(_values(column, batch), pattern=prefix)
         case Compare(column, op, value):
             return _compare(_values(column, batch), op, value)
-        case OneOf(column, wanted):
+        case OneOf(column, candidates):
             values = _values(column, batch)
             if pa.types.is_floating(values.type):
-                values = pc.add(values.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, as the looked-up values are
-                wanted = pc.add(wanted, 0.0)
-            found = pc.is_in(values, value_set=wanted)
-            return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
-    raise InvariantViolation(f"a predicate that is none: {predicate!r}")
+                values = pc.add(values.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, as in the values to compare with
+                candidates = pc.add(candidates, 0.0)
+            matches = pc.is_in(values, value_set=candidates)
+            return pc.if_else(pc.is_valid(values), matches, pa.scalar(None, pa.bool_()))
+    raise InvariantViolation(f"unknown predicate type: {predicate!r}")
 
 
 def kept_rows(predicate: Predicate, batch: pa.RecordBatch) -> np.ndarray | None:
-    """Offsets of the rows to keep, ascending int64; None if the filter keeps them all."""
+    """Offsets of the rows to keep, ascending int64; None if the filter keeps all."""
     answers = evaluate(predicate, batch)
     if answers.true_count == len(answers):
         return None

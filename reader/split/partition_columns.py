@@ -1,7 +1,6 @@
 """Partition columns whose values come from the partition's path: one value for all rows of a split. Pure.
 
-Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the
-column's type).
+Source: Hudi `HoodieSparkUtils.parsePartitionColumnValues` (the path's value, unescaped, cast to the column's type).
 """
 
 from __future__ import annotations
@@ -18,10 +17,13 @@ from penstock.table.partitions.scalars import partition_scalar
 class PartitionConstants:
     """The constant columns of one split's batches."""
 
-    def __init__(self, scan: Scan, split: Split, schema: pa.Schema, wanted: Sequence[str]) -> None:
-        """`schema` is the table's. CorruptFile if a value of the path is none of its column's type, or the split has
-        another number of values than the scan has partition fields; SchemaMismatch for what Hudi does not read from
-        a path either: nested columns, times, local timestamps as numbers."""
+    def __init__(self, scan: Scan, split: Split, schema: pa.Schema, columns: Sequence[str]) -> None:
+        """`schema` is the table's, `columns` are those to provide.
+
+        CorruptFile if a value of the path cannot be cast to its column's type, or if the split has another number of
+        values than the scan has partition fields; SchemaMismatch for types that Hudi does not read from a path either:
+        nested columns, times, local timestamps as numbers.
+        """
         where = f"table {scan.table}: partition {split.partition!r}"
         if scan.partition_fields and len(split.partition_values) != len(scan.partition_fields):
             raise CorruptFile(
@@ -31,13 +33,13 @@ class PartitionConstants:
         values = dict(zip(scan.partition_fields, split.partition_values, strict=False))
         self._scalars = {
             name: partition_scalar(values[name], schema.field(name).type, f"{where}: column {name!r}")
-            for name in wanted
+            for name in columns
             if name in values
         }
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str, rows: int) -> pa.Array | None:
-        """So many rows of the column's one value; None if the column is no constant."""
+        """`rows` rows of the column's value; None if the column is not constant."""
         if name not in self._scalars:
             return None
         known = self._columns.get(name)

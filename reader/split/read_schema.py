@@ -1,4 +1,4 @@
-"""Which columns a read of a scan needs: for output, for filters, for the merge. Pure; decided once a split."""
+"""The columns that a read of a scan needs: for output, for filters, for the merge. Pure; computed once per split."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ COMMIT_TIME: Final = "_hoodie_commit_time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """The columns of one read.
-
-    record, table: the table's columns, as Avro and as Arrow. output: as the scan names them. carried: what a merged
-    row must have for output, filters and report. stored: those of `carried` that come from files, never none; the
-    others are constants of the split. ordering: the ordering columns, none where the newer always wins. deletes: which
-    columns mark deletes in the log. keys: how the record key is made. history: by which columns of
-    files are found by id; None: by name.
-    """
+    """The columns of one read."""
 
     record: RecordSchema
+    """The table's columns as Avro."""
     table: pa.Schema
+    """The table's columns as Arrow."""
     output: pa.Schema
+    """The columns and order of the scan."""
     carried: tuple[str, ...]
+    """The columns that a merged row needs for output, filters and report."""
     stored: tuple[str, ...]
+    """Those of `carried` that come from files, at least one; the others are constants of the split."""
     predicate: Predicate | None
+    """The filter, or None."""
     ordering: OrderingColumns
+    """The ordering columns; none if the newer record always wins."""
     deletes: DeleteMarkers
+    """The columns that mark deletes in the log."""
     keys: KeyMaker = STORED_KEY
+    """How the record key is made."""
     history: SchemaHistory | None = None
+    """Maps columns of files by id; None: by name."""
 
     @property
     def key_fields(self) -> tuple[str, ...]:
@@ -51,41 +54,41 @@ class ReadSchema:
 
     @property
     def base_columns(self) -> tuple[str, ...]:
-        """The columns of a base file that meets a log."""
+        """The columns to read of a base file that is merged with a log."""
         return _unique(*self.stored, *self.merge_columns)
 
     @property
     def merge_columns(self) -> tuple[str, ...]:
-        """The columns of a base file that decide against a log."""
+        """The columns of a base file that the merge needs."""
         return _unique(*self.key_fields, *self.ordering.names)
 
     @property
     def pass_through(self) -> tuple[str, ...]:
-        """The columns of files whose values only filters and the one who asked look at."""
+        """The columns of files that only filters and the caller use."""
         return tuple(name for name in self.stored if name not in self.merge_columns and name != RECORD_KEY)
 
     @property
     def log_merge_columns(self) -> tuple[str, ...]:
-        """The columns of a log record that decide what becomes of it."""
+        """The columns of a log record that the merge needs."""
         return _unique(*self.key_fields, *self.ordering.names, *self.deletes.columns)
 
     @property
     def ordering_fields(self) -> tuple[AvroField, ...]:
-        """The ordering columns, as the table has them."""
+        """The ordering columns as the table defines them."""
         fields = self.record.by_name()
         return tuple(fields[name] for name in self.ordering.names)
 
     def file_names(self, instant: str, where: str) -> ColumnMapping | None:
-        """What a file or block of this instant calls the columns; None if as the table does."""
+        """The names of the columns in a file or block of this instant; None if they are the table's."""
         if self.history is None:
             return None
         return ColumnMapping(self.history.at(instant).columns, self.history.current.columns, where)
 
 
 def output_schema(scan: Scan) -> pa.Schema:
-    """The Arrow schema of a scan's batches: `scan.columns` in their order, the table's types, all nullable.
+    """The Arrow schema of a scan's batches: `scan.columns` in their order, with the table's types, all nullable.
 
-    ConfigurationError if the table has no such column, or one is named twice.
+    ConfigurationError if the table lacks a column, or if a column is named twice.
     """
     schema = _table_schema(scan.schema_json)[1]
     missing = [name for name in scan.columns if schema.get_field_index(name) < 0]
@@ -100,11 +103,11 @@ def output_schema(scan: Scan) -> pa.Schema:
 
 
 def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadSchema:
-    """What to read for this scan; `event_time` names one more column that the report looks at, `keyed` asks for the
-    record key too.
+    """The columns to read for this scan. `event_time` names one more column for the report, `keyed` adds the record
+    key.
 
-    UnsupportedFeature for ordering by a column whose values have no order, and as `delete_markers`; SchemaMismatch if
-    the table has no such ordering column; ConfigurationError for a column or filter that does not suit the table.
+    UnsupportedFeature for an ordering column whose values have no order, and as `delete_markers`; SchemaMismatch if the
+    table has no such ordering column; ConfigurationError for a column or filter that does not fit the table.
     """
     record, schema = _table_schema(scan.schema_json)
     output = output_schema(scan)

@@ -1,4 +1,4 @@
-"""What reading one split cost and did, gathered while it runs: the only way back for a reader's metrics."""
+"""Counts the cost and the results of reading one split, for the reader's metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _UNITS_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 class PhaseClock:
-    """Where time goes: one phase at a time, and of phases in each other the inner one. Read a few times a batch."""
+    """Measures the time of phases. One phase runs at a time; time in a nested phase counts for that one. Read a few
+    times per batch."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -29,7 +30,7 @@ class PhaseClock:
         self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
 
     def switch(self, name: str | None) -> str | None:
-        """From now on time counts for this phase, for none if None; returns the one before."""
+        """From now on time counts for this phase, for none if None; returns the phase before."""
         now, before = self._clock(), self._running
         if before is not None:
             self.seconds[before] += now - self._since
@@ -38,10 +39,10 @@ class PhaseClock:
 
 
 class SplitTally:
-    """Counts for one split. Hand a new one to each `read_split`, ask for the `report` when that has ended.
+    """Counts for one split. Pass a new one to each `read_split`, and call `report` when that has ended.
 
-    `clock` gives seconds; only differences count. With `event_time`, a timestamp or date column of the table, or one of
-    plain numbers in `event_time_unit` (s, ms, us), the report has the highest value among the rows handed on.
+    `clock` returns seconds; only differences count. With `event_time`, a timestamp or date column of the table, or one
+    of whole numbers in `event_time_unit` (s, ms, us), the report has the highest value of the returned rows.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class SplitTally:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the time inside to the phase, but for what phases within take; no `yield` lies inside."""
+        """Adds the time inside to the phase, without that of nested phases; no `yield` may be inside."""
         before = self._phases.switch(name)
         try:
             yield
@@ -71,7 +72,7 @@ class SplitTally:
             self._phases.switch(before)
 
     def timed(self, name: str, items: Iterable[_T]) -> Iterator[_T]:
-        """The same items; the time to make each is added to the phase."""
+        """The same items; the time to produce each is added to the phase."""
         source = iter(items)
         while True:
             with self.phase(name):
@@ -81,15 +82,15 @@ class SplitTally:
             yield item  # type: ignore[misc]  # only the mark that nothing is left is a SplitTally
 
     def nested(self) -> SplitTally:
-        """A tally for a read that is part of this one: its phases count here at once, the rest by `absorb`."""
+        """A tally for a read that is a part of this one: its phases count here at once, the rest by `absorb`."""
         return SplitTally(self._phases)
 
     def begin(self, size_bytes: int) -> None:
-        """The bytes on storage of the split that is read."""
+        """Sets the size of the split on storage, in bytes."""
         self._size_bytes = size_bytes
 
     def count_batch(self, carried: pa.RecordBatch) -> None:
-        """A batch that goes out, with the event-time column if one is named."""
+        """Counts a returned batch, which has the event-time column if one is named."""
         self._rows += carried.num_rows
         if self.event_time:
             highest = max_event_time_us(carried.column(self.event_time), self.event_time, self._unit)
@@ -97,31 +98,31 @@ class SplitTally:
                 self._max_event_time_us = highest
 
     def set_outcomes(self, outcomes: MergeOutcomes) -> None:
-        """What became of the log's records, once the merge has ended."""
+        """Sets the outcomes of the log's records, after the merge has ended."""
         self._outcomes = outcomes
 
     def count_gaps(self, gaps: int, size_bytes: int) -> None:
-        """Damaged stretches of a log file that were passed over, and their length together."""
+        """Counts damaged parts of a log file that were skipped, and their bytes."""
         self._skipped_gaps += gaps
         self._skipped_bytes += size_bytes
 
     def absorb(self, inner: SplitTally) -> None:
-        """The gaps of a read within this one (`nested`); its rows are not handed on."""
+        """Adds the gaps of a read that is a part of this one (`nested`); its rows are not returned."""
         self._skipped_gaps += inner._skipped_gaps
         self._skipped_bytes += inner._skipped_bytes
 
     def count_pruned(self, rows: int) -> None:
-        """A row group of so many rows that was not decoded, for the filters keep none of them."""
+        """Counts a row group that was not decoded, because the filters keep none of its rows."""
         self._pruned_row_groups += 1
         self._pruned_rows += rows
 
     def add_count(self, name: str, number: int) -> None:
-        """So many more of what the report counts under this name."""
+        """Adds to a named counter of the report."""
         if number:
             self._counts[name] = self._counts.get(name, 0) + number
 
     def report(self) -> SplitReport:
-        """What was counted so far."""
+        """The counts so far."""
         return SplitReport(
             rows=self._rows,
             size_bytes=self._size_bytes,
@@ -137,10 +138,10 @@ class SplitTally:
 
 
 def max_event_time_us(values: pa.Array, name: str, unit: str = "") -> int | None:
-    """The highest event time in UTC microseconds, a date as its midnight; None if there is none, if it is beyond 64
-    bits, or of plain numbers whose unit nobody tells.
+    """The highest event time in UTC microseconds, a date as its midnight.
 
-    ConfigurationError for a column that is neither a timestamp nor a date, nor of whole numbers.
+    None if there is none, if it is beyond 64 bits, or for numbers without a unit. ConfigurationError for a column that
+    is neither a timestamp nor a date, nor of whole numbers.
     """
     kind = values.type
     if pa.types.is_int64(kind):

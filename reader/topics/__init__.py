@@ -1,5 +1,5 @@
-"""Records of a Kafka topic as rows of the table, or as changes by key.
+"""Reads ranges of a Kafka topic as rows of the table, or as changes by key.
 
-May be added: another form of values (a decoder each, `decoded.ValuesDecoder`, and a line in `forms`). Not here: clients
-(`penstock.kafka`, seen through its doors only), which ranges are read (enumerator).
+Belongs here: decoding records, one module per value format (a `ValuesDecoder` and a case in `forms`), and the read of a
+range. Not here: Kafka clients (`penstock.kafka`, used through its protocols), the choice of ranges (enumerator).
 """

@@ -1,9 +1,10 @@
-"""Records that cannot be decoded: an error, or a line in a folder.
+"""Dead letters: records that cannot be decoded are written to a folder, or are an error if there is none.
 
-A line is a JSON object: topic, partition, offset, timestamp (milliseconds since 1970 UTC, -1: none), key and value
-(Base64, or null), reason. One file an attempt to read a range, `<topic>-<partition>-<first>-<end>.jsonl`, made when the
-first is written: an attempt from the same offset writes it anew, so nothing is there twice. On a store, where nothing
-can be appended, it is put anew for each batch that has such records, and goes on in `….2.jsonl` at `PART_BYTES`.
+A dead letter is a line with a JSON object: topic, partition, offset, timestamp (milliseconds since 1970 UTC, -1: none),
+key and value (Base64, or null), reason. Each attempt to read a range writes one file,
+`<topic>-<partition>-<first>-<end>.jsonl`, created with its first letter. An attempt from the same offset overwrites the
+file, so no record is in it twice. On an object store, where nothing can be appended, the file is written again for each
+batch with such records, and continues in `….2.jsonl` at `PART_BYTES`.
 """
 
 from __future__ import annotations
@@ -24,52 +25,52 @@ from penstock.table.storage.filesystem import folder_uri, open_folder, redacted_
 from penstock.table.storage.refusals import refusal_of
 
 PART_BYTES: Final = 4 << 20
-"""An object of letters is closed at so many bytes."""
+"""The size at which an object of dead letters is closed."""
 
 
 class DeadLetters(Protocol):
-    """Where records go that cannot be decoded."""
+    """The destination of records that cannot be decoded."""
 
     def put(self, chunk: RecordChunk, number: int, reason: str) -> None:
-        """Record `number` of the chunk."""
+        """Adds record `number` of the chunk."""
         ...
 
     def flush(self) -> None:
-        """What was put is on storage afterwards, as far as a crash of this process goes."""
+        """Afterwards all records put so far survive a crash of this process."""
         ...
 
     def close(self) -> None:
-        """Nothing is put afterwards."""
+        """No record is put afterwards."""
         ...
 
 
-def dead_letters(access: KafkaAccess, wanted: KafkaRange, first: int, table: str) -> DeadLetters | None:
-    """Where `access` puts them, for a read of the range from offset `first`; None: they are errors.
+def dead_letters(access: KafkaAccess, topic_range: KafkaRange, first: int, table: str) -> DeadLetters | None:
+    """The destination that `access` names, for a read of the range from offset `first`; None: such records are errors.
 
-    ConfigurationError for a folder of a kind that tables cannot be in. Nothing is connected before there is a letter.
+    ConfigurationError for a folder of a kind that tables cannot be in. No connection is made before the first record.
     """
     folder = access.dead_letter
     if not folder:
         return None
-    stem = f"{quote(wanted.topic, safe='')}-{wanted.partition}-{first}-{wanted.end}"
+    stem = f"{quote(topic_range.topic, safe='')}-{topic_range.partition}-{first}-{topic_range.end}"
     if not folder_uri(folder, f"table {table}: folder for dead letters"):
-        return _Folder(Path(folder), f"{stem}.jsonl", wanted)
-    return _Objects(folder, stem, wanted)
+        return _Folder(Path(folder), f"{stem}.jsonl", topic_range)
+    return _Objects(folder, stem, topic_range)
 
 
-def undecodable(wanted: KafkaRange, offset: int, reason: str, table: str) -> UndecodableRecord:
+def undecodable(topic_range: KafkaRange, offset: int, reason: str, table: str) -> UndecodableRecord:
     """The error of a record."""
     return UndecodableRecord(
-        f"table {table}: topic {wanted.topic}, partition {wanted.partition}, offset {offset}: {reason}; name a folder "
-        "for dead letters to pass such records over, or write a record that the table's columns can hold"
+        f"table {table}: topic {topic_range.topic}, partition {topic_range.partition}, offset {offset}: {reason}; name "
+        "a folder for dead letters to skip such records, or write a record that the table's columns can hold"
     )
 
 
 class _Folder:
     """A file of lines in a local folder."""
 
-    def __init__(self, folder: Path, name: str, wanted: KafkaRange) -> None:
-        self._folder, self._name, self._range = folder, name, wanted
+    def __init__(self, folder: Path, name: str, topic_range: KafkaRange) -> None:
+        self._folder, self._name, self._range = folder, name, topic_range
         self._file: IO[str] | None = None
 
     def put(self, chunk: RecordChunk, number: int, reason: str) -> None:
@@ -100,10 +101,10 @@ class _Folder:
 
 
 class _Objects:
-    """Objects of lines in a folder of a store, each put whole."""
+    """Objects of lines in a folder of an object store, each written whole."""
 
-    def __init__(self, folder: str, stem: str, wanted: KafkaRange) -> None:
-        self._folder, self._stem, self._range = folder, stem, wanted
+    def __init__(self, folder: str, stem: str, topic_range: KafkaRange) -> None:
+        self._folder, self._stem, self._range = folder, stem, topic_range
         self._store: tuple[pafs.FileSystem, str] | None = None
         self._lines: list[bytes] = []
         self._size_bytes = 0
@@ -133,21 +134,21 @@ class _Objects:
             with filesystem.open_output_stream(f"{root}/{name}") as written:
                 written.write(b"".join(self._lines))
         except (OSError, pa.ArrowException) as error:
-            told = storage_detail(error, self._folder)
-            failed = f"dead letters cannot be written to {redacted_uri(self._folder).rstrip('/')}/{name}: {told}"
+            detail = storage_detail(error, self._folder)
+            message = f"dead letters cannot be written to {redacted_uri(self._folder).rstrip('/')}/{name}: {detail}"
             if refusal_of(str(error)) is not None:
-                raise StorageDenied(f"{failed}; give this process the right to write there") from None
-            raise StorageError(failed) from None
+                raise StorageDenied(f"{message}; give this process the right to write there") from None
+            raise StorageError(message) from None
         self._is_put = True
 
     def close(self) -> None:
         self.flush()
 
 
-def _line(wanted: KafkaRange, chunk: RecordChunk, number: int, reason: str) -> str:
+def _line(topic_range: KafkaRange, chunk: RecordChunk, number: int, reason: str) -> str:
     line = {
-        "topic": wanted.topic,
-        "partition": wanted.partition,
+        "topic": topic_range.topic,
+        "partition": topic_range.partition,
         "offset": int(chunk.offsets[number]),
         "timestamp": int(chunk.timestamps_ms[number]),
         "key": _text(chunk.keys[number]),

@@ -1,4 +1,4 @@
-"""The forms of values and keys by `ValueFormat`: a further one is a decoder and a line here."""
+"""The decoders of values and keys by `ValueFormat`. A new format is a decoder and a case here."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from penstock.reader.topics.record.decoded import Values, ValuesDecoder
 from penstock.reader.topics.record.read_schema import TopicReadSchema
 
 FEW: Final = 64
-"""So many values are decoded one by one about as fast as in bulk, and need no kernel: a reader of few records never
-waits for one to be compiled."""
+"""Fewer values than this are decoded one by one, which is about as fast as in bulk and needs no kernel: a reader of few
+records never waits for one to be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
-class _TwoRoads:
-    """The same answers, by whichever road is shorter."""
+class _BySize:
+    """Decodes few values one by one and many in bulk, with equal results."""
 
     one_by_one: ValuesDecoder
     in_bulk: ValuesDecoder
@@ -41,19 +41,19 @@ class _TwoRoads:
 def chunks_of(
     read_schema: TopicReadSchema, table: str, registry: SchemaRegistry | None, registry_url: str, *, compiled: bool
 ) -> Chunks:
-    """What decodes one range. ConfigurationError for Avro without a registry."""
+    """The decoder of one range. ConfigurationError for Avro without a registry."""
     match read_schema.topic.value_format:
         case ValueFormat.JSON:
             rows: ValuesDecoder = JsonRows(read_schema.fields, read_schema.decoded, read_schema.known)
             if compiled:
-                rows = _TwoRoads(rows, JsonColumns(read_schema.fields, read_schema.decoded, read_schema.known))
+                rows = _BySize(rows, JsonColumns(read_schema.fields, read_schema.decoded, read_schema.known))
             return Chunks(
                 read_schema, rows, JsonKeys(read_schema.topic.key_fields, read_schema.table), tombstone_pairs=False
             )
         case ValueFormat.DEBEZIUM_JSON:
             events: ValuesDecoder = DebeziumJson(read_schema)
             if compiled:
-                events = _TwoRoads(events, DebeziumColumns(read_schema))
+                events = _BySize(events, DebeziumColumns(read_schema))
             return Chunks(read_schema, events, DebeziumJsonKeys(read_schema), tombstone_pairs=True)
         case ValueFormat.AVRO | ValueFormat.DEBEZIUM_AVRO as form:
             schemas = registry if registry is not None else _registry(registry_url, form, table)

@@ -1,7 +1,7 @@
-"""One range of a topic's partition in, Arrow batches out.
+"""Reads one range of a topic's partition as Arrow batches.
 
-Belongs here: the walk through the chunks, ordinals, what becomes of deletes and of what cannot be decoded, filters.
-Not here: what a record's bytes mean (`forms`).
+This module reads the chunks, computes ordinals, applies filters, and handles deletes and records that cannot be
+decoded. `forms` selects the decoder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log: Final = logging.getLogger("penstock.reader")
 
 CHUNK_ROWS: Final = 8192
 CHUNK_CELLS: Final = 1 << 20
-"""Records, and values of columns, that are decoded at once at most (of very wide tables 64 records)."""
+"""The most records, and the most values, that are decoded at once (for very wide tables at least 64 records)."""
 _OFFSET_DIGITS: Final = 19
 RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED, LOST = (
     "kafka_records",
@@ -44,18 +44,20 @@ RECORDS, UNKNOWN_FIELDS, UNDECODABLE, DELETES_DROPPED, LOST = (
     "kafka_deletes_dropped",
     "kafka_lost",
 )
-"""What a report counts: records read; fields of records that the table has no column for; records put with the dead
-letters; deletes of a read that has no rows for them; offsets that retention took before they were read."""
+"""The counters of a report: records read; fields of records without a column in the table; records written as dead
+letters; deletes in a read that has no rows for them; offsets that retention removed before they were read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:
-    """What a reader of topics needs beside scan and split: where records come from, and where a dead letter goes.
-    `registry`: where schemas are, None for the one that `access` names."""
+    """What the read of a topic needs beside scan and split."""
 
     records: RangeReader
+    """The source of records."""
     access: KafkaAccess = field(default=KafkaAccess(), repr=False)
+    """The access to Kafka, and the folder for dead letters."""
     registry: SchemaRegistry | None = None
+    """The schema registry; None for the one that `access` names."""
 
 
 def read_topic(
@@ -66,24 +68,26 @@ def read_topic(
     reading: TopicReading | None,
     options: ReadOptions,
 ) -> Generator[SplitBatch, None, None]:
-    """The rows of a range of a topic, in offset order. Ordinals are offsets from the range's first; `kept` tells which.
+    """The rows of a range of a topic, in offset order. Ordinals are offsets relative to the range's first; `kept` has
+    those of the rows.
 
-    A batch's `next_ordinal` is where reading goes on behind its chunk, gaps and dropped records included; what has no
-    row makes no batch. Columns, filters and report as for files. Deletes: `-D` rows of a changelog, with the columns of
-    the record key and what else the record tells; dropped and counted where rows are asked for. Of the table's meta
-    columns every row has null.
+    A batch's `next_ordinal` is where reading continues after its chunk, gaps and dropped records included; records
+    without a row produce no batch. Columns, filters and report are as for files. In a changelog deletes are `-D` rows
+    with the columns of the record key and the other values of the record; if rows are requested, deletes are dropped
+    and counted. The table's meta columns are null in every row.
 
-    Raises before the first batch is asked for: ConfigurationError without `reading`, for columns and filters that do
-    not suit the table. While reading: UndecodableRecord, naming topic, partition and offset, once the rows in front of
-    it are handed on, unless there is a place for dead letters; what the door raises (`penstock.kafka.protocols`).
+    Raises before the first batch is requested: ConfigurationError without `reading`, or for columns and filters that do
+    not fit the table. While reading: UndecodableRecord, naming topic, partition and offset, after the rows before it
+    have been returned, unless there is a folder for dead letters; the errors of `reading.records`
+    (`penstock.kafka.protocols`).
     """
     wanted = split.part
     if not isinstance(wanted, KafkaRange):
-        raise InvariantViolation(f"split {split.split_id} of table {scan.table} is no range of a topic")
+        raise InvariantViolation(f"split {split.split_id} of table {scan.table} is not a range of a topic")
     if reading is None:
         raise ConfigurationError(
-            f"table {scan.table}: split {split.split_id} is a range of topic {wanted.topic}, and the reader was given "
-            "no way to Kafka (kafka.bootstrap.servers)"
+            f"table {scan.table}: split {split.split_id} is a range of topic {wanted.topic}, and the reader has no "
+            "access to Kafka (kafka.bootstrap.servers)"
         )
     if wanted.first + start > wanted.end:
         raise ConfigurationError(
@@ -98,7 +102,7 @@ def read_topic(
         decoder=chunks_of(
             read_schema, scan.table, reading.registry, reading.access.registry_url, compiled=options.compiled
         ),
-        letters=dead_letters(reading.access, wanted, wanted.first + start, scan.table),
+        dead_letters_to=dead_letters(reading.access, wanted, wanted.first + start, scan.table),
         tally=tally,
     )
     tally.begin(0)
@@ -115,26 +119,26 @@ class _Read:
     wanted: KafkaRange
     read_schema: TopicReadSchema
     decoder: Chunks
-    letters: DeadLetters | None
+    dead_letters_to: DeadLetters | None
     tally: SplitTally
 
-    def batches(self, door: RangeReader, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
+    def batches(self, source: RangeReader, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
         size_bytes = 0
         try:
             begin = max(first - 1, self.wanted.first) if self.decoder.looks_back else first
-            with closing(door.read(self.wanted, begin, chunk_rows)) as chunks:
+            with closing(source.read(self.wanted, begin, chunk_rows)) as chunks:
                 for chunk in self._timed(chunks):
-                    self._tell_lost(chunk)
-                    for piece in _pieces(self._looked_at(chunk, first) if begin < first else chunk):
+                    self._log_lost(chunk)
+                    for piece in _pieces(self._after(chunk, first) if begin < first else chunk):
                         size_bytes += _size(piece)
                         self.tally.begin(size_bytes)
                         yield from self._of_piece(piece, first)
                         first = piece.next_offset
         finally:
-            if self.letters is not None:
-                self.letters.close()
+            if self.dead_letters_to is not None:
+                self.dead_letters_to.close()
 
-    def _tell_lost(self, chunk: RecordChunk) -> None:
+    def _log_lost(self, chunk: RecordChunk) -> None:
         if chunk.lost:
             self.tally.add_count(LOST, chunk.lost)
             log.warning(
@@ -143,8 +147,8 @@ class _Read:
                 self.table, self.wanted.topic, self.wanted.partition, chunk.lost, chunk.next_offset,
             )  # fmt: skip
 
-    def _looked_at(self, chunk: RecordChunk, first: int) -> RecordChunk:
-        """The chunk from offset `first` on; what is in front of it has only been looked at."""
+    def _after(self, chunk: RecordChunk, first: int) -> RecordChunk:
+        """The chunk from offset `first` on. Records before it are only decoded for their effect on it."""
         number = int(np.searchsorted(chunk.offsets, first))
         if number:
             self.decoder.decode(_part(chunk, 0, number))
@@ -159,7 +163,7 @@ class _Read:
             yield chunk
 
     def _of_piece(self, piece: RecordChunk, first: int) -> Iterator[SplitBatch]:
-        """The batch of a piece, if it has rows; `first` is where reading went on in front of it."""
+        """The batch of a piece, if it has rows; `first` is where reading continued before it."""
         self._check(piece, first)
         self.tally.add_count(RECORDS, len(piece.offsets))
         if not len(piece.offsets):
@@ -171,15 +175,16 @@ class _Read:
         next_offset = piece.next_offset if bad is None else int(piece.offsets[bad])
         self.tally.add_count(UNKNOWN_FIELDS, decoded.unknown)
         with self.tally.phase("emit"):
-            answer = self._emitted(piece.offsets[:rows], decoded.kinds[:rows], decoded.rows, first, next_offset)
-        if answer is not None:
-            self.tally.count_batch(answer[1])
-            yield answer[0]
+            finished = self._emitted(piece.offsets[:rows], decoded.kinds[:rows], decoded.rows, first, next_offset)
+        if finished is not None:
+            self.tally.count_batch(finished[1])
+            yield finished[0]
         if bad is not None:
             raise undecodable(self.wanted, next_offset, decoded.reasons[bad], self.table)
 
     def _check(self, piece: RecordChunk, first: int) -> None:
-        """Records behind what was read, inside the range, in order: else a row would come twice, or be lost."""
+        """InvariantViolation unless the records follow those already read, are in the range and in order: else a row
+        would be repeated or lost."""
         offsets = piece.offsets
         inside = first <= piece.next_offset <= self.wanted.end
         if len(offsets):
@@ -192,15 +197,15 @@ class _Read:
             )
 
     def _bad(self, piece: RecordChunk, decoded: Decoded) -> int | None:
-        """The first record that is an error; None where there are none, or they are put elsewhere."""
+        """The first record that is an error; None if there is none, or if they are dead letters."""
         bad = np.flatnonzero(decoded.kinds == BAD)
         if not len(bad):
             return None
-        if self.letters is None:
+        if self.dead_letters_to is None:
             return int(bad[0])
         for number in bad.tolist():
-            self.letters.put(piece, number, decoded.reasons[number])
-        self.letters.flush()
+            self.dead_letters_to.put(piece, number, decoded.reasons[number])
+        self.dead_letters_to.flush()
         self.tally.add_count(UNDECODABLE, len(bad))
         return None
 
@@ -244,17 +249,17 @@ class _Read:
         return pa.RecordBatch.from_arrays(columns, schema=self.read_schema.carried)
 
 
-def _sequence(offsets: np.ndarray, partition: int, minus: np.ndarray) -> pa.Array:
-    """Text behind that of every commit's changes, in offset order; the parts are those of `changes.rows_format`."""
+def _sequence(offsets: np.ndarray, partition: int, is_delete: np.ndarray) -> pa.Array:
+    """Text that sorts after every commit's changes, in offset order, with the parts of `cdc.rows_format`."""
     form = np.frombuffer(f"99{0:022d}.{partition:018d}.1".encode(), np.uint8)
-    letters = np.tile(form, (len(offsets), 1))
+    text = np.tile(form, (len(offsets), 1))
     rest = offsets.astype(np.int64)
     for place in range(23, 23 - _OFFSET_DIGITS, -1):
         rest, digit = np.divmod(rest, 10)
-        letters[:, place] += digit.astype(np.uint8)
-    letters[minus, -1] = ord("0")
-    bounds = np.arange(0, letters.size + 1, len(form), dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), len(offsets), [None, pa.py_buffer(bounds), pa.py_buffer(letters)])
+        text[:, place] += digit.astype(np.uint8)
+    text[is_delete, -1] = ord("0")
+    bounds = np.arange(0, text.size + 1, len(form), dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(offsets), [None, pa.py_buffer(bounds), pa.py_buffer(text)])
 
 
 def _size(piece: RecordChunk) -> int:
@@ -267,11 +272,11 @@ def _pieces(chunk: RecordChunk) -> Iterator[RecordChunk]:
         yield chunk
         return
     sizes = [len(value or b"") for value in chunk.values]
-    behind = np.cumsum(sizes)
+    totals = np.cumsum(sizes)
     begin = 0
     while begin < len(sizes):
-        before = int(behind[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(behind, before + BATCH_BYTES, side="right")))
+        before = int(totals[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(totals, before + BATCH_BYTES, side="right")))
         yield _part(chunk, begin, end)
         begin = end
 

@@ -1,9 +1,8 @@
-"""Text columns of few distinct values, kept as Parquet stores them: a dictionary, and an index a row.
+"""Text columns of few distinct values, kept as Parquet stores them: a dictionary, and one index per row.
 
-Such a column is decoded, filtered and compared by its indices, and becomes plain text only where rows leave the reader;
-one value for all rows (as most meta columns of a base file have) is then shared among batches, and not even decoded
-where the footer tells it. Belongs here: which columns are worth it, checks, and the way back to text. Not here: reading
-(`base_file`).
+Such a column is decoded, filtered and compared by its indices, and becomes plain text only when rows are returned. A
+single value for all rows (as in most meta columns of a base file) is then shared among batches, and not even decoded if
+the footer has it. `base.file` reads the columns.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ import pyarrow.parquet as pq
 
 _SMALL_BYTES: Final = 1024
 _VALUES_A_BYTE: Final = 4
-"""Text that lies in its file in less than a byte for so many rows is worth it: plain text takes four bytes a row."""
+"""A text column is encoded if its text takes less than a byte in the file per this many rows: plain text takes four
+bytes per row."""
 
 _MOST_VALUE_BYTES: Final = 256
-"""Longer values become text at once: a batch of indices must not stand for much more memory than a batch has."""
+"""Longer values become text at once, so that a batch of indices does not stand for much more memory than a batch has.
+"""
 NO_INDICES: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
 """Encodings of pages that pyarrow does not decode into indices."""
 
 
 class IndexOutOfDictionary(ValueError):
-    """An index without a value: pyarrow does not look, and reading text by it would leave the buffer."""
+    """An index without a value. pyarrow does not check it, and reading text by it would leave the buffer."""
 
 
 def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collection[str]) -> list[str]:
-    """Those of the file's top-level columns that are text of few values in every row group, judged by their size, and
-    that can be decoded into indices."""
+    """The top-level text columns of the file with few values in every row group, judged by their size, that can be
+    decoded into indices."""
     leaves = footer.schema
     chosen = []
     for place in range(len(leaves)):
@@ -48,15 +49,17 @@ def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collecti
 
 
 def constant_columns(footer: pq.FileMetaData, number: int, columns: Collection[str]) -> dict[str, str]:
-    """Those of these text columns that are one value in every row of row group `number`, by its statistics: lowest and
-    highest are the same, and nothing is null (so no bound of a cut text is taken for a value). `check_statistics` comes
-    first."""
-    group, found = footer.row_group(number), {}
+    """The text columns that have one value in every row of row group `number`, by its statistics.
+
+    The lowest and highest value are equal and nothing is null, so that no truncated bound is mistaken for a value. The
+    caller must have called `check_statistics`.
+    """
+    group, constants = footer.row_group(number), {}
     for place in range(group.num_columns):
         name = footer.schema.column(place).path
         if name in columns and (value := _only_value(group.column(place), group.num_rows)) is not None:
-            found[name] = value
-    return found
+            constants[name] = value
+    return constants
 
 
 def _only_value(chunk: pq.ColumnChunkMetaData, rows: int) -> str | None:
@@ -73,12 +76,12 @@ def _only_value(chunk: pq.ColumnChunkMetaData, rows: int) -> str | None:
 
 
 def one_value(value: str, rows: int) -> pa.DictionaryArray:
-    """So many rows of one text, as indices."""
+    """`rows` rows of one text, as indices."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
 
 
 def is_one_value(column: pa.Array) -> bool:
-    """Whether the column is of indices, and has one value in every row."""
+    """Whether the column is encoded and has one value in every row."""
     return is_encoded(column.type) and len(column.dictionary) == 1 and not column.indices.null_count
 
 
@@ -87,14 +90,14 @@ def _is_small(size_bytes: int, values: int) -> bool:
 
 
 def is_encoded(kind: pa.DataType) -> bool:
-    """Whether a column of this type is one of indices."""
+    """Whether a column of this type is encoded."""
     return bool(pa.types.is_dictionary(kind))
 
 
 def checked(column: pa.DictionaryArray) -> pa.Array:
-    """The column with every index proved to have a value; as plain text if values are long.
+    """The column, with every index checked; as plain text if values are long.
 
-    IndexOutOfDictionary for an index that has none.
+    IndexOutOfDictionary for an index without a value.
     """
     extremes = pc.min_max(column.indices)
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
@@ -106,7 +109,7 @@ def checked(column: pa.DictionaryArray) -> pa.Array:
 
 
 def encoded_constants(batch: pa.RecordBatch, columns: Collection[str]) -> pa.RecordBatch:
-    """The batch with those of these columns as indices that are text, and one value in every row."""
+    """The batch, with those of these text columns as indices that have one value in every row."""
     arrays = [
         _constant(column) if name in columns and pa.types.is_string(column.type) else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -130,7 +133,7 @@ def _constant(column: pa.Array) -> pa.Array:
 
 
 def concatenated(parts: list[pa.Array], pool: pa.MemoryPool) -> pa.Array:
-    """The parts of one column, some of which may be of indices, as one array: of indices if all are of one value."""
+    """The parts of one column, of which some may be encoded, as one array; encoded if all have the same dictionary."""
     encoded = [is_encoded(part.type) for part in parts]
     if not any(encoded):
         return pa.concat_arrays(parts, memory_pool=pool)
@@ -142,7 +145,7 @@ def concatenated(parts: list[pa.Array], pool: pa.MemoryPool) -> pa.Array:
 
 
 def text_bytes(batch: pa.RecordBatch) -> int:
-    """About how many bytes the batch takes once its columns of indices are text: never less than that."""
+    """About how many bytes the batch takes with its encoded columns as text; never less."""
     more = 0
     for column in batch.columns:
         if is_encoded(column.type):
@@ -150,11 +153,11 @@ def text_bytes(batch: pa.RecordBatch) -> int:
     return int(batch.nbytes) + more
 
 
-def among(column: pa.Array, wanted: pa.Array) -> pa.BooleanArray:
-    """Which values of a text column, encoded or not, are among `wanted`; null is not."""
+def among(column: pa.Array, values: pa.Array) -> pa.BooleanArray:
+    """Which values of a text column, encoded or not, are in `values`; null is not."""
     if not is_encoded(column.type):
-        return pc.is_in(column, value_set=wanted)
-    answers = pc.is_in(column.dictionary, value_set=wanted)
+        return pc.is_in(column, value_set=values)
+    answers = pc.is_in(column.dictionary, value_set=values)
     if answers.true_count == len(answers) and not column.indices.null_count:
         return pa.array(np.ones(len(column), bool))
     if not answers.true_count:
@@ -163,13 +166,13 @@ def among(column: pa.Array, wanted: pa.Array) -> pa.BooleanArray:
 
 
 class PlainText:
-    """The way back: columns of indices as text. Keeps one array for each column that had a single value."""
+    """Converts encoded columns to text. It keeps one array for each column with a single value."""
 
     def __init__(self) -> None:
         self._repeated: dict[str, pa.Array] = {}
 
     def column(self, name: str, column: pa.Array) -> pa.Array:
-        """The column as it would have been read."""
+        """The column as plain text, if it was encoded."""
         if not is_encoded(column.type):
             return column
         if not is_one_value(column):
@@ -180,7 +183,7 @@ class PlainText:
         return known.slice(0, len(column))
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """All columns as they would have been read."""
+        """All columns as plain text."""
         names = batch.schema.names
         columns = [self.column(name, column) for name, column in zip(names, batch.columns, strict=True)]
         return pa.RecordBatch.from_arrays(columns, names=names)
@@ -188,7 +191,7 @@ class PlainText:
 
 def longest_bytes(column: pa.DictionaryArray) -> int:
     """The bytes of the longest value of the column's dictionary."""
-    if len(column.dictionary) == 1:  # most are, and a call of a kernel takes longer than all else here
+    if len(column.dictionary) == 1:  # most have one value, and a call of a kernel takes longer than all else here
         text = column.dictionary[0].as_buffer()
         return 0 if text is None else int(text.size)
     return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)

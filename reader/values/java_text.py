@@ -1,8 +1,8 @@
-"""Numbers as the text that Java gives them: `Double.toString`, `Float.toString`; text as decimals.
+"""Numbers as Java writes them (`Double.toString`, `Float.toString`), and text as decimals.
 
-Java 8 to 18, on which Spark 3.5 runs: outside 0.001 to 10^7 (doubles: 10^15) those releases print digits that a
-shortest text has not. There every distinct value is written by itself; all others at once. Source: `FloatingDecimal`
-(its rules). Not here: which columns are text (`widening`).
+As in Java 8 to 18, on which Spark 3.5 runs: outside 0.001 to 10^7 (doubles: 10^15) those releases print digits that a
+shortest text does not have. Distinct values in that range are written one by one, all others at once. Source: the rules
+of `FloatingDecimal`. `widening` decides which columns become text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9
 _DIGITS: Final = r"^(-?[0-9])([0-9]*)(?:[.]([0-9]*))?(?:e.*)?$"
 _EXACT: Final = decimal.Context(prec=200, Emin=-10_000, Emax=10_000)
 _LONGEST: Final = 150
-"""Characters of a number's text: more digits than any decimal keeps, and no exponent that fills the memory."""
+"""The most characters of a number's text: more digits than any decimal has, and no exponent that needs excessive
+memory."""
 
 
 def float_texts(array: pa.Array) -> pa.Array:
-    """Floats or doubles as `Float.toString` or `Double.toString` give them; nulls stay null."""
+    """Floats or doubles as `Float.toString` or `Double.toString` writes them; nulls stay null."""
     size = pc.abs(array)
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW)))
     texts = array.cast(pa.string())
@@ -42,15 +43,18 @@ def float_texts(array: pa.Array) -> pa.Array:
         short = pc.and_(pc.greater_equal(size, _PLAIN_BELOW), pc.less(size, _SHORT_BELOW))
         texts = pc.if_else(short, _short_texts(pc.if_else(short, array, pa.scalar(_PLAIN_BELOW)), texts), texts)
         plain = pc.or_(plain, short)
-    odd = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
-    encoded = pc.dictionary_encode(odd)
+    by_value = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
+    encoded = pc.dictionary_encode(by_value)
     java = [None if value is None else java_text(value, single=single) for value in encoded.dictionary.to_pylist()]
     return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
 
 
 def _short_texts(doubles: pa.Array, texts: pa.Array) -> pa.Array:
-    """Java's texts of doubles of 10^7 to 10^15 from Arrow's, `texts`: both have the shortest digits there, since no
-    decimal so short lies halfway between two of them, and whole numbers are written in full."""
+    """Java's texts of doubles of 10^7 to 10^15 from Arrow's `texts`.
+
+    Both have the shortest digits there, because no decimal so short lies halfway between two doubles, and whole numbers
+    are written in full.
+    """
     digits = pc.utf8_rtrim(pc.replace_substring_regex(texts, _DIGITS, r"\1.\2\3"), "0")
     digits = pc.if_else(pc.ends_with(digits, "."), pc.binary_join_element_wise(digits, "0", ""), digits)
     whole = pc.trunc(pc.abs(doubles)).cast(pa.int64()).cast(pa.string())
@@ -59,19 +63,19 @@ def _short_texts(doubles: pa.Array, texts: pa.Array) -> pa.Array:
 
 
 def exponent_texts(array: pa.Array) -> pa.Array:
-    """As Arrow spells them, but those that Java spells with an exponent as `float_texts` does."""
+    """As Arrow writes them, but numbers that Java writes with an exponent as in `float_texts`."""
     size = pc.abs(array)
     plain = pc.and_(pc.greater_equal(size, _PLAIN_FROM), pc.less(size, _PLAIN_BELOW))
     texts = array.cast(pa.string())
     if pc.all(plain).as_py() is not False:
         return texts
-    odd = pc.and_not(pc.and_(pc.is_finite(array), pc.not_equal(array, 0)), plain).fill_null(False)
-    return pc.replace_with_mask(texts, odd, float_texts(array.filter(odd))) if odd.true_count else texts
+    by_value = pc.and_not(pc.and_(pc.is_finite(array), pc.not_equal(array, 0)), plain).fill_null(False)
+    return pc.replace_with_mask(texts, by_value, float_texts(array.filter(by_value))) if by_value.true_count else texts
 
 
 def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Texts as `new BigDecimal(text).setScale(scale, HALF_UP)`. ValueError for one that is no number or has more digits
-    than `target`, naming it."""
+    """Texts as `new BigDecimal(text).setScale(scale, HALF_UP)`. ValueError, naming the text, if it is not a number or
+    has more digits than `target`."""
     encoded = texts.dictionary_encode()
     values = [_rounded(text, target) for text in encoded.dictionary.to_pylist()]
     return pa.array(values, target).take(encoded.indices)
@@ -95,7 +99,7 @@ def java_text(value: float, *, single: bool) -> str:
 
 
 def _parts(value: float, single: bool) -> tuple[int, int, int]:
-    """(binary exponent, 53 bits with the highest set, how many of them the value really has)."""
+    """(binary exponent, 53 bits with the highest set, how many of them are significant)."""
     shift, bias = (23, 127) if single else (_FRACTION, 1023)
     code = ">f", ">I"
     bits: int = struct.unpack(code[1] if single else ">Q", struct.pack(code[0] if single else ">d", value))[0]
@@ -117,7 +121,7 @@ def _digits(binary: int, fraction: int, significant: int) -> tuple[str, int]:
 
 
 def _whole_digits(binary: int, fraction: int, significant: int) -> tuple[str, int]:
-    """A whole number below 2^63: cut where its bits tell no more, half up."""
+    """A whole number below 2^63, rounded half up where its bits are not significant."""
     number = fraction << (binary - _FRACTION) if binary >= _FRACTION else fraction >> (_FRACTION - binary)
     spare = binary - significant - 1
     cut = int(spare * math.log10(2)) if spare > 1 else 0
@@ -133,8 +137,10 @@ def _estimate(binary: int, fraction: int) -> int:
     return math.floor((mantissa - 1.5) * 0.289529654 + 0.176091259 + binary * 0.301029995663981)
 
 
-def _fraction_digits(binary: int, odd: int, significant: int, length: int, tiny: int, exponent: int) -> tuple[str, int]:
-    """Digit by digit until what is left is less than half of the last bit."""
+def _fraction_digits(
+    binary: int, by_value: int, significant: int, length: int, tiny: int, exponent: int
+) -> tuple[str, int]:
+    """Digit by digit, until the rest is less than half of the last bit."""
     five_b, five_s = max(0, -exponent), max(0, exponent)
     two_b, two_s = five_b + tiny + binary, five_s + tiny
     two_m = two_b - significant
@@ -150,7 +156,7 @@ def _fraction_digits(binary: int, odd: int, significant: int, length: int, tiny:
         two_s + 1 + (_POWER_BITS[five_s + 1] if five_s + 1 < 27 else (five_s + 1) * 3),
     )
     width = next((size for size in (32, 64) if max(bits) < size), 0)
-    rest, unit, margin = odd * 5**five_b << two_b, 5**five_s << two_s, 5**five_b << two_m
+    rest, unit, margin = by_value * 5**five_b << two_b, 5**five_s << two_s, 5**five_b << two_m
     tens, digits = unit * 10, ""
 
     def step() -> tuple[int, bool, bool]:
@@ -181,7 +187,7 @@ def _fraction_digits(binary: int, odd: int, significant: int, length: int, tiny:
 
 
 def _wrapped(number: int, width: int) -> int:
-    """As an int or long of Java, which runs over."""
+    """The number as an int or long of Java, which overflows."""
     number &= (1 << width) - 1
     return number - (1 << width) if number >> (width - 1) else number
 
@@ -195,13 +201,13 @@ def _rounded(text: str | None, target: pa.DataType) -> decimal.Decimal | None:
     if text is None:
         return None
     if len(text) > _LONGEST or not _DECIMAL.fullmatch(text):
-        raise ValueError(f"{text[:60]!r} is no number")
+        raise ValueError(f"{text[:60]!r} is not a number")
     number = decimal.Decimal(text)
     if number and number.adjusted() >= target.precision - target.scale + 1:
         raise ValueError(f"{text[:60]!r} has more digits than {target}")
     if number.adjusted() < -target.scale - 2:
         return decimal.Decimal(0).scaleb(-target.scale)
-    found = number.quantize(decimal.Decimal(1).scaleb(-target.scale), decimal.ROUND_HALF_UP, _EXACT)
-    if found.adjusted() >= target.precision - target.scale and found:
+    rounded = number.quantize(decimal.Decimal(1).scaleb(-target.scale), decimal.ROUND_HALF_UP, _EXACT)
+    if rounded.adjusted() >= target.precision - target.scale and rounded:
         raise ValueError(f"{text[:60]!r} has more digits than {target}")
-    return found
+    return rounded

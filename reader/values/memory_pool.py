@@ -1,12 +1,9 @@
-"""The memory that reading takes: out of the system's pool, whose pages go back when batches are let go.
+"""Allocates the memory of a read from the system's pool, whose pages are returned when batches are freed.
 
 Arrow's own pool keeps freed pages, and one live buffer keeps a large page: the same read peaks at about twice the
 memory (docs/development/performance.md). PyArrow's Parquet reader and most functions take no pool, so the process's
-default is another while a batch is made, and as it was when the batch is handed over.
-Buffers know the pool they are from, so
-that nothing breaks where another thread allocates meanwhile. Who chooses a pool by ARROW_DEFAULT_MEMORY_POOL keeps it.
-
-Belongs here: which pool, and for how long. Not here: what is held (`log_files`, `merge.log_rows`).
+default pool is replaced while a batch is made, and restored when the batch is returned. Buffers keep a reference to
+their pool, so allocations of other threads in between are safe. If ARROW_DEFAULT_MEMORY_POOL is set, that pool is used.
 """
 
 from __future__ import annotations
@@ -22,13 +19,13 @@ import pyarrow as pa
 T = TypeVar("T")
 
 _BATCHES_BETWEEN: Final = 8
-"""One or two MiB each."""
+"""Batches have one or two MiB."""
 
-_CHOSEN: Final = bool(os.environ.get("ARROW_DEFAULT_MEMORY_POOL"))
+_POOL_IS_CONFIGURED: Final = bool(os.environ.get("ARROW_DEFAULT_MEMORY_POOL"))
 
 
 class _SystemPool:
-    """A context in which the default pool is the system's; of several at a time the last to leave puts it back."""
+    """A context with the system's pool as the default pool. The last of several concurrent contexts restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,11 +53,11 @@ _system_pool: Final = _SystemPool()
 
 
 def with_system_pool(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same batches, each made out of the system's pool; closing it closes them."""
-    if _CHOSEN:
+    """The same batches, each allocated from the system's pool. Closing the generator closes `batches`."""
+    if _POOL_IS_CONFIGURED:
         yield from batches
         return
-    made = 0
+    count = 0
     try:
         while True:
             with _system_pool:
@@ -69,8 +66,8 @@ def with_system_pool(batches: Generator[T, None, None]) -> Generator[T, None, No
                 return
             yield batch
             del batch
-            made += 1
-            if made % _BATCHES_BETWEEN == 0:
+            count += 1
+            if count % _BATCHES_BETWEEN == 0:
                 return_unused()
     finally:
         with _system_pool:
@@ -78,6 +75,6 @@ def with_system_pool(batches: Generator[T, None, None]) -> Generator[T, None, No
 
 
 def return_unused() -> None:
-    """Freed memory goes back to the system now: of Arrow's pool, and of the system's, which numpy's arrays share."""
+    """Returns freed memory to the system: of Arrow's pool, and of the system's, which numpy's arrays share."""
     pa.default_memory_pool().release_unused()
     pa.system_memory_pool().release_unused()

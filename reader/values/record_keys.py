@@ -1,8 +1,8 @@
-"""Record keys of rows: the stored one, or in tables without meta columns made of the row's key columns. Vectorised.
+"""Record keys of rows: the stored key, or, in tables without meta columns, made of the row's key columns. Vectorised.
 
 Source: Hudi `KeyGenUtils.getRecordKey`, and the delete blocks that 1.2.0 writes: decimals with all digits of their
-scale, dates as ISO dates, timestamps as their number, bytes in hexadecimal. Belongs here: the text of a key. Not here:
-which columns (`table.config.record_keys`), what records of one key become (`merge`).
+scale, dates as ISO dates, timestamps as numbers, bytes in hexadecimal. `table.config.record_keys` decides which columns
+make the key.
 """
 
 from __future__ import annotations
@@ -26,32 +26,36 @@ _MILLIS: Final = ("timestamp-millis", "local-timestamp-millis", "time-millis")
 
 
 class NoKey(ValueError):
-    """A row without a record key; the message goes on "a row ..." and says which column is null or empty."""
+    """A row without a record key. The message continues "a row ..." and names the column that is null or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyMaker:
-    """How a table's keys are made: of its columns `fields` (`a.b`: a nested one), `millis` of which are numbers of
-    milliseconds. may_be_named: deletes may have `<column>:` in front of a key of one column."""
+    """How a table's keys are made."""
 
     fields: tuple[str, ...]
+    """The key's columns; `a.b` is a nested one."""
     millis: frozenset[str] = frozenset()
+    """Those that are numbers of milliseconds."""
     may_be_named: bool = False
+    """Whether deletes may have `<column>:` before a key of one column."""
 
     def columns(self) -> tuple[str, ...]:
         """The top-level columns that a key needs."""
         return tuple(dict.fromkeys(top_level(name) for name in self.fields))
 
     def keys(self, batch: pa.RecordBatch) -> pa.Array:
-        """The key of each row, text, none null (the stored key is the one column of its own). NoKey if a row has none;
-        TableError for a value that deletes cannot tell from another's name."""
+        """The key of each row: text, none null. The stored key is the only column of its key.
+
+        NoKey if a row has none; TableError for a value that deletes cannot distinguish from a column's name.
+        """
         if self.fields == (RECORD_KEY,):
-            return _held(batch.column(RECORD_KEY), RECORD_KEY)
+            return _not_null(batch.column(RECORD_KEY), RECORD_KEY)
         texts = [self._texts(name, _column(batch, name)) for name in self.fields]
         if len(texts) > 1:
             parts = (_part(name, text) for name, text in zip(self.fields, texts, strict=True))
             return pc.binary_join_element_wise(*parts, ",")
-        keys = _held(texts[0], self.fields[0])
+        keys = _not_null(texts[0], self.fields[0])
         if pc.any(pc.equal(pc.binary_length(keys), 0)).as_py():
             raise NoKey(f"with an empty {self.fields[0]}")
         if self.may_be_named and pc.any(pc.starts_with(keys, f"{self.fields[0]}:")).as_py():
@@ -62,7 +66,7 @@ class KeyMaker:
         return keys
 
     def of_deletes(self, keys: pa.Array) -> pa.Array:
-        """The keys of a delete block as `keys` makes them."""
+        """The keys of a delete block in the form of `keys`."""
         if not self.may_be_named:
             return keys
         name = f"{self.fields[0]}:"
@@ -89,15 +93,15 @@ def top_level(name: str) -> str:
 
 
 def key_maker(fields: Sequence[str], record: RecordSchema, where: str, *, may_be_named: bool = False) -> KeyMaker:
-    """The keys of a table with this schema. SchemaMismatch, beginning with `where`, for key columns that the table
-    lacks or that are lists, maps or records."""
+    """How the keys of a table with this schema are made. SchemaMismatch, beginning with `where`, for key columns that
+    the table lacks or that are lists, maps or records."""
     millis = set()
     for name in fields:
         kind = _field_type(name, record)
         if kind is None or not isinstance(kind, _SCALARS):
             raise SchemaMismatch(
-                f"{where}: key column {name!r} (virtual keys) is {'nested' if kind else 'no column'}: expected one "
-                "with a text"
+                f"{where}: key column {name!r} (virtual keys) is {'nested' if kind else 'missing'}: expected a "
+                "column of a plain type"
             )
         if isinstance(kind, Primitive) and kind.logical in _MILLIS:
             millis.add(name)
@@ -110,10 +114,10 @@ def _field_type(name: str, record: RecordSchema) -> AvroType | None:
         return whole.type
     fields, kind = record.fields, None
     for part in name.split("."):
-        found = next((field for field in fields if field.name == part), None)
-        if found is None:
+        inner = next((field for field in fields if field.name == part), None)
+        if inner is None:
             return None
-        kind = found.type
+        kind = inner.type
         fields = kind.fields if isinstance(kind, RecordType) else ()
     return kind
 
@@ -125,14 +129,14 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return pc.struct_field(batch.column(head), inner)
 
 
-def _held(keys: pa.Array, name: str) -> pa.Array:
+def _not_null(keys: pa.Array, name: str) -> pa.Array:
     if keys.null_count:
         raise NoKey(f"without {name}")
     return keys
 
 
 def _hexadecimal(column: pa.Array) -> pa.Array:
-    """Two digits a byte; one step a distinct value."""
+    """Two digits per byte. Distinct values are converted one by one."""
     encoded = column.dictionary_encode()
     texts = [None if value is None else value.hex() for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)

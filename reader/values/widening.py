@@ -1,10 +1,10 @@
-"""Values of an older type as the table's: numbers wider, numbers and dates as text, text as either; stored
+"""Converts values of an older type to the table's: wider numbers, numbers and dates as text, text as either, stored
 vectors as lists. Vectorised.
 
-One conversion for base files and for both roads of log records, so that they agree. Values come out as Hudi 1.2.0 gives
-them; what it fails on, or reads differently from base files and logs, is refused. Source: Hudi
-`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, `SparkSchemaTransformUtils`, `AvroSchemaRepair`. Not here: which
-pairs of types are allowed (`table.schema.compatibility`), Java's texts (`java_texts`).
+Base files and both decoders of log records share this conversion, so that they agree. The results are those of Hudi
+1.2.0; values on which it fails, or which it reads differently from base files and logs, are refused. Source: Hudi
+`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, `SparkSchemaTransformUtils`, `AvroSchemaRepair`.
+`table.schema.compatibility` decides which pairs of types are allowed, `java_text` has Java's texts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from penstock.reader.values.java_text import float_texts, rounded_decimals
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType, Vector
 
-HUDI_TOO: Final = "Hudi does not read it either: it fails, or gives different values by different roads"
-"""What the error of a `NotExact` goes on with."""
+HUDI_TOO: Final = "Hudi does not read it either: it fails, or returns different values for base files and logs"
+"""The end of the error text of a `NotExact`."""
 
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _FIRST_DATE: Final = datetime.date(1582, 10, 15)
@@ -40,9 +40,9 @@ class NotExact(ValueError):
 def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
     """`array`, values of the Avro type `written`, as the Arrow form of `wanted`, with which it is `compatible`.
 
-    Nested fields go by name; those that `written` lacks are null, those that `wanted` lacks are dropped. The array's
-    own Arrow type may be any that casts to that of `written` (a Parquet file's, names of nested fields aside).
-    NotExact for a value that would change.
+    Nested fields are matched by name; those that `written` lacks are null, those that `wanted` lacks are dropped. The
+    array's own Arrow type may be any that casts to that of `written` (a Parquet file's, apart from names of nested
+    fields). NotExact for a value that would change.
     """
     target = arrow_type(wanted)
     match written, wanted:
@@ -51,8 +51,8 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
             child = widened(array.values, items, wanted_items)
             return _rebuilt(array, target, child)
         case MapType(values), MapType(wanted_values):
-            keys, found = _cast(array.keys, pa.string()), widened(array.items, values, wanted_values)
-            entries = pa.StructArray.from_arrays([keys, found], fields=[target.key_field, target.item_field])
+            keys, items = _cast(array.keys, pa.string()), widened(array.items, values, wanted_values)
+            entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
             return _rebuilt(array, target, entries)
         case RecordType(fields_), RecordType(wanted_fields):
             parts = {field.name: (part, field.type) for field, part in zip(fields_, array.flatten(), strict=True)}
@@ -70,20 +70,20 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
 
 
 def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
-    """Lists of the numbers that stored vectors (binary or fixed) hold."""
+    """Lists of the numbers of stored vectors (binary or fixed)."""
     valid = array.is_valid()
-    behind = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False)) * vector.dimension])
-    if behind[-1] > _MOST_ITEMS:
-        raise NotExact(f"{behind[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
-    there = _cast(array.drop_null(), pa.binary(vector.size))  # a null of a fixed width takes that width
-    start = there.offset * vector.size
+    totals = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False)) * vector.dimension])
+    if totals[-1] > _MOST_ITEMS:
+        raise NotExact(f"{totals[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
+    present = _cast(array.drop_null(), pa.binary(vector.size))  # a null of a fixed width takes that width
+    start = present.offset * vector.size
     numbers = pa.Array.from_buffers(
         target.value_type,
-        len(there) * vector.dimension,
-        [None, there.buffers()[1].slice(start, len(there) * vector.size)],
+        len(present) * vector.dimension,
+        [None, present.buffers()[1].slice(start, len(present) * vector.size)],
     )
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(pa.array(behind, pa.int32()), numbers, type=target, mask=mask)
+    return pa.ListArray.from_arrays(pa.array(totals, pa.int32()), numbers, type=target, mask=mask)
 
 
 def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataType) -> pa.Array:
@@ -116,8 +116,8 @@ def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataT
 
 
 def _from_millis(millis: pa.Array, target: pa.DataType) -> pa.Array:
-    """Longs that older writers called micros, or nothing, and that the table calls millis: they always were
-    (`AvroSchemaRepair`)."""
+    """Longs that older writers declared as microseconds, or without a unit, and that the table declares as
+    milliseconds: they always were (`AvroSchemaRepair`)."""
     if pc.any(pc.greater(pc.abs(millis), _MILLIS_LIMIT)).as_py():
         raise NotExact("millis that do not fit as micros")
     return pc.multiply(millis, 1000).view(target)
@@ -147,17 +147,17 @@ def _dates(texts: pa.Array) -> pa.Array:
 def _date(text: str | None) -> datetime.date | None:
     if text is None:
         return None
-    found = _DATE.fullmatch(text)
+    match = _DATE.fullmatch(text)
     try:
-        if found:
-            return datetime.date(*(int(part) for part in found.groups()))
+        if match:
+            return datetime.date(*(int(part) for part in match.groups()))
     except ValueError:
         pass
-    raise NotExact(f"{text[:60]!r} is no date")
+    raise NotExact(f"{text[:60]!r} is not a date")
 
 
 def _lossy_texts(array: pa.Array) -> pa.Array:
-    """Bytes as UTF-8, what is none as U+FFFD, as `new String(bytes, UTF_8)`."""
+    """Bytes as UTF-8, invalid bytes as U+FFFD, as `new String(bytes, UTF_8)`."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
@@ -167,12 +167,12 @@ def _lossy_texts(array: pa.Array) -> pa.Array:
 
 
 def _lossy(value: bytes | None) -> str | None:
-    """A surrogate's three bytes are one replacement in Java, and three in Python."""
+    """A surrogate's three bytes are one replacement character in Java, and three in Python."""
     return None if value is None else _SURROGATE.sub("\ufffd".encode(), value).decode("utf-8", "replace")
 
 
 def _date_texts(array: pa.Array) -> pa.Array:
-    """ISO dates of the calendar that all of Java's classes agree on."""
+    """ISO dates in the range in which all of Java's classes use the same calendar."""
     if len(array) > array.null_count:
         ends = pc.min_max(array)
         first, last = ends["min"].cast(pa.int32()).as_py(), ends["max"].cast(pa.int32()).as_py()
@@ -192,6 +192,6 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _rebuilt(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map array with other children: its own validity, offsets and place."""
+    """A list or map array with another child and its own validity, offsets and offset."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(target, len(array), [validity, offsets], offset=array.offset, children=[child])

@@ -1,7 +1,7 @@
-"""Avro values with the id of their schema in front: taken apart by schema, decoded in bulk, bad ones found.
+"""Decodes Avro values with the id of their schema in front, in bulk by schema, and finds those that do not fit.
 
-Layout (Confluent's serialisers): a zero byte, the id as int32 big-endian, the value. Not here: what a value's columns
-become (`avro_rows`, `debezium_avro`), where schemas are (`penstock.kafka.schema_registry`).
+Layout (Confluent's serialisers): a zero byte, the id as int32 big-endian, the value. `rows` and `debezium.avro` use the
+columns; `penstock.kafka.schema_registry` resolves ids.
 """
 
 from __future__ import annotations
@@ -34,32 +34,36 @@ HEADER_BYTES: Final = 5
 _MAX_ID: Final = 2**31 - 1
 
 Target = Callable[[RecordSchema], RecordSchema]
-"""From a writer's schema to the columns that are wanted of it. SchemaMismatch or Unfit where that cannot be."""
+"""From a writer's schema to the columns to decode. SchemaMismatch or Unfit if there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Values of one schema: their numbers among those handed in, ascending, and a row for each."""
+    """Values of one schema."""
 
     schema_id: int
+    """The schema's id."""
     writer: RecordSchema
+    """The schema."""
     places: npt.NDArray[np.int64]
+    """The indices of the values among those passed in, ascending."""
     rows: pa.RecordBatch
+    """One row per value."""
 
 
 class FramedAvro:
-    """Decodes framed values to columns that depend on the writer's schema. Not for two threads at once."""
+    """Decodes framed values to columns that depend on the writer's schema. For one thread at a time."""
 
     def __init__(
         self, registry: SchemaRegistry, target: Target, *, compiled: bool, lone_column: str = "", what: str = "value"
     ) -> None:
-        """lone_column: what the one column of a schema is called that is no record's."""
+        """lone_column: the column name for a schema that is not a record."""
         self._lone_column = lone_column
         self._registry, self._target, self._compiled, self._what = registry, target, compiled, what
         self._decoders: dict[int, tuple[RecordSchema, AvroDecoder] | str] = {}
 
     def groups(self, values: Sequence[bytes | None], reasons: dict[int, str]) -> Iterator[Group]:
-        """The values by schema; why others are none is put into `reasons`. None is passed over."""
+        """The values by schema. For other values the reason is put into `reasons`; None is skipped."""
         by_id: dict[int, list[int]] = {}
         for place, value in enumerate(values):
             if value is None:
@@ -74,12 +78,12 @@ class FramedAvro:
                 reasons.update(dict.fromkeys(places, known))
                 continue
             writer, decoder = known
-            found = [value for value in (values[place] for place in places) if value is not None]
-            ends = np.cumsum([len(value) for value in found])
-            begins = ends - np.array([len(value) - HEADER_BYTES for value in found])
-            decoding = _Decoding(decoder, b"".join(found), begins, ends, [])
+            encoded = [value for value in (values[place] for place in places) if value is not None]
+            ends = np.cumsum([len(value) for value in encoded])
+            begins = ends - np.array([len(value) - HEADER_BYTES for value in encoded])
+            decoding = _Decoding(decoder, b"".join(encoded), begins, ends, [])
             parts = [pa.Table.from_batches([], schema=decoder.schema)]
-            parts += [pa.Table.from_batches([batch]) for batch in decoding.decoded(0, len(found))]
+            parts += [pa.Table.from_batches([batch]) for batch in decoding.decoded(0, len(encoded))]
             for number in decoding.bad:
                 reasons[places[number]] = f"{self._what} does not fit its schema, {schema_id} of the registry"
             good = np.delete(np.asarray(places, np.int64), decoding.bad)
@@ -88,12 +92,12 @@ class FramedAvro:
                 yield Group(schema_id, writer, good, rows)
 
     def _known(self, schema_id: int) -> tuple[RecordSchema, AvroDecoder] | str:
-        """A schema's decoder, or why there is none: asked once a read."""
+        """A schema's decoder, or the reason why there is none. Each schema is requested once per read."""
         if schema_id not in self._decoders:
-            self._decoders[schema_id] = self._made(schema_id)
+            self._decoders[schema_id] = self._new_decoder(schema_id)
         return self._decoders[schema_id]
 
-    def _made(self, schema_id: int) -> tuple[RecordSchema, AvroDecoder] | str:
+    def _new_decoder(self, schema_id: int) -> tuple[RecordSchema, AvroDecoder] | str:
         where = f"schema {schema_id} of the registry"
         if schema_id > _MAX_ID:
             return f"{self._what}: there is no schema {schema_id}"
@@ -120,7 +124,7 @@ class FramedAvro:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Decoding:
-    """Values of one schema in one buffer; `bad` are the numbers of those that do not fit, ascending."""
+    """Values of one schema in one buffer; `bad` are the indices of those that do not fit, ascending."""
 
     decoder: AvroDecoder
     data: bytes
@@ -129,7 +133,7 @@ class _Decoding:
     bad: list[int]
 
     def decoded(self, first: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The rows of first..end-1 that fit: in one go, or in halves around those that do not."""
+        """The rows of first..end-1 that fit: all at once, or by halves around those that do not."""
         place = BlockPlace("", "topic", 0, "")
         try:
             batches = list(self.decoder.decode(self.data, self.begins[first:end], self.ends[first:end], place))
@@ -145,7 +149,7 @@ class _Decoding:
 
 
 def relaxed(fields: Sequence[AvroField]) -> tuple[AvroField, ...]:
-    """The same fields, each of which a writer may lack: it is null then."""
+    """The same fields, all nullable: a field that the writer lacks is null."""
     return tuple(
         replace(field, type=_relaxed(field.type), nullable=True, null_branch=0, has_default=False) for field in fields
     )

@@ -13,8 +13,11 @@ from penstock.table.schema.avro import RecordSchema
 
 
 class AvroRows:
-    """Values whose schema is a record of the table's columns: each is read as those of log files are, but that a
-    column which the writer lacks is null whatever its default. Not for two threads at once."""
+    """Values whose schema is a record of the table's columns. For one thread at a time.
+
+    They are decoded like those of log files, except that a column which the writer lacks is null whatever its default
+    is.
+    """
 
     def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry, *, compiled: bool) -> None:
         target = RecordSchema("row", relaxed(read_schema.fields), "")
@@ -35,7 +38,8 @@ class AvroRows:
 
 
 class AvroKeys:
-    """Keys with a schema's id in front: a record of the key columns, or the value of the one there is; else text."""
+    """Keys with a schema id: a record of the key columns, or the value of the only one. Other keys are read as text or
+    JSON."""
 
     def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry) -> None:
         own = read_schema.table.by_name()
@@ -51,11 +55,11 @@ class AvroKeys:
         if key is None or key[:1] != b"\0" or not self._paths:
             return self._texts.cells(key)
         reasons: dict[int, str] = {}
-        found = list(self._framed.groups([key], reasons))
-        if not found:
+        groups = list(self._framed.groups([key], reasons))
+        if not groups:
             raise Unfit(f"the {reasons[0]}")
         try:
-            row: dict[str, object] = found[0].rows.to_pylist()[0]
+            row: dict[str, object] = groups[0].rows.to_pylist()[0]
         except (OverflowError, ValueError):
             raise Unfit("the key holds a date or time beyond the years 1 to 9999") from None
         for path in self._paths:

@@ -1,4 +1,4 @@
-"""Debezium's envelopes as framed Avro, as columns of the table."""
+"""Debezium's envelopes as framed Avro, decoded to columns of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.table.schema.avro import AvroField, RecordSchema, RecordType
 
 
 class DebeziumAvro:
-    """Values that are envelopes. Not for two threads at once."""
+    """Decodes values that are envelopes. For one thread at a time."""
 
     def __init__(self, read_schema: TopicReadSchema, registry: SchemaRegistry, *, compiled: bool) -> None:
         self._read_schema = read_schema
@@ -50,20 +50,20 @@ class DebeziumAvro:
         return Values(rows=rows, reasons=reasons, kinds=kinds, unknown=unknown)
 
     def _target(self, writer: RecordSchema) -> RecordSchema:
-        """What is wanted of an envelope: images as the table has their columns, the source as it is written."""
+        """The columns to decode of an envelope: images with the table's columns, the source as written."""
         written = writer.by_name()
         if not {"op", "before", "after"} <= written.keys():
-            raise Unfit("no Debezium event: its schema has no op, before and after")
+            raise Unfit("not a Debezium event: its schema has no op, before and after")
         image = RecordType(self._image)
-        wanted = [written["op"]]
-        wanted += [replace(written[side], type=image) for side in ("before", "after")]
+        fields = [written["op"]]
+        fields += [replace(written[side], type=image) for side in ("before", "after")]
         if "ts_ms" in written:
-            wanted.append(written["ts_ms"])
+            fields.append(written["ts_ms"])
         source = written.get("source")
         kept = [field for field in _fields(source) if field.name in SOURCE_FIELDS]
         if source is not None and kept:
-            wanted.append(replace(source, type=RecordType(tuple(kept))))
-        return RecordSchema("event", relaxed(wanted), "")
+            fields.append(replace(source, type=RecordType(tuple(kept))))
+        return RecordSchema("event", relaxed(fields), "")
 
     def _kinds(self, group: Group, kinds: np.ndarray, reasons: dict[int, str]) -> None:
         operations = group.rows.column("op").to_pylist()
@@ -76,15 +76,15 @@ class DebeziumAvro:
             except Unfit as error:
                 reasons[place] = str(error)
 
-    def _rows(self, group: Group, minus: np.ndarray) -> pa.RecordBatch:
-        """The columns of the image that counts, and of the source."""
+    def _rows(self, group: Group, is_delete: np.ndarray) -> pa.RecordBatch:
+        """The columns of the image that is the row, and of the source."""
         rows = group.rows
         count = rows.num_rows
         before, after = (
             dict(zip((field.name for field in self._image), rows.column(side).flatten(), strict=True))
             for side in ("before", "after")
         )
-        places = pa.array(np.where(minus, np.arange(count), count + np.arange(count)))
+        places = pa.array(np.where(is_delete, np.arange(count), count + np.arange(count)))
         columns: list[pa.Array] = []
         for field in self._read_schema.decoded:
             if field.name in before:
@@ -92,23 +92,23 @@ class DebeziumAvro:
             elif field.name == SEQUENCE:
                 columns.append(_sequence(rows).cast(field.type))
             else:
-                found = _at(rows, self._added[field.name])
-                columns.append(pa.nulls(count, field.type) if found is None else found.cast(field.type))
+                values = _member(rows, self._added[field.name])
+                columns.append(pa.nulls(count, field.type) if values is None else values.cast(field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._read_schema.decoded)
 
 
 def _sequence(rows: pa.RecordBatch) -> pa.Array:
-    files, positions = _at(rows, ("source", "file")), _at(rows, ("source", "pos"))
+    files, positions = _member(rows, ("source", "file")), _member(rows, ("source", "pos"))
     if files is None or positions is None:
         return pa.nulls(rows.num_rows, pa.string())
-    made = [
+    sequences = [
         event_sequence(file, position) for file, position in zip(files.to_pylist(), positions.to_pylist(), strict=True)
     ]
-    return pa.array(made, pa.string())
+    return pa.array(sequences, pa.string())
 
 
-def _at(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
-    """A field of the envelope or its source; None where the writer's schema has none."""
+def _member(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array | None:
+    """A field of the envelope or its source; None if the writer's schema has none."""
     if path[0] not in rows.schema.names:
         return None
     column = rows.column(path[0])

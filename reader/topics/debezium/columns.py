@@ -1,5 +1,8 @@
-"""Debezium's envelopes as JSON in bulk, with the answers of `debezium_json`: envelope, image and source are each taken
-apart where they lie; what is not plain there goes that road."""
+"""Decodes Debezium's envelopes as JSON in bulk, with the results of `debezium.json`.
+
+Envelope, image and source are scanned in place. Events that the kernels cannot decode exactly are passed to
+`debezium.json`.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ _LONGS: Final = JsonColumn(Primitive("long"), pa.int64())
 
 
 class DebeziumColumns:
-    """Values that are envelopes. Not for two threads at once."""
+    """Decodes values that are envelopes. For one thread at a time."""
 
     def __init__(self, read_schema: TopicReadSchema) -> None:
-        self._other = DebeziumJson(read_schema)
+        self._one_by_one = DebeziumJson(read_schema)
         self._schema = read_schema.decoded
         self._envelope, self._payload = JsonObjects(_NAMES), JsonObjects(_NAMES)
         added = {field.name: field for field in read_schema.fields if field.name in ADDED}
@@ -53,32 +56,32 @@ class DebeziumColumns:
     def values(self, texts: Sequence[bytes | None]) -> Values:
         """See `ValuesDecoder`."""
         spans = spans_of(texts)
-        found = self._unwrapped(spans)
-        slow = found.slow
-        kinds = _kinds(found.members[_OP], slow)
-        columns = {name: column.array(found.members[place]) for name, (place, column) in self._direct.items()}
-        rows, strange = self._images(found, kinds, slow)
+        envelopes = self._unwrapped(spans)
+        slow = envelopes.slow
+        kinds = _kinds(envelopes.members[_OP], slow)
+        columns = {name: column.array(envelopes.members[place]) for name, (place, column) in self._direct.items()}
+        rows, unknown_members = self._images(envelopes, kinds, slow)
         columns.update(zip(rows.schema.names, rows.columns, strict=True))
-        columns.update(self._sources(found.members[_SOURCE], slow))
-        there = (slow == 0) & (kinds != PASSED)
-        unknown = int(strange[there].sum())
+        columns.update(self._sources(envelopes.members[_SOURCE], slow))
+        decoded = (slow == 0) & (kinds != PASSED)
+        unknown = int(unknown_members[decoded].sum())
         parsed = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
-        parsed = _nulled(parsed, ~there)
+        parsed = _nulled(parsed, ~decoded)
         places = [place for place in np.flatnonzero(slow).tolist() if texts[place] is not None]
         kinds[slow != 0] = UPSERT
         if not places:
             return Values(rows=parsed, reasons={}, kinds=kinds, unknown=unknown)
-        others = self._other.values([texts[place] for place in places])
+        others = self._one_by_one.values([texts[place] for place in places])
         kinds[places] = others.kinds
         reasons = {places[number]: reason for number, reason in others.reasons.items()}
         rows = replaced(parsed, places, others.rows)
         return Values(rows=rows, reasons=reasons, kinds=kinds, unknown=unknown + others.unknown)
 
     def _unwrapped(self, spans: Spans) -> Scanned:
-        """The envelopes' members; of one with its schema around it those of the payload."""
+        """The envelopes' members; for an envelope with its schema around it, those of the payload."""
         outer = self._envelope.scanned(spans)
         seen = np.stack([tokens.at[1] >= 0 for tokens in outer.members])
-        wrapped = seen[_SCHEMA] & seen[_PAYLOAD] & ~seen[:_SCHEMA].any(axis=0) & (outer.strange == 0)
+        wrapped = seen[_SCHEMA] & seen[_PAYLOAD] & ~seen[:_SCHEMA].any(axis=0) & (outer.unknown_members == 0)
         outer.slow[(seen[_SCHEMA] | seen[_PAYLOAD]) & ~wrapped] = 1
         places = np.flatnonzero(wrapped)
         if len(places):
@@ -89,20 +92,20 @@ class DebeziumColumns:
             outer.slow[places] = inner.slow
         return outer
 
-    def _images(self, found: Scanned, kinds: np.ndarray, slow: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+    def _images(self, envelopes: Scanned, kinds: np.ndarray, slow: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
         """The image of each event; a delete may have none."""
-        minus = kinds == DELETE
-        at = np.where(minus, found.members[_BEFORE].at, found.members[_AFTER].at)
+        is_delete = kinds == DELETE
+        at = np.where(is_delete, envelopes.members[_BEFORE].at, envelopes.members[_AFTER].at)
         absent = at[0] == scan.ABSENT
         slow[absent & (kinds == UPSERT)] = 1
-        wanted = ~absent & (kinds != PASSED)
-        begin, end = np.where(wanted, at[1], 0), np.where(wanted, at[2], 0)
-        rows, others, strange = self._image.parsed(Spans(found.members[_OP].data, begin, end))
-        slow[wanted & (others != 0)] = 1
-        return rows, np.where(wanted, strange, 0)
+        present = ~absent & (kinds != PASSED)
+        begin, end = np.where(present, at[1], 0), np.where(present, at[2], 0)
+        rows, others, unknown_members = self._image.parsed(Spans(envelopes.members[_OP].data, begin, end))
+        slow[present & (others != 0)] = 1
+        return rows, np.where(present, unknown_members, 0)
 
     def _sources(self, tokens: Tokens, slow: np.ndarray) -> dict[str, pa.Array]:
-        """The columns that the events' source tells."""
+        """The columns that come from the events' source."""
         absent = tokens.at[0] == scan.ABSENT
         begin, end = np.where(absent, 0, tokens.at[1]), np.where(absent, 0, tokens.at[2])
         spans = Spans(tokens.data, begin, end)
@@ -113,20 +116,20 @@ class DebeziumColumns:
             rows = _nulled(rows, absent)
             columns = {name: rows.column(member) for member, name in self._from_source.items()}
         if self._places is not None:
-            found = self._places.scanned(spans)
+            envelopes = self._places.scanned(spans)
             files, positions = (
-                column.array(member) for column, member in zip((_TEXTS, _LONGS), found.members, strict=True)
+                column.array(member) for column, member in zip((_TEXTS, _LONGS), envelopes.members, strict=True)
             )
-            found.slow[found.members[0].at[0] == scan.WHOLE] = 1
-            slow[~absent & (found.slow != 0)] = 1
+            envelopes.slow[envelopes.members[0].at[0] == scan.WHOLE] = 1
+            slow[~absent & (envelopes.slow != 0)] = 1
             pairs = zip(files.to_pylist(), positions.to_pylist(), strict=True)
-            made = pa.array([event_sequence(file, position) for file, position in pairs], pa.string())
-            columns[SEQUENCE] = made.cast(self._schema.field(SEQUENCE).type)
+            sequences = pa.array([event_sequence(file, position) for file, position in pairs], pa.string())
+            columns[SEQUENCE] = sequences.cast(self._schema.field(SEQUENCE).type)
         return columns
 
 
 def _kinds(operation: Tokens, slow: np.ndarray) -> np.ndarray:
-    """UPSERT, DELETE or PASSED by the one letter of the operation; others are for the other road."""
+    """UPSERT, DELETE or PASSED by the letter of the operation; others are marked in `slow`."""
     kinds_of = np.full(256, _NO_EVENT, np.uint8)
     for letter, kind in KINDS.items():
         kinds_of[ord(letter)] = kind

@@ -1,4 +1,4 @@
-"""Debezium's envelopes as JSON, with or without their schema, as columns of the table."""
+"""Debezium's envelopes as JSON, with or without their schema, decoded to columns of the table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.reader.topics.debezium.envelope import ADDED, SEQUENCE, event_sequ
 from penstock.reader.topics.json.keys import JsonKeys
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.reader.topics.json.texts import parse_json
-from penstock.reader.topics.json.values import shown
+from penstock.reader.topics.json.values import value_text
 from penstock.reader.topics.record.decoded import PASSED, UPSERT, Unfit, Values
 from penstock.reader.topics.record.read_schema import TopicReadSchema
 
 
 class DebeziumJson:
-    """Values that are envelopes. Immutable."""
+    """Decodes values that are envelopes. Immutable."""
 
     def __init__(self, read_schema: TopicReadSchema) -> None:
         self._rows = JsonRows(read_schema.fields, read_schema.decoded, read_schema.known)
@@ -37,11 +37,11 @@ class DebeziumJson:
             except Unfit as error:
                 reasons[place] = str(error)
             documents.append(document)
-        found = self._rows.objects(documents, reasons)
-        return Values(rows=found.rows, reasons=found.reasons, kinds=kinds, unknown=found.unknown)
+        rows = self._rows.objects(documents, reasons)
+        return Values(rows=rows.rows, reasons=rows.reasons, kinds=kinds, unknown=rows.unknown)
 
     def _image(self, envelope: dict[str, object]) -> tuple[int, dict[str, object] | None]:
-        """The kind of an event, and its row: of a delete what is known of it."""
+        """The kind of an event, and its row; for a delete the known values."""
         kind = kind_of(envelope.get("op"))
         if kind == PASSED:
             return kind, None
@@ -50,7 +50,7 @@ class DebeziumJson:
         if image is None and kind != UPSERT:
             image = {}
         if not isinstance(image, dict):
-            raise Unfit(f"value is a Debezium event whose {side} is {shown(image)}, expected an object")
+            raise Unfit(f"value is a Debezium event whose {side} is {value_text(image)}, expected an object")
         source = envelope.get("source")
         row = dict(image)
         for name, path in self._added.items():
@@ -62,7 +62,7 @@ class DebeziumJson:
 
 
 class DebeziumJsonKeys:
-    """Keys as JSON objects, with or without their schema. Immutable."""
+    """Decodes keys that are JSON objects, with or without their schema. Immutable."""
 
     def __init__(self, read_schema: TopicReadSchema) -> None:
         self._keys = JsonKeys(read_schema.topic.key_fields, read_schema.table)
@@ -88,9 +88,9 @@ def _parsed(text: bytes) -> dict[str, object]:
     if isinstance(document, dict) and _is_wrapped(document):
         document = document["payload"]
     if not isinstance(document, dict):
-        raise Unfit(f"value is {shown(document)}, expected a Debezium event")
+        raise Unfit(f"value is {value_text(document)}, expected a Debezium event")
     if "op" not in document:
-        raise Unfit("value is no Debezium event: it has no op")
+        raise Unfit("value is not a Debezium event: it has no op")
     return document
 
 

@@ -1,1 +1,1 @@
-"""JSON records of a topic to columns."""
+"""JSON records of a topic as columns: in bulk by compiled kernels, or one by one, with equal results."""

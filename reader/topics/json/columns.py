@@ -1,7 +1,7 @@
-"""JSON objects as columns in bulk: two compiled passes for what they take exactly, the row-wise road for the rest.
+"""Decodes JSON objects to columns in bulk: two compiled passes, and `JsonRows` for objects they cannot decode exactly.
 
-Belongs here: which column is made how, lanes handed to Arrow. What a value becomes is decided by `json_values`; the
-kernels take only what they make the same of. Columns of other types go value by value, their records do not.
+`json.values` defines the value of each JSON token; the kernels only decode tokens for which they give the same value.
+Columns of other types are decoded value by value, without their records.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from penstock.table.schema.avro import AvroField, AvroType, Primitive
 _INT_MAX: Final = (1 << 31) - 1
 _LONG_MAX: Final = (1 << 63) - 1
 _EXACT: Final = {"double": (1 << 53, 22), "float": (1 << 24, 10)}
-"""Digits and powers of ten by which one multiplication or division rounds once."""
+"""The digits and powers of ten for which one multiplication or division rounds once."""
 
 
 class JsonColumns:
-    """Decodes to these columns, with the answers of `JsonRows`. Not for two threads at once."""
+    """Decodes to these columns, with the results of `JsonRows`. For one thread at a time."""
 
     def __init__(self, fields: Sequence[AvroField], schema: pa.Schema, known: Collection[str]) -> None:
         self._rows = JsonRows(fields, schema, known)
@@ -37,9 +37,9 @@ class JsonColumns:
         self._objects = JsonObjects([field.name for field in fields], known)
 
     def values(self, texts: Sequence[bytes | None]) -> Values:
-        """See `JsonRows.values`. A name that is no column's and comes twice in a record counts twice."""
-        parsed, slow, strange = self.parsed(spans_of(texts))
-        unknown = int(strange[slow == 0].sum())
+        """See `JsonRows.values`. A name without a column that is in a record twice counts twice."""
+        parsed, slow, unknown_members = self.parsed(spans_of(texts))
+        unknown = int(unknown_members[slow == 0].sum())
         places = [place for place in np.flatnonzero(slow).tolist() if texts[place] is not None]
         if not places:
             return Values(rows=parsed, reasons={}, unknown=unknown)
@@ -48,15 +48,15 @@ class JsonColumns:
         return Values(rows=replaced(parsed, places, others.rows), reasons=reasons, unknown=unknown + others.unknown)
 
     def parsed(self, spans: Spans) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
-        """The columns; which rows are for the other road (not 0; what the columns have there means nothing); how many
-        members of each other one have no column."""
-        found = self._objects.scanned(spans)
-        columns = [column.array(tokens) for column, tokens in zip(self._columns, found.members, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema), found.slow, found.strange
+        """(columns; which rows `JsonRows` must decode (not 0; their values here are undefined); for the others, how
+        many members have no column)."""
+        objects = self._objects.scanned(spans)
+        columns = [column.array(tokens) for column, tokens in zip(self._columns, objects.members, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), objects.slow, objects.unknown_members
 
 
 class JsonColumn:
-    """How one column is made of tokens. Immutable."""
+    """Decodes one column's tokens. Immutable."""
 
     def __init__(self, kind: AvroType, target: pa.DataType) -> None:
         self._kind = kind if isinstance(kind, Primitive) else Primitive("")
@@ -64,7 +64,7 @@ class JsonColumn:
         self._convert: Converter = converter(kind)
 
     def array(self, tokens: Tokens) -> pa.Array:
-        """The column; `tokens.slow` tells of records that it could not take."""
+        """The column; rows that cannot be decoded are marked in `tokens.slow`."""
         match self._kind:
             case Primitive("boolean"):
                 return self._booleans(tokens)
@@ -81,7 +81,7 @@ class JsonColumn:
     def _booleans(self, tokens: Tokens) -> pa.Array:
         wide, valid = _lanes(tokens)
         kernel.booleans(tokens.at, wide, valid, tokens.slow)
-        return self._made(valid, np.packbits(wide.astype(np.uint8), bitorder="little"))
+        return self._array(valid, np.packbits(wide.astype(np.uint8), bitorder="little"))
 
     def _wholes(self, tokens: Tokens) -> pa.Array:
         wide, valid = _lanes(tokens)
@@ -90,26 +90,26 @@ class JsonColumn:
             kernel.days(tokens.data, tokens.at, wide, valid, tokens.slow)
         else:
             kernel.whole_numbers(tokens.data, tokens.at, limit, 1, wide, valid, tokens.slow)
-        return self._made(valid, wide.astype(np.int32) if limit == _INT_MAX else wide)
+        return self._array(valid, wide.astype(np.int32) if limit == _INT_MAX else wide)
 
     def _stamps(self, tokens: Tokens, logical: str) -> pa.Array:
         wide, valid = _lanes(tokens)
         scale = 1000 if logical.endswith("-millis") else 1
         local = logical.startswith("local-")
         kernel.stamps(tokens.data, tokens.at, _LONG_MAX // scale, scale, local, wide, valid, tokens.slow)
-        return self._made(valid, wide)
+        return self._array(valid, wide)
 
-    def _reals(self, tokens: Tokens, most_digits: int, furthest: int) -> pa.Array:
+    def _reals(self, tokens: Tokens, most_digits: int, largest_power: int) -> pa.Array:
         _, valid = _lanes(tokens)
-        real, left = np.zeros(tokens.rows, np.float64), np.zeros(tokens.rows, np.uint8)
-        kernel.reals(tokens.data, tokens.at, most_digits, furthest, real, valid, left, tokens.slow)
-        rows = np.flatnonzero(left)
+        real, undecoded = np.zeros(tokens.rows, np.float64), np.zeros(tokens.rows, np.uint8)
+        kernel.reals(tokens.data, tokens.at, most_digits, largest_power, real, valid, undecoded, tokens.slow)
+        rows = np.flatnonzero(undecoded)
         if len(rows):
             numbers = pa.array([tokens.cut(row).decode("ascii") for row in rows.tolist()], pa.string())
-            found = numbers.cast(self._target).to_numpy().astype(np.float64)
-            real[rows] = found + 0.0
-            tokens.slow[rows[~np.isfinite(found)]] = 1
-        return self._made(valid, real.astype(np.float32) if self._target == pa.float32() else real)
+            values = numbers.cast(self._target).to_numpy().astype(np.float64)
+            real[rows] = values + 0.0
+            tokens.slow[rows[~np.isfinite(values)]] = 1
+        return self._array(valid, real.astype(np.float32) if self._target == pa.float32() else real)
 
     def _texts(self, tokens: Tokens) -> pa.Array:
         _, valid = _lanes(tokens)
@@ -117,7 +117,7 @@ class JsonColumn:
         lengths = (tokens.at[2] - tokens.at[1])[tokens.at[0] != scan.ABSENT]
         text = np.empty(int(lengths.sum()) + 1, np.uint8)
         kernel.texts(tokens.data, tokens.at, offsets, text, valid, tokens.slow)
-        return self._made(valid, offsets, text[: offsets[-1]])
+        return self._array(valid, offsets, text[: offsets[-1]])
 
     def _others(self, tokens: Tokens) -> pa.Array:
         cells: list[object] = [None] * tokens.rows
@@ -128,7 +128,7 @@ class JsonColumn:
                 tokens.slow[row] = 1
         return pa.array(cells, self._target)
 
-    def _made(self, valid: np.ndarray, *lanes: np.ndarray) -> pa.Array:
+    def _array(self, valid: np.ndarray, *lanes: np.ndarray) -> pa.Array:
         """The column of these buffers."""
         validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [validity, *(pa.py_buffer(lane) for lane in lanes)]

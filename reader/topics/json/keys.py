@@ -1,17 +1,18 @@
-"""The key columns that a record's key tells: of deletes, which have no value to tell them."""
+"""The key columns of a record's key, needed for deletes, which have no value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.reader.topics.json.texts import parse_json
-from penstock.reader.topics.json.values import converter, shown
+from penstock.reader.topics.json.values import converter, value_text
 from penstock.reader.topics.record.decoded import Unfit
 from penstock.table.schema.avro import AvroField, EnumType, Primitive, RecordSchema, RecordType
 
 
 class JsonKeys:
-    """Reads keys that are JSON objects of the key columns, or for a key of one column its value: JSON, or plain text.
+    """Decodes keys that are JSON objects of the key columns. A key of one column may also be its value, as JSON or as
+    plain text.
 
     Immutable.
     """
@@ -26,11 +27,11 @@ class JsonKeys:
         self.complete = bool(key_fields) and len(self._columns) == len(tops)
 
     def cells(self, key: bytes | None) -> dict[str, object]:
-        """The key columns' values by name, as converted. Unfit for a key that does not tell every one."""
+        """The key columns' values by name, converted. Unfit for a key that lacks one."""
         if not self.complete:
-            raise Unfit("nobody can tell what it deletes: the table has no columns that make its keys")
+            raise Unfit("the deleted row is unknown: the table has no columns that make its keys")
         if key is None:
-            raise Unfit("there is no key, so nobody can tell what it deletes")
+            raise Unfit("there is no key, so the deleted row is unknown")
         try:
             document = parse_json(key)
         except Unfit:
@@ -40,22 +41,22 @@ class JsonKeys:
         return self._of_scalar(key, document)
 
     def of_object(self, document: dict[str, object]) -> dict[str, object]:
-        """The same of a parsed object."""
+        """The same for a parsed object."""
         for path in self._paths:
-            found: object = document
+            value: object = document
             for name in path:
-                found = found.get(name) if isinstance(found, dict) else None
-            if found is None:
+                value = value.get(name) if isinstance(value, dict) else None
+            if value is None:
                 raise Unfit(f"the key has no {'.'.join(path)}, which is part of the table's record key")
         return {field.name: self._converted(field, document[field.name]) for field in self._columns}
 
     def _of_scalar(self, key: bytes, document: object) -> dict[str, object]:
         if len(self._paths) != 1 or isinstance(self._columns[0].type, RecordType):
             names = ", ".join(".".join(path) for path in self._paths)
-            raise Unfit(f"the key is no JSON object of {names}")
+            raise Unfit(f"the key is not a JSON object of {names}")
         field = self._columns[0]
         if isinstance(document, list):
-            raise Unfit(f"the key is {shown(document)}, expected a value of column {field.name}")
+            raise Unfit(f"the key is {value_text(document)}, expected a value of column {field.name}")
         if document is None or (_is_text(field) and key[:1] != b'"'):
             document = _plain(key)  # `007`, `1e5` and `true` are texts as they are
         return {field.name: self._converted(field, document)}
@@ -72,7 +73,7 @@ def _is_text(field: AvroField) -> bool:
 
 
 def _plain(key: bytes) -> str:
-    """The key as plain text. Unfit for bytes that are none."""
+    """The key as plain text. Unfit for bytes that are not text."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""JSON objects in bulk: where the values of named members lie. The kernel's names and buffers, nothing of columns."""
+"""Scans JSON objects in bulk for the values of named members, by a compiled kernel."""
 
 from __future__ import annotations
 
@@ -20,25 +20,30 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Texts in one buffer: `data` (bytes), and where each begins and ends."""
+    """Texts in one buffer."""
 
     data: npt.NDArray[np.uint8]
+    """The bytes."""
     begin: Places
+    """Where each text begins."""
     end: Places
+    """Where each text ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """The values of one name: `at` is [kind of `json_scan` / first byte / byte behind, row] in the bytes `data`; first
-    is -1 where the object has no such name. Whoever cannot take a value marks its row in `slow`."""
+    """The values of one name. A decoder that cannot decode a value marks its row in `slow`."""
 
     data: npt.NDArray[np.uint8]
+    """The bytes."""
     at: Places
+    """[kind of `json_scan` / first byte / byte after the last, row]; first is -1 if the object has no such name."""
     slow: npt.NDArray[np.uint8]
+    """The rows to decode one by one (not 0)."""
 
     @property
     def rows(self) -> int:
-        """How many objects there are."""
+        """The number of objects."""
         return len(self.slow)
 
     def cut(self, row: int) -> bytes:
@@ -48,16 +53,18 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scanned:
-    """Objects taken apart: tokens by name, in the order of the names; `slow` marks what is for the other road;
-    `strange` counts members of each object that nobody knows."""
+    """Scanned objects."""
 
     members: Sequence[Tokens]
+    """The tokens by name, in the order of the names."""
     slow: npt.NDArray[np.uint8]
-    strange: Places
+    """The objects to decode one by one (not 0)."""
+    unknown_members: Places
+    """The number of members of each object with an unknown name."""
 
 
 def spans_of(texts: Sequence[bytes | None]) -> Spans:
-    """The texts one behind the other; None is one of no bytes. There are fewer than 2 GiB."""
+    """The texts one after the other; None is an empty text. They have fewer than 2 GiB together."""
     joined = pa.array(texts, pa.binary())
     _, offsets, content = joined.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(texts) + 1).astype(np.int64)
@@ -65,11 +72,11 @@ def spans_of(texts: Sequence[bytes | None]) -> Spans:
 
 
 class JsonObjects:
-    """Takes objects apart by these names. Not for two threads at once."""
+    """Finds members with these names. For one thread at a time."""
 
     def __init__(self, names: Sequence[str], known: Collection[str] = ()) -> None:
         """known: further names that are not counted as unknown."""
-        self._wanted = len(names)
+        self._count = len(names)
         encoded = [name.encode() for name in (*names, *sorted(set(known) - set(names)))]
         self._names = frozen(np.frombuffer(b"".join(encoded) + b"\0", np.uint8))
         self._bounds = frozen(np.concatenate([[0], np.cumsum([len(name) for name in encoded])]).astype(np.int64))
@@ -77,19 +84,21 @@ class JsonObjects:
         self._order = np.full(_REMEMBERED, -1, np.int64)
 
     def scanned(self, spans: Spans) -> Scanned:
-        """The objects that the spans are."""
+        """The objects in these spans."""
         count = len(spans.begin)
         data = frozen(spans.data)
-        tokens = np.full((self._wanted, 3, count), -1, np.int64)
-        strange = np.zeros(count, np.int64)
+        tokens = np.full((self._count, 3, count), -1, np.int64)
+        unknown_members = np.zeros(count, np.int64)
         begin, end = frozen(spans.begin), frozen(spans.end)
-        scan.scan_records(data, begin, end, self._names, self._bounds, self._table, self._order, tokens, strange)
-        slow = (strange < 0).astype(np.uint8)
-        return Scanned([Tokens(data, at, slow) for at in tokens], slow, strange)
+        scan.scan_records(
+            data, begin, end, self._names, self._bounds, self._table, self._order, tokens, unknown_members
+        )
+        slow = (unknown_members < 0).astype(np.uint8)
+        return Scanned([Tokens(data, at, slow) for at in tokens], slow, unknown_members)
 
 
 def _table(names: Sequence[bytes]) -> Places:
-    """The numbers of the names by `json_scan._find`'s hash, half of the places free."""
+    """The numbers of the names by `json_scan._find`'s hash, with half of the table free."""
     size = 8
     while size < 2 * len(names) + 1:
         size *= 2

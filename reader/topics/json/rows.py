@@ -1,4 +1,4 @@
-"""JSON objects as columns, one value at a time: the road that takes everything, and decides what everything is."""
+"""Decodes JSON objects to columns one value at a time. It decodes every object, and defines the result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 
 from penstock.reader.topics.json.texts import parse_json
-from penstock.reader.topics.json.values import converter, shown
+from penstock.reader.topics.json.values import converter, value_text
 from penstock.reader.topics.record.decoded import Unfit, Values, rows_of_cells
 from penstock.table.schema.avro import AvroField
 
@@ -35,7 +35,7 @@ class JsonRows:
         return self.objects(documents, reasons)
 
     def objects(self, documents: Sequence[object], reasons: dict[int, str]) -> Values:
-        """The same from parsed documents; `reasons` tells of those that could not be, and is filled."""
+        """The same for parsed documents. `reasons` has those not parsed, and gets those that do not fit."""
         cells: dict[str, list[object]] = {name: [None] * len(documents) for name, _ in self._columns}
         lanes = [(name, convert, cells[name]) for name, convert in self._columns]
         unknown, known = 0, self._known
@@ -43,14 +43,14 @@ class JsonRows:
             if document is None:
                 continue
             if not isinstance(document, dict):
-                reasons[place] = f"value is {shown(document)}, expected an object"
+                reasons[place] = f"value is {value_text(document)}, expected an object"
                 continue
             name = ""
             try:
                 for name, convert, lane in lanes:
-                    found = document.get(name)
-                    if found is not None:
-                        lane[place] = convert(found)
+                    value = document.get(name)
+                    if value is not None:
+                        lane[place] = convert(value)
             except Unfit as error:
                 reasons[place] = f"column {name}: {error}"
                 for _, _, lane in lanes:

@@ -1,7 +1,7 @@
-"""JSON documents in and out of Python values, without losing a digit. Pure.
+"""JSON documents to and from Python values, without losing a digit. Pure.
 
-As Jackson reads them for Hudi (`USE_BIG_DECIMAL_FOR_FLOATS`): strict JSON, of a name that comes twice the last one
-counts. Stricter in two things: bytes that are no UTF-8, and anything behind the document, are refused.
+As Jackson reads them for Hudi (`USE_BIG_DECIMAL_FOR_FLOATS`): strict JSON; of a repeated name the last one counts.
+Stricter in two things: bytes that are not UTF-8, and anything after the document, are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NumberText(str):
 
 
 def _refuse(name: str) -> NoReturn:
-    raise Unfit(f"is no JSON: {name} is no number there")
+    raise Unfit(f"is not JSON: {name} is not a JSON number")
 
 
 _NOTHING: Final = object()
@@ -32,22 +32,24 @@ _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n"
 
 
 def parse_json(data: bytes) -> object:
-    """The document; whole numbers as int, others as `NumberText`. Unfit for what is no JSON document."""
+    """The document; whole numbers as int, others as `NumberText`. Unfit for bytes that are not a JSON document."""
     try:
         return _DECODER.decode(data.decode())
     except UnicodeDecodeError as error:
-        raise Unfit(f"is no UTF-8 at byte {error.start}") from None
+        raise Unfit(f"is not UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise Unfit("nests too deeply") from None
     except Unfit:
         raise
     except ValueError as error:
-        raise Unfit(f"is no JSON: {str(error)[:100]}") from None
+        raise Unfit(f"is not JSON: {str(error)[:100]}") from None
 
 
 def json_text(value: object) -> str:
-    """A value as Jackson writes it: compact, numbers with a fraction as Java's `BigDecimal` writes them. Without
-    recursion: what nests as deeply as the parser takes it is written too."""
+    """A value as Jackson writes it: compact, numbers with a fraction as Java's `BigDecimal` writes them.
+
+    Without recursion, so that every nesting that the parser accepts can be written.
+    """
     parts: list[str] = []
     pending: list[tuple[str, object]] = [("", value)]  # text to write, then a value unless it is _NOTHING
     while pending:
@@ -80,15 +82,15 @@ def _flat_text(value: object) -> str:
     return str(value)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04X}"
+def _escape(match: re.Match[str]) -> str:
+    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04X}"
 
 
 def _number_text(text: NumberText) -> str:
     try:
         number = decimal.Decimal(text)
     except decimal.InvalidOperation:
-        raise Unfit(f"the number {text[:60]}, whose exponent nothing holds") from None
+        raise Unfit(f"the number {text[:60]}, whose exponent is out of range") from None
     if not number and number.is_signed():
         number = number.copy_abs()  # Java's zero has no sign
     return str(number)

@@ -1,8 +1,8 @@
-"""Dates and times written as text, in the forms that Hudi takes. Pure.
+"""Dates and times as text, in the forms that Hudi accepts. Pure.
 
-Source: Hudi `TimeLogicalTypeProcessor` and its kin: ISO dates; times HH:MM[:SS[.fraction]]; both with T or a blank
-between them, where the instant may have an offset (none: UTC). Digits of the fraction behind the unit are cut off
-towards 1970, as there.
+Source: Hudi `TimeLogicalTypeProcessor` and related classes: ISO dates; times HH:MM[:SS[.fraction]]; both with T or a
+blank between them, where an instant may have an offset (none: UTC). Digits of the fraction below the unit are cut off
+towards 1970, as in Hudi.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ _OFFSET_LIMIT_S: Final = 18 * 3600
 
 
 def date_days(text: str) -> int:
-    """Days since 1970-01-01. Unfit for what is no date."""
-    found = _DATES.fullmatch(text)
-    if found is None:
+    """Days since 1970-01-01. Unfit for text that is not a date."""
+    match = _DATES.fullmatch(text)
+    if match is None:
         raise Unfit(f"the text {text[:60]!r}, expected a date like 2024-07-13 or a number of days")
-    return _days(found[1], found[2], found[3], text)
+    return _days(match[1], match[2], match[3], text)
 
 
 def time_nanos(text: str) -> int:
-    """Nanoseconds since midnight. Unfit for what is no time of day."""
-    found = _TIMES.fullmatch(text)
-    if found is None:
+    """Nanoseconds since midnight. Unfit for text that is not a time of day."""
+    match = _TIMES.fullmatch(text)
+    if match is None:
         raise Unfit(f"the text {text[:60]!r}, expected a time like 11:36:01.951 or a number")
-    return _nanos(found[1], found[2], found[3], found[4], text)
+    return _nanos(match[1], match[2], match[3], match[4], text)
 
 
 def instant_nanos(text: str, *, local: bool) -> int:
-    """Nanoseconds since 1970-01-01T00:00 UTC, or (`local`) without a zone. Unfit for what is no timestamp."""
-    found = (_LOCALS if local else _INSTANTS).fullmatch(text)
-    if found is None:
+    """Nanoseconds since 1970-01-01T00:00 UTC, or (`local`) without a zone. Unfit for text that is not a timestamp."""
+    match = (_LOCALS if local else _INSTANTS).fullmatch(text)
+    if match is None:
         form = "2024-07-13T11:36:01.951" if local else "2024-07-13T11:36:01.951Z"
         raise Unfit(f"the text {text[:60]!r}, expected a timestamp like {form} or a number")
-    days = _days(found[1], found[2], found[3], text)
-    nanos = _nanos(found[4], found[5], found[6], found[7], text)
-    return (days * _DAY_S - (0 if local else _offset_s(found, text))) * 10**9 + nanos
+    days = _days(match[1], match[2], match[3], text)
+    nanos = _nanos(match[4], match[5], match[6], match[7], text)
+    return (days * _DAY_S - (0 if local else _offset_s(match, text))) * 10**9 + nanos
 
 
-def _offset_s(found: re.Match[str], text: str) -> int:
-    if found[9] is None:
+def _offset_s(match: re.Match[str], text: str) -> int:
+    if match[9] is None:
         return 0
-    hours, minutes, seconds = int(found[10]), int(found[11]), int(found[12] or 0)
+    hours, minutes, seconds = int(match[10]), int(match[11]), int(match[12] or 0)
     offset = hours * 3600 + minutes * 60 + seconds
     if minutes > 59 or seconds > 59 or offset > _OFFSET_LIMIT_S:
-        raise Unfit(f"the text {text[:60]!r}: its offset is none")
-    return -offset if found[9] == "-" else offset
+        raise Unfit(f"the text {text[:60]!r}: its offset is out of range")
+    return -offset if match[9] == "-" else offset
 
 
 def _days(year_text: str, month_text: str, day_text: str, text: str) -> int:

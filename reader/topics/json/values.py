@@ -1,10 +1,14 @@
-"""A JSON value as a value of a column's Avro type, exactly or not at all. Pure.
+"""Converts a JSON value to a column's Avro type, exactly or not at all. Pure.
 
-Source: Hudi `MercifulJsonConverter` of 1.x and the `LogicalTypeProcessor`s behind it: numbers may come as text; dates,
-times and timestamps as numbers in the column's unit, as digits or as ISO text; text columns take any value, as its
-JSON; bytes are a text's UTF-8; a decimal is a number or text, or its bytes in Base64; fixed is a list of bytes. Where
-Hudi makes another value of what it is given (it wraps and cuts numbers, pads fixed, replaces what is no text), the
-value is unfit here. Values come out as `pyarrow.array` takes them for `table.schema.arrow.arrow_type`.
+Source: Hudi `MercifulJsonConverter` of 1.x and its `LogicalTypeProcessor`s:
+
+* numbers may be text;
+* dates, times and timestamps are numbers in the column's unit, digits, or ISO text;
+* text columns take any value, as its JSON; bytes are a text's UTF-8;
+* a decimal is a number or text, or its bytes in Base64; fixed is a list of bytes.
+
+If Hudi would change a value (it wraps and truncates numbers, pads fixed, replaces invalid text), the value is unfit
+here. Results are those that `pyarrow.array` takes for `table.schema.arrow.arrow_type`.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ _EXACT: Final = decimal.Context(prec=1100, Emax=decimal.MAX_EMAX, Emin=decimal.M
 
 
 def converter(kind: AvroType) -> Converter:
-    """What turns JSON values into values of this type."""
+    """The conversion of JSON values to this type."""
     match kind:
         case Primitive("boolean"):
             return _boolean
@@ -79,26 +83,26 @@ def converter(kind: AvroType) -> Converter:
             return _map(converter(values), null_branch >= 0)
         case RecordType(fields):
             return record_converter(fields)
-    return _unread
+    return _unsupported
 
 
-def _unread(value: object) -> object:
-    raise Unfit(f"{shown(value)} for a vector, which Hudi reads from no JSON")
+def _unsupported(value: object) -> object:
+    raise Unfit(f"{value_text(value)} for a vector, which Hudi does not read from JSON")
 
 
 def record_converter(fields: tuple[AvroField, ...]) -> Converter:
-    """From an object to its fields by name; those it lacks, and nulls, are left out."""
+    """From an object to its fields by name; missing fields and nulls are left out."""
     parts = [(field.name, converter(field.type)) for field in fields]
 
     def convert(value: object) -> object:
         if not isinstance(value, dict):
-            raise Unfit(f"{shown(value)}, expected an object")
-        made: dict[str, object] = {}
+            raise Unfit(f"{value_text(value)}, expected an object")
+        fields_by_name: dict[str, object] = {}
         for name, inner in parts:
-            found = value.get(name)
-            if found is not None:
-                made[name] = _inside(inner, found, name)
-        return made
+            member = value.get(name)
+            if member is not None:
+                fields_by_name[name] = _inside(inner, member, name)
+        return fields_by_name
 
     return convert
 
@@ -113,23 +117,23 @@ def whole(value: object, limit: int, what: str) -> int:
     elif isinstance(value, str) and _DIGITS.fullmatch(value):
         number = int(value)
     if number is None or not -limit <= number < limit:
-        raise Unfit(f"{shown(value)}, expected {what}")
+        raise Unfit(f"{value_text(value)}, expected {what}")
     return number
 
 
 def text_of(value: object) -> str:
-    """A text as it is, anything else as its JSON. Unfit for a text that has no UTF-8."""
-    made = value if isinstance(value, str) and not isinstance(value, NumberText) else json_text(value)
-    if not made.isascii():
+    """A text unchanged, any other value as its JSON. Unfit for a text without UTF-8."""
+    text = value if isinstance(value, str) and not isinstance(value, NumberText) else json_text(value)
+    if not text.isascii():
         try:
-            made.encode()
+            text.encode()
         except UnicodeEncodeError:
             raise Unfit("a text with half of a surrogate pair, which has no UTF-8") from None
-    return made
+    return text
 
 
-def shown(value: object) -> str:
-    """A value for an error's text, cut short."""
+def value_text(value: object) -> str:
+    """A value for an error's text, truncated."""
     if isinstance(value, NumberText):
         return f"the number {value[:60]}"
     if isinstance(value, str):
@@ -151,7 +155,7 @@ def _integral(text: NumberText) -> int | None:
 
 
 def _parsed(text: str) -> decimal.Decimal | None:
-    """The number exactly; None for one that is none, or of more digits than anything holds."""
+    """The number exactly; None if it is not a number, or has too many digits for any type."""
     if len(text) > _LONGEST_DECIMAL:
         return None
     try:
@@ -163,25 +167,25 @@ def _parsed(text: str) -> decimal.Decimal | None:
 def _boolean(value: object) -> object:
     if value is True or value is False:
         return value
-    raise Unfit(f"{shown(value)}, expected true or false")
+    raise Unfit(f"{value_text(value)}, expected true or false")
 
 
 def _double(value: object) -> float:
     number = _signed(float(_float_text(value)), value)
-    if math.isinf(number) and not _says_infinity(value):
-        raise Unfit(f"{shown(value)}, beyond a double")
+    if math.isinf(number) and not _is_infinity_text(value):
+        raise Unfit(f"{value_text(value)}, beyond a double")
     return number
 
 
 def _float(value: object) -> float:
     number = _signed(float(pa.scalar(_float_text(value)).cast(pa.float32()).as_py()), value)
-    if math.isinf(number) and not _says_infinity(value):
-        raise Unfit(f"{shown(value)}, beyond a float")
+    if math.isinf(number) and not _is_infinity_text(value):
+        raise Unfit(f"{value_text(value)}, beyond a float")
     return number
 
 
 def _signed(number: float, value: object) -> float:
-    """Java's decimals have no zero below zero, its texts of doubles do."""
+    """Java's decimals have no negative zero, its texts of doubles do."""
     return number + 0.0 if isinstance(value, NumberText) else number
 
 
@@ -194,52 +198,57 @@ def _float_text(value: object) -> str:
         text = value.strip(" \t\n\r\f\v")
         if _FLOAT.fullmatch(text):
             return text.removeprefix("+")
-    raise Unfit(f"{shown(value)}, expected a number")
+    raise Unfit(f"{value_text(value)}, expected a number")
 
 
-def _says_infinity(value: object) -> bool:
+def _is_infinity_text(value: object) -> bool:
     return isinstance(value, str) and "Inf" in value
 
 
 def _bytes(value: object) -> bytes:
     if isinstance(value, dict | list):
-        raise Unfit(f"{shown(value)}, expected a text, whose UTF-8 the bytes are")
+        raise Unfit(f"{value_text(value)}, expected a text, whose UTF-8 the bytes are")
     return text_of(value).encode()
 
 
 def _fixed(value: object, size: int) -> bytes:
     if not isinstance(value, list) or len(value) != size:
-        raise Unfit(f"{shown(value)}, expected a list of {size} numbers, the bytes")
+        raise Unfit(f"{value_text(value)}, expected a list of {size} numbers, the bytes")
     if any(type(item) is not int or not -128 <= item <= 255 for item in value):
-        raise Unfit("a list with what is no byte")
+        raise Unfit("a list with a value that is not a byte")
     return bytes(item & 0xFF for item in value)
 
 
 def _symbol(value: object, symbols: frozenset[str]) -> str:
     text = text_of(value)
     if text not in symbols:
-        raise Unfit(f"{shown(value)}, which is no symbol of the column's enum")
+        raise Unfit(f"{value_text(value)}, which is not a symbol of the column's enum")
     return text
 
 
 def _decimal(value: object, kind: Decimal) -> decimal.Decimal:
-    found: decimal.Decimal | None = None
+    number: decimal.Decimal | None = None
     if isinstance(value, list) and kind.fixed_size is not None:
-        found = _unscaled(_fixed(value, kind.fixed_size), kind)
+        number = _unscaled(_fixed(value, kind.fixed_size), kind)
     elif type(value) is int:
-        found = _scaled(_parsed(str(value)) if abs(value) < 10**_LONGEST_DECIMAL else None, kind)
+        number = _scaled(_parsed(str(value)) if abs(value) < 10**_LONGEST_DECIMAL else None, kind)
     elif isinstance(value, NumberText):
-        found = _scaled(_parsed(value), kind)
+        number = _scaled(_parsed(value), kind)
     elif isinstance(value, str):
-        found = _decimal_text(value, kind)
-    if found is None:
-        raise Unfit(f"{shown(value)}, expected a decimal of {kind.precision} digits, {kind.scale} behind the point")
-    return found
+        number = _decimal_text(value, kind)
+    if number is None:
+        raise Unfit(
+            f"{value_text(value)}, expected a decimal of {kind.precision} digits, {kind.scale} behind the point"
+        )
+    return number
 
 
 def _decimal_text(text: str, kind: Decimal) -> decimal.Decimal | None:
-    """A number in digits, or the Base64 of its bytes. Some texts are both, and Hudi takes those for Base64, whoever
-    wrote them: unless one reading is beyond the column, nobody can tell."""
+    """A number in digits, or the Base64 of its bytes.
+
+    Some texts are both, and Hudi reads them as Base64 whoever wrote them. So the text is only accepted if one reading
+    is beyond the column.
+    """
     number = _scaled(_parsed(text), kind) if _NUMBER.fullmatch(text) else None
     coded = _unscaled(_decoded(text), kind)
     if number is not None and coded is not None and number != coded:
@@ -266,8 +275,8 @@ def _scaled(number: decimal.Decimal | None, kind: Decimal) -> decimal.Decimal | 
     """The number at the column's scale; None if digits would be lost, or are too many."""
     if number is None or (number and number.adjusted() >= kind.precision - kind.scale):
         return None
-    made = number.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_EXACT)
-    return made if made == number else None
+    rounded = number.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_EXACT)
+    return rounded if rounded == number else None
 
 
 def _clock(kind: Primitive) -> Converter:
@@ -286,12 +295,12 @@ def _clock(kind: Primitive) -> Converter:
         else:
             nanos = instant_nanos(value, local=logical.startswith("local-"))
             number = nanos // unit_nanos if nanos >= 0 else -(-nanos // unit_nanos)
-        made = number * 1000 if logical.endswith("-millis") else number
-        if not -limit <= number < limit or not -LONG_LIMIT <= made < LONG_LIMIT:
-            raise Unfit(f"{shown(value)}, beyond what a {logical} can be")
-        if logical.startswith("time-") and not 0 <= made < DAY_US:
-            raise Unfit(f"{shown(value)}, outside of the day")
-        return made
+        stored = number * 1000 if logical.endswith("-millis") else number
+        if not -limit <= number < limit or not -LONG_LIMIT <= stored < LONG_LIMIT:
+            raise Unfit(f"{value_text(value)}, beyond what a {logical} can be")
+        if logical.startswith("time-") and not 0 <= stored < DAY_US:
+            raise Unfit(f"{value_text(value)}, outside of the day")
+        return stored
 
     return convert
 
@@ -299,7 +308,7 @@ def _clock(kind: Primitive) -> Converter:
 def _array(inner: Converter, nullable: bool) -> Converter:
     def convert(value: object) -> object:
         if not isinstance(value, list):
-            raise Unfit(f"{shown(value)}, expected a list")
+            raise Unfit(f"{value_text(value)}, expected a list")
         return [_item(inner, item, nullable, "an item") for item in value]
 
     return convert
@@ -308,7 +317,7 @@ def _array(inner: Converter, nullable: bool) -> Converter:
 def _map(inner: Converter, nullable: bool) -> Converter:
     def convert(value: object) -> object:
         if not isinstance(value, dict):
-            raise Unfit(f"{shown(value)}, expected an object")
+            raise Unfit(f"{value_text(value)}, expected an object")
         return [(text_of(name), _item(inner, item, nullable, "a value")) for name, item in value.items()]
 
     return convert

@@ -1,4 +1,4 @@
-"""Records of a chunk as columns: what decoders hand over, whatever the form of the values."""
+"""The columns of a chunk's records, as decoders return them whatever the format."""
 
 from __future__ import annotations
 
@@ -17,40 +17,47 @@ PASSED: Final = 3
 
 
 class Unfit(ValueError):
-    """The message says what is wrong; it goes on "the record's " or names a column first."""
+    """A record, or a value of it, that cannot be a row of the table.
+
+    The message says what is wrong; it continues "the record's " or begins with a column's name. The caller decides
+    whether it is an error or a dead letter.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Values:
-    """One row for each value handed in, null where there is none or it is unfit.
-
-    `reasons` says by number why a value is unfit. `kinds` (uint8): UPSERT, DELETE or PASSED, None where all are
-    upserts. `unknown`: fields that the table has no column for.
-    """
+    """The decoded values of a chunk."""
 
     rows: pa.RecordBatch
+    """One row per value, null if there is none or it is unfit."""
     reasons: Mapping[int, str]
+    """Why a value is unfit, by index."""
     kinds: npt.NDArray[np.uint8] | None = None
+    """uint8: UPSERT, DELETE or PASSED; None if all are upserts."""
     unknown: int = 0
+    """The number of fields without a column in the table."""
 
 
 class ValuesDecoder(Protocol):
-    """One form of values."""
+    """Decodes values of one format."""
 
     def values(self, texts: Sequence[bytes | None]) -> Values:
-        """Their columns (`TopicReadSchema.decoded`). Never raises for what a value holds."""
+        """Their columns (`TopicReadSchema.decoded`). Never raises for the content of a value."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """One row for each record of a chunk, in its order. `kinds` (uint8): UPSERT, DELETE, BAD (no row; `reasons` says
-    why, by number), PASSED (no row, and none is missing)."""
+    """The decoded records of a chunk."""
 
     rows: pa.RecordBatch
+    """One row per record, in order."""
     kinds: npt.NDArray[np.uint8]
+    """uint8: UPSERT, DELETE, BAD (no row), PASSED (no row, and none is missing)."""
     reasons: Mapping[int, str]
+    """Why a record is BAD, by index."""
     unknown: int = 0
+    """The number of fields without a column in the table."""
 
 
 def replaced(rows: pa.RecordBatch, places: Sequence[int], others: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,9 +66,10 @@ def replaced(rows: pa.RecordBatch, places: Sequence[int], others: pa.RecordBatch
         return rows
     indices = np.arange(rows.num_rows)
     indices[np.asarray(places)] = rows.num_rows + np.arange(len(places))
-    taken = pa.array(indices)
+    selection = pa.array(indices)
     columns = [
-        pa.concat_arrays([mine, other]).take(taken) for mine, other in zip(rows.columns, others.columns, strict=True)
+        pa.concat_arrays([mine, other]).take(selection)
+        for mine, other in zip(rows.columns, others.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
@@ -69,7 +77,7 @@ def replaced(rows: pa.RecordBatch, places: Sequence[int], others: pa.RecordBatch
 def gathered(
     parts: Sequence[tuple[npt.NDArray[np.int64], pa.RecordBatch]], rows: int, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """So many rows, those of each part in its places; null where no part has one."""
+    """`rows` rows, those of each part in its places; null where no part has one."""
     if not parts:
         return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
     places = np.concatenate([own for own, _ in parts])
@@ -77,9 +85,9 @@ def gathered(
     indices[places] = np.arange(len(places))
     missing = np.ones(rows, bool)
     missing[places] = False
-    taken = pa.array(indices, mask=missing)
+    selection = pa.array(indices, mask=missing)
     columns = [
-        pa.concat_arrays([batch.column(number) for _, batch in parts]).take(taken) for number in range(len(schema))
+        pa.concat_arrays([batch.column(number) for _, batch in parts]).take(selection) for number in range(len(schema))
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -1,4 +1,4 @@
-"""Which columns a read of a topic needs: of the record, and of the row that it becomes. Pure; decided once a split."""
+"""The columns that a read of a topic needs: those of the record, and those of the finished row. Pure."""
 
 from __future__ import annotations
 
@@ -24,23 +24,26 @@ _FLAG: Final = AvroField(DELETE_MARK, Primitive("boolean"), True, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReadSchema:
-    """The columns of one read of a topic.
-
-    table: the table's columns. fields: those that records are decoded to, of which the last may be a delete mark that
-    the table does not have; decoded: the same as Arrow. known: the names that a record may use without being counted.
-    carried: the columns of a finished row for output, filter and report. output: as the scan names them. marks: which
-    decoded columns mark deletes.
-    """
+    """The columns of one read of a topic."""
 
     topic: TopicRecords
+    """The records of the topic."""
     table: RecordSchema
+    """The table's columns."""
     fields: tuple[AvroField, ...]
+    """The columns that records are decoded to; the last may be a delete marker that the table lacks."""
     decoded: pa.Schema
+    """The same as Arrow."""
     known: frozenset[str]
+    """The names that are not counted as unknown fields."""
     carried: pa.Schema
+    """The columns of the finished row for output, filter and report."""
     output: pa.Schema
+    """The columns and order of the scan."""
     predicate: Predicate | None
+    """The filter, or None."""
     marks: DeleteMarkers
+    """The decoded columns that mark deletes."""
 
     @property
     def by_key(self) -> bool:
@@ -54,7 +57,7 @@ class TopicReadSchema:
 
 
 def topic_read_schema(scan: Scan, *, event_time: str = "") -> TopicReadSchema:
-    """What to decode for a scan of a topic. ConfigurationError for a column or filter that does not suit it."""
+    """The columns for a scan of a topic. ConfigurationError for a column or filter that does not fit."""
     topic = scan.topic
     changes = isinstance(scan.rows, ChangesOf) and scan.rows.format is ChangeFormat.ROWS
     if topic is None or changes != (topic.mode is HybridMode.CHANGELOG) or not (changes or scan.rows == AllRows()):
@@ -64,25 +67,25 @@ def topic_read_schema(scan: Scan, *, event_time: str = "") -> TopicReadSchema:
     whole = change_schema(table, ChangeFormat.ROWS) if changes else table
     output = _chosen(whole, scan.columns, scan)
     predicate = parse_predicate(scan.where, whole) if scan.where else None
-    more = columns_of(predicate) if predicate is not None else ()
-    carried = _chosen(whole, (*output.names, *more, *((event_time,) if event_time else ())), scan)
+    filtered = columns_of(predicate) if predicate is not None else ()
+    carried = _chosen(whole, (*output.names, *filtered, *((event_time,) if event_time else ())), scan)
     marks = replace(delete_markers(scan, record), operation="")
-    own = record.by_name()
+    table_fields = record.by_name()
     read_schema = TopicReadSchema(
         topic=topic,
         table=record,
         fields=(),
         decoded=pa.schema([]),
-        known=frozenset((*own, DELETE_MARK)),
+        known=frozenset((*table_fields, DELETE_MARK)),
         carried=carried,
         output=output,
         predicate=predicate,
         marks=marks,
     )
-    wanted = {*carried.names, *marks.columns, *(read_schema.key_columns if read_schema.by_key else ())}
+    needed = {*carried.names, *marks.columns, *(read_schema.key_columns if read_schema.by_key else ())}
     meta = (*META_COLUMNS, OPERATION)
-    fields = tuple(field for field in record.fields if field.name in wanted and field.name not in meta)
-    if DELETE_MARK not in own:
+    fields = tuple(field for field in record.fields if field.name in needed and field.name not in meta)
+    if DELETE_MARK not in table_fields:
         fields, marks = (*fields, _FLAG), replace(marks, flag=DELETE_MARK)
     decoded = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     return replace(read_schema, fields=fields, decoded=decoded, marks=marks)

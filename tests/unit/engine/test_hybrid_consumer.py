@@ -184,5 +184,5 @@ def test_event_times_of_a_range_are_read_from_its_records(path: str, topic: Scri
     (split,) = plan.splits
     found = scan_event_time(plan.scan, split, "ts", "ms", ACCESS)
     assert found == EventTimeBounds(4_000_000, 5_000_000)
-    with pytest.raises(ConfigurationError, match="no way to Kafka"):
+    with pytest.raises(ConfigurationError, match="no access to Kafka"):
         scan_event_time(plan.scan, split, "ts", "ms")

@@ -283,7 +283,7 @@ def broken(folder: ChangeFolder, change: dict[str, Any], mode: str = "data_befor
 
 @pytest.mark.parametrize("op", ["x", "", "ii", None, "I", "é"])
 def test_an_unknown_operation(folder: ChangeFolder, op: str | None) -> None:
-    with pytest.raises(CorruptBlock, match=r"orders.*\.cdc.*change 1 is no i, u or d"):
+    with pytest.raises(CorruptBlock, match=r"orders.*\.cdc.*change 1 is not i, u or d"):
         folder.read((2, broken(folder, {**CHANGES[0], "op": op})))
 
 

@@ -147,7 +147,7 @@ def test_keys_of_several_and_of_nested_columns() -> None:
     assert rows == [{"place": {"x": 3, "y": None}, "city": "a", "id": None}]
     with pytest.raises(UndecodableRecord, match=r"the key has no place\.x"):
         read_all(scan, topic_of(None, keys=[{"place": {"y": 3}, "city": "a"}]))
-    with pytest.raises(UndecodableRecord, match=r"the key is no JSON object of place\.x, city"):
+    with pytest.raises(UndecodableRecord, match=r"the key is not a JSON object of place\.x, city"):
         read_all(scan, topic_of(None, keys=[b"a"]))
 
 
@@ -314,7 +314,7 @@ def test_dead_letters_are_lines_and_the_read_goes_on(tmp_path: pathlib.Path) -> 
         "value": base64.b64encode(b"{").decode(),
         "reason": lines[0]["reason"],
     }
-    assert "is no JSON" in lines[0]["reason"]
+    assert "is not JSON" in lines[0]["reason"]
     assert lines[1]["reason"] == "column id: the number 1.5, expected a long"
     assert (lines[2]["key"], lines[2]["value"]) == (base64.b64encode(b"\xff\x00").decode(), None)
 
@@ -382,7 +382,7 @@ def test_a_folder_for_dead_letters_that_cannot_be() -> None:
 
 
 def test_what_a_split_of_a_topic_needs() -> None:
-    with pytest.raises(ConfigurationError, match="given no way to Kafka"):
+    with pytest.raises(ConfigurationError, match="the reader has no access to Kafka"):
         read_split(topic_scan(), topic_split())
     with pytest.raises(ConfigurationError, match="no column nope"):
         read_all(topic_scan(columns=("nope",)), topic_of())

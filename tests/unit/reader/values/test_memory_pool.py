@@ -16,7 +16,7 @@ ROWS = list(range(1000))
 @pytest.fixture(autouse=True)
 def own_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[pa.MemoryPool]:
     """A default pool that is told from the system's, whatever the environment says."""
-    monkeypatch.setattr(memory_pool, "_CHOSEN", False)
+    monkeypatch.setattr(memory_pool, "_POOL_IS_CONFIGURED", False)
     before, own = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(own)
     yield own
@@ -77,6 +77,6 @@ def test_failing_and_closing_leave_the_pool_as_it_was(own_pool: pa.MemoryPool) -
 
 
 def test_a_pool_that_the_environment_names_stays(own_pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_pool, "_CHOSEN", True)
+    monkeypatch.setattr(memory_pool, "_POOL_IS_CONFIGURED", True)
     held = list(with_system_pool(arrays(1)))
     assert own_pool.bytes_allocated() >= held[0].nbytes

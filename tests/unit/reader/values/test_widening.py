@@ -204,7 +204,7 @@ def test_forms_that_golden_tables_show() -> None:
 def test_a_value_that_is_not_exact_is_refused_with_file_and_column(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, {"c": decimal_of(4, 2)})
     write_old(folder, {"c": "string"}, [{"_hoodie_record_key": "k", "c": "no"}], 0)
-    with pytest.raises(SchemaMismatch, match=r"group_0-1-1.*column 'c': 'no' is no number; Hudi"):
+    with pytest.raises(SchemaMismatch, match=r"group_0-1-1.*column 'c': 'no' is not a number; Hudi"):
         folder.rows(options=ReadOptions(compiled=compiled))
     folder.base = None
     folder.write_log(
@@ -212,7 +212,7 @@ def test_a_value_that_is_not_exact_is_refused_with_file_and_column(tmp_path: pat
             slice_writer.table_schema({"c": "string"}), [{"_hoodie_record_key": "k", "c": "no"}], "20260102000000000"
         )
     )
-    with pytest.raises(SchemaMismatch, match=r"\.log\.1_.*column c: 'no' is no number; Hudi"):
+    with pytest.raises(SchemaMismatch, match=r"\.log\.1_.*column c: 'no' is not a number; Hudi"):
         folder.rows(options=ReadOptions(compiled=compiled))
 
 

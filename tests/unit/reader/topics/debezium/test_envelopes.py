@@ -168,8 +168,8 @@ def test_messages_of_the_databases_log_are_passed_over(form: Form) -> None:
 @pytest.mark.parametrize(
     ("op", "problem"),
     [
-        ("t", "the truncation of its table, which is no change of a row"),
-        ("x", "operation 'x', which is no change of a row"),
+        ("t", "the truncation of its table, which does not change a row"),
+        ("x", "operation 'x', which does not change a row"),
         ("c", "a Debezium event whose after is null"),
     ],
 )
@@ -182,12 +182,12 @@ def test_events_that_are_no_change(form: Form, op: str, problem: str) -> None:
     ("value", "problem"),
     [
         (b"[]", "value is a list, expected a Debezium event"),
-        (b'{"id": 1}', "no Debezium event: it has no op"),
+        (b'{"id": 1}', "not a Debezium event: it has no op"),
         (b'{"schema": {}, "payload": null}', "value is null, expected a Debezium event"),
         (b'{"op": "c", "after": 5}', "whose after is the number 5, expected an object"),
         (b'{"op": "c", "after": {"id": "x"}}', "column id: the text 'x', expected an int"),
         (b'{"op": 1}', "operation '1'"),
-        (b"{", "value is no JSON"),
+        (b"{", "value is not JSON"),
     ],
 )
 def test_json_that_is_no_event(value: bytes, problem: str) -> None:
@@ -198,5 +198,5 @@ def test_json_that_is_no_event(value: bytes, problem: str) -> None:
 def test_avro_that_is_no_event() -> None:
     form = Form("avro")
     form.registry.add(2, VALUE)
-    with pytest.raises(UndecodableRecord, match="no Debezium event: its schema has no op, before and after"):
+    with pytest.raises(UndecodableRecord, match="not a Debezium event: its schema has no op, before and after"):
         form.rows(topic_of(form.registry.framed(2, image(1, "a"))))
