@@ -77,8 +77,8 @@ def record_bounds(
     if not 0 <= count <= (end - start - 8) // 4:
         raise CorruptBlock(f"{where}: {count} records cannot be in {end - start} bytes; {_ADVICE}")
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
-    walk = kernel.walk_prefixed if compiled else _walk_prefixed
-    bad = int(walk(frozen(view), start + 8, end, begins, ends))
+    find_bounds = kernel.walk_prefixed if compiled else _prefixed_bounds
+    bad = int(find_bounds(frozen(view), start + 8, end, begins, ends))
     if bad == count:
         raise CorruptBlock(f"{where}: bytes are left over after record {count - 1}; {_ADVICE}")
     if bad >= 0:
@@ -108,17 +108,19 @@ class AvroDecoder:
         A column that the writer lacks is null. SchemaMismatch, beginning with `where`, for a type change that is not a
         promotion (`table.schema.compatibility`). `compiled=False` uses fastavro alone; the results are the same.
         """
-        written, wanted = writer.by_name(), target.by_name()
-        if len(set(columns)) != len(columns) or not set(columns) <= wanted.keys():
+        written, table_fields = writer.by_name(), target.by_name()
+        if len(set(columns)) != len(columns) or not set(columns) <= table_fields.keys():
             raise InvariantViolation(f"columns {list(columns)!r} are not distinct columns of the table")
-        self.schema: pa.Schema = pa.schema([pa.field(name, arrow_type(wanted[name].type)) for name in columns])
-        promoted = {name for name in columns if _is_promoted(written.get(name), wanted[name], where)}
+        self.schema: pa.Schema = pa.schema([pa.field(name, arrow_type(table_fields[name].type)) for name in columns])
+        promoted = {name for name in columns if _is_promoted(written.get(name), table_fields[name], where)}
         self._promotions: dict[int, tuple[AvroType, AvroType]] = {
-            place: (written[name].type, wanted[name].type) for place, name in enumerate(columns) if name in promoted
+            place: (written[name].type, table_fields[name].type)
+            for place, name in enumerate(columns)
+            if name in promoted
         }
         writer = _stored(writer)
         written = writer.by_name()
-        decoded = {name: (written if name in promoted else wanted)[name].type for name in columns}
+        decoded = {name: (written if name in promoted else table_fields)[name].type for name in columns}
         present = [name for name in columns if name in written]
         self._places = [present.index(name) if name in written else None for name in columns]
         self._symbols_bytes = sum(_longest_symbol(written[name].type) for name in present)
@@ -214,10 +216,12 @@ def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoRetur
     raise CorruptBlock(f"{where}: {place}: {problem}; {_ADVICE}") from None
 
 
-def _is_promoted(written: AvroField | None, wanted: AvroField, where: str) -> bool:
+def _is_promoted(written: AvroField | None, table_fields: AvroField, where: str) -> bool:
     """Whether the block's values have a narrower type than the table's."""
-    name = wanted.name
-    answer = missing_column(wanted, name) if written is None else compatible(written.type, wanted.type, name)
+    name = table_fields.name
+    answer = (
+        missing_column(table_fields, name) if written is None else compatible(written.type, table_fields.type, name)
+    )
     if isinstance(answer, Refused):
         raise SchemaMismatch(f"{where}: {answer.reason}; Hudi neither makes nor reads this")
     return isinstance(answer, Promoted)
@@ -276,7 +280,7 @@ def _with_overrun(view: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple
     return padded, begin - low, end - low
 
 
-def _walk_prefixed(data: np.ndarray, start: int, stop: int, begin: np.ndarray, end: np.ndarray) -> int:
+def _prefixed_bounds(data: np.ndarray, start: int, stop: int, begin: np.ndarray, end: np.ndarray) -> int:
     """`kernels.avro.walk_prefixed` without a compiler."""
     view, place = data.data, start
     for number in range(len(begin)):

@@ -110,7 +110,7 @@ def column_sources(
     file_schema: pa.Schema,
     physical: Sequence[str],
     table: RecordSchema,
-    wanted: Sequence[str],
+    columns: Sequence[str],
     where: str,
     names: ColumnMapping | None = None,
 ) -> tuple[ColumnSource, ...]:
@@ -125,7 +125,7 @@ def column_sources(
     physical_of = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
     fields = table.by_name()
     sources: list[ColumnSource] = []
-    for name in wanted:
+    for name in columns:
         field = fields[name]
         target = arrow_type(field.type)
         file_field = field if names is None else names.in_file(field)

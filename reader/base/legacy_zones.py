@@ -42,18 +42,18 @@ def zone_offsets(zone: str) -> ZoneOffsets:
 
 @cache
 def _by_zone() -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
+    zones: dict[str, tuple[int, ...]] = {}
     for group in _GROUP.finditer(_TABLE):
         numbers = tuple(int(number) for number in group[1].split())
-        found.update(dict.fromkeys(group[2].split(), numbers))
-    return found
+        zones.update(dict.fromkeys(group[2].split(), numbers))
+    return zones
 
 
 def _custom(zone: str) -> tuple[int, ...] | None:
     """Zones by number: `GMT+2`, `GMT-02:30`. `java.util.TimeZone` treats all others as GMT."""
-    if (found := _FIXED.fullmatch(zone)) is not None and int(found[2]) < 24 and int(found[3] or 0) < 60:
-        seconds = int(found[2]) * 3600 + int(found[3] or 0) * 60
-        return (-seconds if found[1] == "-" else seconds, 0)
+    if (match := _FIXED.fullmatch(zone)) is not None and int(match[2]) < 24 and int(match[3] or 0) < 60:
+        seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60
+        return (-seconds if match[1] == "-" else seconds, 0)
     return (0, 0) if _NO_ZONE_OF_JAVA.fullmatch(zone) else None
 
 

@@ -72,9 +72,9 @@ class LoggedChanges:
         files = LogFiles(self.states.context.storage, self.source.files, self.states.scan.table)
         try:
             blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
-            for wanted in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
+            for kinds in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
                 for place, block in blocks:
-                    yield self._block(files.data(place), block, self.source.files[place].path, wanted)
+                    yield self._block(files.data(place), block, self.source.files[place].path, kinds)
         finally:
             files.release()
 
@@ -90,14 +90,14 @@ class LoggedChanges:
             if block.kind is BlockKind.CDC_DATA:
                 yield block
 
-    def _block(self, data: pa.Buffer, block: LogBlock, path: str, wanted: Collection[ChangeKind]) -> ChangeBatch:
+    def _block(self, data: pa.Buffer, block: LogBlock, path: str, chosen: Collection[ChangeKind]) -> ChangeBatch:
         place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
         schema = parse_logged_schema(block.header.schema_json, str(place))
         compiled = self.states.context.options.compiled
         begin, end = record_bounds(data, place, block.content_start, block.content_end, compiled=compiled)
         kinds = _kinds(data, begin, end, schema, place)
         order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
-        order = order[np.isin(kinds[order], list(wanted))]
+        order = order[np.isin(kinds[order], list(chosen))]
         kinds, begin, end = kinds[order], begin[order], end[order]
         decoding = _Decoding(self, schema, data, place, kinds, begin, end)
         logged = frozenset(side for side in MARKERS if schema.image(side) is not None)
@@ -159,11 +159,11 @@ class _Decoding:
         read_schema, states = self.changes.schema, self.changes.states
         own = self._written(side)
         key_fields = self.changes.source.key_fields
-        wanted = [name for name in (*self.changes.columns, *key_fields) if name in own]
-        wanted = list(dict.fromkeys(wanted)) or [
+        names = [name for name in (*self.changes.columns, *key_fields) if name in own]
+        names = list(dict.fromkeys(names)) or [
             next(field.name for field in read_schema.record.fields if field.name in own)
         ]
-        decoded = self._decoded(side, wanted, read_schema.record, physical=False)
+        decoded = self._decoded(side, names, read_schema.record, physical=False)
         constants = PartitionConstants(states.scan, states.split, read_schema.table, self.changes.columns)
         rows = decoded.num_rows
         columns: list[pa.Array] = []
@@ -199,8 +199,8 @@ class _Decoding:
                 f"{self.place}: a change without {'key' if files else 'image'} although the table's logging mode "
                 "requires one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
-        wanted = self._keys().filter(pa.array(has))
-        keys, numbers = number_keys([wanted], compiled=states.context.options.compiled)
+        changed_keys = self._keys().filter(pa.array(has))
+        keys, numbers = number_keys([changed_keys], compiled=states.context.options.compiled)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
         state_rows, matched, _ = rows_of_keys(
             (states.before if side == "before" else states.after)(files, columns), keys
@@ -209,7 +209,7 @@ class _Decoding:
         first[matched[::-1]] = np.arange(len(matched))[::-1]
         rows = first[numbers]
         if (rows < 0).any() or state_rows is None:
-            lost = wanted[int(np.flatnonzero(rows < 0)[0])]
+            lost = changed_keys[int(np.flatnonzero(rows < 0)[0])]
             raise CorruptFile(
                 f"{self.place}: the change of key {str(lost)[:100]!r} has no row in the state {side} the commit: a "
                 f"data file was replaced; {_ADVICE}"
@@ -248,10 +248,14 @@ class _Decoding:
         self, flat: Flat, columns: Sequence[str], target: RecordSchema, mine: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
         markers = [AvroField(name, Primitive("long")) for name in flat.branches]
-        wanted = replace(target, fields=(*target.fields, *markers))
+        with_markers = replace(target, fields=(*target.fields, *markers))
         names = [*columns, *flat.branches]
         decoder = AvroDecoder(
-            flat.writer, names, wanted, compiled=self.changes.states.context.options.compiled, where=str(self.place)
+            flat.writer,
+            names,
+            with_markers,
+            compiled=self.changes.states.context.options.compiled,
+            where=str(self.place),
         )
         for batch in decoder.decode(self.data, self.begin[mine], self.end[mine], self.place):
             for name, branch in flat.branches.items():

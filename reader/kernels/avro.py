@@ -2,8 +2,8 @@
 
 Safety. The bytes are hostile, and compiled code checks no bounds of its own:
 - a field starts at or before the record's end (checked), and every step reads at most one union byte and one varint
-  of 10 bytes before the place is checked again: OVERRUN bytes behind the record are read at most. The caller
-  guarantees that the buffer reaches that far behind every record it hands in;
+  of 10 bytes before the place is checked again: OVERRUN bytes after the record are read at most. The caller
+  guarantees that the buffer reaches that far after every record it hands in;
 - a length is checked against what is left of the record before it is used, and copies stay inside the buffer;
 - a place that went wrong becomes FAR, which every later check refuses; no sum with it overflows;
 - targets are written at [slot, row] and inside a text slot only. Slots are numbered by the plan that sizes the lanes
@@ -54,7 +54,7 @@ STEP_VARINT: Final = 0
 STEP_TEXT: Final = 1
 STEP_FIXED: Final = 2  # a: size
 STEP_UNION: Final = 3  # a: null's byte, b: the step to go to if null
-STEP_BLOCK: Final = 4  # an array's or map's block count; a: the step behind the loop
+STEP_BLOCK: Final = 4  # an array's or map's block count; a: the step after the loop
 STEP_ITEM_END: Final = 5  # a: the loop's STEP_BLOCK
 STEP_END: Final = 6
 
@@ -93,7 +93,7 @@ def _byte(data: Any, p: int) -> Any:
 
 @inlined
 def _varint(data: Any, p: int) -> Any:
-    """(zigzag value, place behind it); reads 10 bytes at most, then the place is FAR."""
+    """(zigzag value, place after it); reads 10 bytes at most, then the place is FAR."""
     bits = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
@@ -143,7 +143,7 @@ def _decimal(data: Any, p: int, size: int) -> Any:
 
 @inlined
 def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
-    """The place behind a nested value, or FAR. `left` counts the items to come of each open array or map."""
+    """The place after a nested value, or FAR. `left` counts the items to come of each open array or map."""
     depth = 0
     while True:
         if p > stop:
@@ -202,7 +202,7 @@ def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any)
 
 @inlined
 def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offsets: Any, text: Any, fill: Any) -> Any:
-    """Appends data[p:p + length] to a text slot; the place behind it, or FAR."""
+    """Appends data[p:p + length] to a text slot; the place after it, or FAR."""
     if length < 0 or length > stop - p:
         return np.int64(FAR)
     at = fill[slot]
@@ -219,7 +219,7 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
 
 @inlined
 def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any) -> Any:
-    """A varint into its lane; the place behind it, or FAR if its type does not allow the value."""
+    """A varint into its lane; the place after it, or FAR if its type does not allow the value."""
     value, p = _varint(data, p)
     opcode = program[f, OPCODE]
     slot = np.uint64(program[f, SLOT])
@@ -240,7 +240,7 @@ def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, nar
 
 @inlined
 def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any, small: Any) -> Any:
-    """A double, float or boolean into its lane; the place behind it, or FAR."""
+    """A double, float or boolean into its lane; the place after it, or FAR."""
     opcode = program[f, OPCODE]
     slot = np.uint64(program[f, SLOT])
     if opcode == DOUBLE:
@@ -257,7 +257,7 @@ def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow
 
 @inlined
 def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
-    """A decimal into two slots; the place behind it, or FAR."""
+    """A decimal into two slots; the place after it, or FAR."""
     if size < 0:
         size, p = _varint(data, p)
     if size < 1 or size > stop - p:
@@ -268,7 +268,7 @@ def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wid
 
 @inlined
 def _skip(data: Any, p: int, stop: int, opcode: int, argument: int, steps: Any, left: Any) -> Any:
-    """The place behind a field that is not wanted, or FAR."""
+    """The place after a field that is not wanted, or FAR."""
     if opcode == SKIP_VARINT:
         return _skip_varint(data, p)
     if opcode == SKIP_TEXT:
@@ -298,7 +298,7 @@ def decode_records(
 ) -> Any:
     """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes. The first bad record, or -1.
 
-    data uint8[...] reaching OVERRUN bytes behind every end; begin, end int64[rows]; program int64[fields, 5];
+    data uint8[...] reaching OVERRUN bytes after every end; begin, end int64[rows]; program int64[fields, 5];
     exact: the program covers all fields, so a record ends where its last field does; steps int64[n, 3], left int64[65].
     wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows]: left as they are where null;
     offsets int32[slots, rows + 1] from 0; text uint8[slots, bytes], fill int64[slots] from 0;

@@ -129,7 +129,7 @@ _UNREADABLE = (
 
 
 class _ChosenPlace(_Locator):  # type: ignore[misc]
-    """Tells numba the folder of `cache_folder`; entries hold for one text of the module, and with bounds checks or not.
+    """Sets numba's folder to `cache_folder`; entries hold for one text of the module, and with bounds checks or not.
 
     numba itself forgets the latter, and would answer NUMBA_BOUNDSCHECK=1 with code that checks nothing.
     """

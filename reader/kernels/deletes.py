@@ -41,7 +41,7 @@ FAR: Final = 1 << 62
 
 @inlined
 def _varint(data: Any, p: int) -> Any:
-    """(zigzag value, place behind it); reads 10 bytes at most, then the place is FAR."""
+    """(zigzag value, place after it); reads 10 bytes at most, then the place is FAR."""
     bits = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
@@ -56,7 +56,7 @@ def _varint(data: Any, p: int) -> Any:
 
 @inlined
 def _text(data: Any, p: int, stop: int, target: Any, at: int) -> Any:
-    """Copies a length-prefixed text to target[at:]; (place behind it or FAR, place behind the copy).
+    """Copies a length-prefixed text to target[at:]; (place after it or FAR, place after the copy).
 
     `at` is at most as far in `target` as `p` in the input, so that what is left of the input fits.
     """
@@ -88,7 +88,7 @@ def _bits(data: Any, p: int, width: int) -> Any:
 
 @inlined
 def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, text_offsets: Any, texts: Any) -> Any:
-    """A wrapper's value; the place behind it, or FAR if there is no such wrapper or it does not allow the value.
+    """A wrapper's value; the place after it, or FAR if there is no such wrapper or it does not allow the value.
 
     Writes at `row` and `row + 1`, whatever the bytes are: the caller has compared `row` with the arrays.
     """
@@ -117,7 +117,7 @@ def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, 
 def _put_items(
     data: Any, p: int, stop: int, item: int, item_kinds: Any, item_numbers: Any, item_offsets: Any, item_texts: Any
 ) -> Any:
-    """The values of an ArrayWrapper, from `item` on; (place behind them or FAR, number of the next item)."""
+    """The values of an ArrayWrapper, from `item` on; (place after them or FAR, number of the next item)."""
     branch = data[p]
     if branch == 0 and p < stop:
         return p + 1, item
@@ -152,7 +152,7 @@ def _put_items(
 
 @inlined
 def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any) -> Any:
-    """The key, then the partition path, which is passed over; (place behind both or FAR, FINE or NULL_KEY).
+    """The key, then the partition path, which is passed over; (place after both or FAR, FINE or NULL_KEY).
 
     Writes key_offsets[row + 1] before the record is known to be whole: the caller has compared `row` with the arrays.
     """

@@ -1,9 +1,9 @@
 """JSON objects taken apart: where the values of named columns lie, in one pass over the bytes. No value is made here.
 
-Takes what is JSON beyond doubt. Left to the row-wise road (`reader.topics.json.rows`) are records where a name comes
+Takes what is JSON beyond doubt. Left to the row-wise decoder (`reader.topics.json.rows`) are records where a name comes
 twice or is written with escapes, where a text has half of a surrogate pair, and all that is no JSON, or nests deeply.
 
-Safety. The bytes are hostile, and compiled code checks no bounds of its own: every byte is read behind a check against
+Safety. The bytes are hostile, and compiled code checks no bounds of its own: every byte is read after a check against
 the record's end. Of the arrays that are written:
 - order[number]: compared with `len(order)`, the most names of a record that are remembered;
 - tokens[name, 0..2, row]: a name below `len(tokens)`, which `_find` or `order` gave; rows are those of `begin`;
@@ -100,7 +100,7 @@ def _utf8(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _escape(data: Any, at: int, end: int) -> Any:
-    """Behind the escape whose backslash is at `at`, or -1; both halves of a surrogate pair are one."""
+    """After the escape whose backslash is at `at`, or -1; both halves of a surrogate pair are one."""
     if end - at < 2:
         return -1
     byte = _byte(data, at + 1)
@@ -121,7 +121,7 @@ def _escape(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _string(data: Any, at: int, end: int) -> Any:
-    """(behind the string whose text begins at `at`, or -1; TEXT or ESCAPED)."""
+    """(place after the string whose text begins at `at`, or -1; TEXT or ESCAPED)."""
     kind = TEXT
     while at < end:
         byte = _byte(data, at)
@@ -153,7 +153,7 @@ def _digits(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _number(data: Any, at: int, end: int) -> Any:
-    """(behind the number or -1; WHOLE or REAL)."""
+    """(place after the number or -1; WHOLE or REAL)."""
     first, kind = at, WHOLE
     if at < end and _byte(data, at) == 45:
         at += 1
@@ -184,7 +184,7 @@ def _is(data: Any, at: int, a: int, b: int, c: int) -> Any:
 
 @inlined
 def _literal(data: Any, at: int, end: int) -> Any:
-    """(behind null, false or true, or -1; ABSENT, FALSE or TRUE)."""
+    """(place after null, false or true, or -1; ABSENT, FALSE or TRUE)."""
     if end - at >= 4 and _is(data, at, 110, 117, 108) and _byte(data, at + 3) == 108:
         return at + 4, ABSENT
     if end - at >= 4 and _is(data, at, 116, 114, 117) and _byte(data, at + 3) == 101:
@@ -196,7 +196,7 @@ def _literal(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _flat(data: Any, at: int, end: int) -> Any:
-    """(behind a text, number or literal, or -1; what it is)."""
+    """(place after a text, number or literal, or -1; what it is)."""
     byte = _byte(data, at)
     if byte == _QUOTE:
         return _string(data, at + 1, end)
@@ -207,7 +207,7 @@ def _flat(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _close(data: Any, at: int, end: int, stack: int, depth: int) -> Any:
-    """Behind the comma or all brackets that come behind a value, with what is open then; (-1, …) for anything else."""
+    """After the comma or all brackets that come after a value, with what is open then; (-1, …) for anything else."""
     while depth > 0:
         at = _blank(data, at, end)
         if at >= end:
@@ -223,7 +223,7 @@ def _close(data: Any, at: int, end: int, stack: int, depth: int) -> Any:
 
 @inlined
 def _name(data: Any, at: int, end: int) -> Any:
-    """At the value behind a name, or -1."""
+    """At the value after a name, or -1."""
     if at >= end or _byte(data, at) != _QUOTE:
         return -1
     at = _string(data, at + 1, end)[0]
@@ -235,7 +235,7 @@ def _name(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _value(data: Any, at: int, end: int) -> Any:
-    """(behind the value at `at`, or -1; what it is). `stack` has a bit for each open bracket: 1 is an object."""
+    """(place after the value at `at`, or -1; what it is). `stack` has a bit for each open bracket: 1 is an object."""
     stack, depth, kind = 0, 0, NESTED
     while at >= 0 and at < end:
         byte = _byte(data, at)
@@ -296,7 +296,7 @@ def _members(
     data: Any, at: int, end: int, row: int, names: Any, bounds: Any, table: Any, order: Any, tokens: Any
 ) -> Any:
     """The members of the object whose first name is at `at`, into `tokens`; how many have no name here, or -1."""
-    strange, number = 0, 0
+    unknown_members, number = 0, 0
     columns = len(tokens)
     while at < end and _byte(data, at) == _QUOTE:
         start = at + 1
@@ -321,14 +321,14 @@ def _members(
         if at < 0:
             return -1
         if name < 0:
-            strange += 1
+            unknown_members += 1
         elif name < columns:
             if tokens[name, 0, row] >= 0:
                 return -1
             tokens[name, 0, row], tokens[name, 1, row], tokens[name, 2, row] = kind, first, at
         at = _blank(data, at, end)
         if at < end and _byte(data, at) == 125:
-            return strange if _ends(data, at + 1, end) else -1
+            return unknown_members if _ends(data, at + 1, end) else -1
         if at >= end or _byte(data, at) != 44:
             return -1
         at = _blank(data, at + 1, end)
@@ -337,26 +337,26 @@ def _members(
 
 @compiled_lean
 def scan_records(
-    data: Any, begin: Any, end: Any, names: Any, bounds: Any, table: Any, order: Any, tokens: Any, strange: Any
+    data: Any, begin: Any, end: Any, names: Any, bounds: Any, table: Any, order: Any, tokens: Any, unknown_members: Any
 ) -> None:
     """The tokens of the records data[begin[i]:end[i]].
 
-    names, bounds, table: the names one behind the other, those of columns first, where each begins, and their numbers
+    names, bounds, table: the names one after the other, those of columns first, where each begins, and their numbers
     by hash (-1: free; one place at least is). order[j]: the name that the last record had as its j-th. tokens, filled
-    with -1: [column, kind / first byte / byte behind, row]; kind ABSENT afterwards where there is none. strange: how
-    many members have no name here; -1 for a record that is for the other road.
+    with -1: [column, kind / first byte / byte after the last, row]; kind ABSENT afterwards where there is none.
+    unknown_members: the members without a name here; -1 for a record that the row-wise decoder must decode.
     """
     for row in range(len(begin)):
         stop = end[row]
         at = _blank(data, begin[row], stop)
-        found = -1
+        unknown = -1
         if at < stop and _byte(data, at) == _BRACE:
             at = _blank(data, at + 1, stop)
             if at < stop and _byte(data, at) == 125:
-                found = 0 if _ends(data, at + 1, stop) else -1
+                unknown = 0 if _ends(data, at + 1, stop) else -1
             else:
-                found = _members(data, at, stop, row, names, bounds, table, order, tokens)
-        strange[row] = found
+                unknown = _members(data, at, stop, row, names, bounds, table, order, tokens)
+        unknown_members[row] = unknown
         for column in range(len(tokens)):
-            if found < 0 or tokens[column, 0, row] < 0:
+            if unknown < 0 or tokens[column, 0, row] < 0:
                 tokens[column, 0, row] = ABSENT

@@ -5,7 +5,7 @@ in it; `valid` (uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks
 (uint8, [columns]) how a value is spelled; `names` (uint8) the members' heads (`,"name":`), `name_offsets` (int64,
 [columns + 1]) where; the first `comma` bytes of each stand between members.
 
-Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, behind which `OVERCOPY` bytes more
+Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, after which `OVERCOPY` bytes more
 can be read; `measure` counts the bytes that `write` writes, and `OVERCOPY` bytes after them may be written over.
 - `measure` writes ends[row + 1], of rows + 1 places, and valid[column, row]; it reads within `offsets`;
 - `write` begins each row at ends[row] and takes exactly the bytes that `measure` counted for it, by the same forms and
@@ -44,7 +44,7 @@ _NULL: Final = np.frombuffer(b"null", np.uint8)
 _UNICODE: Final = np.frombuffer(b"\\u00", np.uint8)
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SHORT: Final = np.zeros(32, np.uint8)
-"""The letter behind the backslash, of control characters that have one."""
+"""The letter after the backslash, of control characters that have one."""
 for _code, _letter in ((8, b"b"), (9, b"t"), (10, b"n"), (12, b"f"), (13, b"r")):
     _SHORT[_code] = _letter[0]
 

@@ -1,6 +1,6 @@
 """Values of JSON columns: the tokens of `json_scan` as numbers and texts, a column a call.
 
-A value that is not exactly one of the column's marks its record in `slow`, for the row-wise road to decide
+A value that is not exactly one of the column's marks its record in `slow`, for the row-wise decoder to decide
 (`reader.topics.json.rows`). Tokens are taken at their word: they are JSON, of the kind they say, inside of the data.
 
 Safety. Reads stay between a token's first byte and its end, which `json_scan` checked. Of the arrays that are written:
@@ -91,15 +91,15 @@ def booleans(tokens: Any, wide: Any, valid: Any, slow: Any) -> None:
 @inlined
 def _real(data: Any, at: int, end: int) -> Any:
     """(the digits of a number without sign and point, -1 for too many; its power of ten)."""
-    digits, exponent, behind = 0, 0, False
+    digits, exponent, after_point = 0, 0, False
     at += 1 if _byte(data, at) == 45 else 0
     while at < end:
         byte = _byte(data, at)
         if byte == 46:
-            behind = True
+            after_point = True
         elif byte >= 48 and byte <= 57:
             digits = _more(digits, byte - 48)
-            exponent -= 1 if behind else 0
+            exponent -= 1 if after_point else 0
         else:
             break
         at += 1
@@ -144,7 +144,7 @@ def _hex(data: Any, at: int) -> Any:
 
 @inlined
 def _put(text: Any, put: int, code: int) -> Any:
-    """Behind the character, as UTF-8 from `put` on."""
+    """After the character, as UTF-8 from `put` on."""
     at = np.uint64(put)
     if code < 0x80:
         text[at] = code
@@ -168,7 +168,7 @@ def _put(text: Any, put: int, code: int) -> Any:
 
 @inlined
 def _letter(byte: int) -> Any:
-    """What a letter behind a backslash stands for."""
+    """What a letter after a backslash stands for."""
     if byte == 98:
         return 8
     if byte == 102:
@@ -202,7 +202,7 @@ def _unescaped(data: Any, at: int, end: int, text: Any, put: int) -> Any:
 
 @compiled_lean
 def texts(data: Any, tokens: Any, offsets: Any, text: Any, valid: Any, slow: Any) -> None:
-    """Texts one behind the other, and whole numbers as they are written. `text` has room for all tokens."""
+    """Texts one after the other, and whole numbers as they are written. `text` has room for all tokens."""
     put = 0
     for row in range(len(valid)):
         kind, first, end = tokens[0, row], tokens[1, row], tokens[2, row]
@@ -247,7 +247,7 @@ def _days(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _nanos(data: Any, at: int, end: int) -> Any:
-    """(behind the fraction of a second whose first digit is at `at`, or -1; nanoseconds): nine digits at most."""
+    """(place after the fraction of a second whose first digit is at `at`, or -1; nanoseconds): nine digits at most."""
     if _digit(data, at, end) < 0:
         return -1, 0
     nanos, unit = 0, 1_000_000_000
@@ -260,7 +260,7 @@ def _nanos(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _offset(data: Any, at: int, end: int) -> Any:
-    """(behind an offset, or what stands where one could, or -1; its seconds)."""
+    """(place after an offset, or what stands where one could, or -1; its seconds)."""
     byte = _byte(data, at)
     if byte == 90 or byte == 122:
         return at + 1, 0

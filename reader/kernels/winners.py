@@ -208,14 +208,14 @@ def find_keys(
         if start < len(known_data):
             touched += np.uint64(known_data[start])
     codes[total] = touched
-    found: Any = 0
+    count: Any = 0
     for i in range(tagged):
         row = rows[i]
         number = numbers[i]
         start, end = offsets[row], offsets[row + 1]
         if not _equal(data, start, end, known_data, known_offsets[number], known_offsets[number + 1]):
             number = _probe(offsets, data, row, codes[row], slots, known_offsets, known_data)
-        rows[found] = row
-        numbers[found] = number
-        found += np.int64(number != EMPTY)
-    return found
+        rows[count] = row
+        numbers[count] = number
+        count += np.int64(number != EMPTY)
+    return count

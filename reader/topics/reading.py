@@ -81,33 +81,34 @@ def read_topic(
     have been returned, unless there is a folder for dead letters; the errors of `reading.records`
     (`penstock.kafka.protocols`).
     """
-    wanted = split.part
-    if not isinstance(wanted, KafkaRange):
+    topic_range = split.part
+    if not isinstance(topic_range, KafkaRange):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} is not a range of a topic")
     if reading is None:
         raise ConfigurationError(
-            f"table {scan.table}: split {split.split_id} is a range of topic {wanted.topic}, and the reader has no "
-            "access to Kafka (kafka.bootstrap.servers)"
+            f"table {scan.table}: split {split.split_id} is a range of topic {topic_range.topic}, and the reader has "
+            "no access to Kafka (kafka.bootstrap.servers)"
         )
-    if wanted.first + start > wanted.end:
+    if topic_range.first + start > topic_range.end:
         raise ConfigurationError(
-            f"start {start}: split {split.split_id} of table {scan.table} has {wanted.end - wanted.first} offsets"
+            f"start {start}: split {split.split_id} of table {scan.table} has "
+            f"{topic_range.end - topic_range.first} offsets"
         )
     read_schema = topic_read_schema(scan, event_time=tally.event_time)
     read = _Read(
         table=scan.table,
         split_id=split.split_id,
-        wanted=wanted,
+        topic_range=topic_range,
         read_schema=read_schema,
         decoder=chunks_of(
             read_schema, scan.table, reading.registry, reading.access.registry_url, compiled=options.compiled
         ),
-        dead_letters_to=dead_letters(reading.access, wanted, wanted.first + start, scan.table),
+        dead_letters_to=dead_letters(reading.access, topic_range, topic_range.first + start, scan.table),
         tally=tally,
     )
     tally.begin(0)
     chunk_rows = min(options.batch_rows, CHUNK_ROWS, max(64, CHUNK_CELLS // len(read_schema.fields)))
-    return read.batches(reading.records, wanted.first + start, chunk_rows)
+    return read.batches(reading.records, topic_range.first + start, chunk_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ class _Read:
 
     table: str
     split_id: str
-    wanted: KafkaRange
+    topic_range: KafkaRange
     read_schema: TopicReadSchema
     decoder: Chunks
     dead_letters_to: DeadLetters | None
@@ -125,8 +126,8 @@ class _Read:
     def batches(self, source: RangeReader, first: int, chunk_rows: int) -> Generator[SplitBatch, None, None]:
         size_bytes = 0
         try:
-            begin = max(first - 1, self.wanted.first) if self.decoder.looks_back else first
-            with closing(source.read(self.wanted, begin, chunk_rows)) as chunks:
+            begin = max(first - 1, self.topic_range.first) if self.decoder.looks_back else first
+            with closing(source.read(self.topic_range, begin, chunk_rows)) as chunks:
                 for chunk in self._timed(chunks):
                     self._log_lost(chunk)
                     for piece in _pieces(self._after(chunk, first) if begin < first else chunk):
@@ -144,7 +145,7 @@ class _Read:
             log.warning(
                 "table %s: topic %s, partition %s: retention took %s of the offsets below %s before they were read; "
                 "failOnDataLoss=false goes on without them",
-                self.table, self.wanted.topic, self.wanted.partition, chunk.lost, chunk.next_offset,
+                self.table, self.topic_range.topic, self.topic_range.partition, chunk.lost, chunk.next_offset,
             )  # fmt: skip
 
     def _after(self, chunk: RecordChunk, first: int) -> RecordChunk:
@@ -180,20 +181,21 @@ class _Read:
             self.tally.count_batch(finished[1])
             yield finished[0]
         if bad is not None:
-            raise undecodable(self.wanted, next_offset, decoded.reasons[bad], self.table)
+            raise undecodable(self.topic_range, next_offset, decoded.reasons[bad], self.table)
 
     def _check(self, piece: RecordChunk, first: int) -> None:
         """InvariantViolation unless the records follow those already read, are in the range and in order: else a row
         would be repeated or lost."""
         offsets = piece.offsets
-        inside = first <= piece.next_offset <= self.wanted.end
+        inside = first <= piece.next_offset <= self.topic_range.end
         if len(offsets):
             ordered = bool((np.diff(offsets) > 0).all())
             inside = inside and ordered and offsets[0] >= first and offsets[-1] < piece.next_offset
         if not inside or not len(offsets) == len(piece.keys) == len(piece.values) == len(piece.timestamps_ms):
             raise InvariantViolation(
                 f"chunk of {len(offsets)} records from offset {offsets[:1].tolist()}, next {piece.next_offset}, where "
-                f"{first} to {self.wanted.end} of {self.wanted.topic}-{self.wanted.partition} was asked for"
+                f"{first} to {self.topic_range.end} of {self.topic_range.topic}-{self.topic_range.partition} was "
+                "requested"
             )
 
     def _bad(self, piece: RecordChunk, decoded: Decoded) -> int | None:
@@ -213,12 +215,12 @@ class _Read:
         self, offsets: np.ndarray, kinds: np.ndarray, rows: pa.RecordBatch, first: int, next_offset: int
     ) -> tuple[SplitBatch, pa.RecordBatch] | None:
         """The rows of `offsets` that are kept, if any; the second batch has all carried columns."""
-        wanted = kinds == UPSERT
+        has_row = kinds == UPSERT
         if self.read_schema.by_key:
-            wanted |= kinds == DELETE
+            has_row |= kinds == DELETE
         else:
             self.tally.add_count(DELETES_DROPPED, int((kinds == DELETE).sum()))
-        kept = np.flatnonzero(wanted)
+        kept = np.flatnonzero(has_row)
         if not len(kept):
             return None
         carried = self._carried(rows.take(pa.array(kept)), offsets[kept], kinds[kept])
@@ -231,7 +233,7 @@ class _Read:
         places: np.ndarray | None = (offsets[kept] - first).astype(np.int64)
         if len(kept) == next_offset - first:
             places = None
-        begin = self.wanted.first
+        begin = self.topic_range.first
         batch = carried.select(self.read_schema.output.names)
         return SplitBatch(self.split_id, first - begin, next_offset - begin, batch, places), carried
 
@@ -241,7 +243,7 @@ class _Read:
             if column.name == CHANGE_TYPE:
                 columns.append(pc.if_else(pa.array(kinds == DELETE), "-D", "+U"))
             elif column.name == CHANGE_SEQ:
-                columns.append(_sequence(offsets, self.wanted.partition, kinds == DELETE))
+                columns.append(_sequence(offsets, self.topic_range.partition, kinds == DELETE))
             elif column.name == CHANGE_INSTANT or column.name not in rows.schema.names:
                 columns.append(pa.nulls(len(offsets), column.type))
             else:

@@ -237,9 +237,7 @@ def _decimal(value: object, kind: Decimal) -> decimal.Decimal:
     elif isinstance(value, str):
         number = _decimal_text(value, kind)
     if number is None:
-        raise Unfit(
-            f"{value_text(value)}, expected a decimal of {kind.precision} digits, {kind.scale} behind the point"
-        )
+        raise Unfit(f"{value_text(value)}, expected a decimal of {kind.precision} digits, {kind.scale} after the point")
     return number
 
 

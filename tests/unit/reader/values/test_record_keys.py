@@ -172,7 +172,7 @@ def test_a_row_without_key_is_damage(tmp_path: pathlib.Path, key: str | None, sa
         folder.rows()
 
 
-@pytest.mark.parametrize(("fields", "says"), [(("s",), "is nested"), (("x",), "is no column"), (("s.z",), "no column")])
+@pytest.mark.parametrize(("fields", "says"), [(("s",), "is nested"), (("x",), "is missing"), (("s.z",), "missing")])
 def test_what_has_no_text_is_no_key(tmp_path: pathlib.Path, fields: tuple[str, ...], says: str) -> None:
     folder = SliceFolder(tmp_path, {"s": NESTED, "v": "string"}, key_fields=fields)
     folder.write_log(slice_writer.data_block(folder.avro, [{"s": {"a": "1", "b": 2}, "v": "x"}], "20260102000000000"))
