@@ -40,7 +40,8 @@ def widen(value: Any, written: Any, wanted: Any) -> Any:
         return [(key, widen(item, written["values"], wanted["values"])) for key, item in items]
     if isinstance(wanted, dict) and wanted.get("logicalType") == "decimal":
         exact = decimal.Decimal(_shortest_float(value) if source == "float" else str(value))
-        return exact.quantize(decimal.Decimal(1).scaleb(-wanted["scale"]), decimal.ROUND_HALF_UP)
+        rounded = exact.quantize(decimal.Decimal(1).scaleb(-wanted["scale"]), decimal.ROUND_HALF_UP)
+        return rounded if rounded else rounded.copy_abs()  # Java's BigDecimal has no negative zero
     if isinstance(wanted, dict) and wanted.get("logicalType") == "date" and source == "string":
         return datetime.date.fromisoformat(value)
     if source == target:

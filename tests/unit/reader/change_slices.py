@@ -76,8 +76,8 @@ class ChangeFolder:
 
     def change_log(self, number: int, schema: Mapping[str, Any], *blocks: Sequence[Mapping[str, Any]]) -> FileRef:
         """A `.cdc` log of instant `number`: a block for each list of logged changes."""
-        found = [slice_writer.data_block(dict(schema), rows, instant(number), kind=CDC_DATA) for rows in blocks]
-        return self.log(number, *found, suffix=".cdc")
+        result = [slice_writer.data_block(dict(schema), rows, instant(number), kind=CDC_DATA) for rows in blocks]
+        return self.log(number, *result, suffix=".cdc")
 
     def scan(self, form: ChangeFormat, instants: Iterable[InstantTime], **changed: Any) -> Scan:
         """A scan of changes, every column of the format unless changed."""

@@ -103,14 +103,14 @@ class SliceFolder:
 
     def rows(self, **changed: Any) -> list[dict[str, Any]]:
         """The reader's rows as dicts."""
-        return [row for found in self.read(**changed) for row in found.batch.to_pylist()]
+        return [row for result in self.read(**changed) for row in result.batch.to_pylist()]
 
     def oracle(self, kind: str = "", sortable: Any = None) -> list[dict[str, Any]]:
         """The oracle's rows; `kind` names the ordering column's type."""
         ordering = None
         if isinstance(self.merge, EventTimeOrdering) and self.merge.ordering_fields:
             ordering = (self.merge.ordering_fields[0], kind)
-        found = FileSlice(
+        result = FileSlice(
             base=self.folder / self.base.path if self.base else None,
             logs=[self.folder / log.path for log in self.logs],
             base_instant=BASE_INSTANT if self.base else "",
@@ -118,7 +118,7 @@ class SliceFolder:
             key_fields=self.key_fields,
             **({"sortable": sortable} if sortable else {}),
         )
-        return found.rows()
+        return result.rows()
 
 
 def rows_of(*instants: str) -> RowsOf:
@@ -128,12 +128,12 @@ def rows_of(*instants: str) -> RowsOf:
 
 def table_of(batches: Sequence[SplitBatch], scan: Scan) -> pa.Table:
     """All batches as one table."""
-    return pa.Table.from_batches([found.batch for found in batches], output_schema(scan))
+    return pa.Table.from_batches([result.batch for result in batches], output_schema(scan))
 
 
 def ordinals_of(batches: Sequence[SplitBatch]) -> list[int]:
     """The ordinal of each row."""
-    return [ordinal for found in batches for ordinal in found.ordinals().tolist()]
+    return [ordinal for result in batches for ordinal in result.ordinals().tolist()]
 
 
 def comparable(rows: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -112,8 +112,8 @@ def test_snapshots_are_the_rows_hudi_returned(golden: Any, case: str) -> None:
         planned = plan(golden.table(case), asked)
         expected = counted(golden.expected(case, query["id"]))
         for options in (ReadOptions(), ReadOptions(batch_rows=2, compiled=False)):
-            found = [batch for split in planned.splits for batch in read_split(planned.scan, split, options=options)]
-            assert counted(table_of(found, planned.scan)) == expected, f"{query['id']} {options}"
+            result = [batch for split in planned.splits for batch in read_split(planned.scan, split, options=options)]
+            assert counted(table_of(result, planned.scan)) == expected, f"{query['id']} {options}"
 
 
 def oracle_slice(scan: Scan, split: Split) -> FileSlice:
@@ -148,9 +148,9 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
             {name: row.get(name) for name in planned.scan.columns} for row in oracle_slice(planned.scan, split).rows()
         )
         tally = SplitTally()
-        found = list(read_split(planned.scan, split, options=ReadOptions(batch_rows=3), tally=tally))
-        assert comparable(row for batch in found for row in batch.batch.to_pylist()) == expected
-        assert ordinals_of(found) == list(range(len(expected)))
+        result = list(read_split(planned.scan, split, options=ReadOptions(batch_rows=3), tally=tally))
+        assert comparable(row for batch in result for row in batch.batch.to_pylist()) == expected
+        assert ordinals_of(result) == list(range(len(expected)))
         assert tally.report().rows == len(expected)
 
 
@@ -160,7 +160,7 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
         ("A_block_hfile_v9_h120", UnsupportedFeature, "HFile log blocks"),
     ],
 )
-def test_what_is_not_read_is_refused_by_name(golden: Any, case: str, error: type[Exception], named: str) -> None:
+def test_unsupported_tables_are_refused_by_name(golden: Any, case: str, error: type[Exception], named: str) -> None:
     planned = plan(golden.table(case), Snapshot())
     with pytest.raises(error, match=named) as caught:
         for split in planned.splits:

@@ -144,10 +144,10 @@ def test_the_reader_is_the_oracle(
         write(folder, kind, groups, history, files, positions and bool(groups))
         expected = comparable(folder.oracle(name, kind.sortable))
         for options in (ReadOptions(batch_rows), ReadOptions(batch_rows, compiled=False)):
-            found = folder.read(options=options)
-            assert comparable([row for batch in found for row in batch.batch.to_pylist()]) == expected
-            assert ordinals_of(found) == list(range(len(expected)))
-            assert all(0 < batch.batch.num_rows <= batch_rows for batch in found)
+            result = folder.read(options=options)
+            assert comparable([row for batch in result for row in batch.batch.to_pylist()]) == expected
+            assert ordinals_of(result) == list(range(len(expected)))
+            assert all(0 < batch.batch.num_rows <= batch_rows for batch in result)
             tail = folder.read(start=start, options=options)
             assert comparable([row for batch in tail for row in batch.batch.to_pylist()]) == expected[start:]
             assert ordinals_of(tail) == list(range(start, len(expected)))

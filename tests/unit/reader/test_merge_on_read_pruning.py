@@ -85,16 +85,16 @@ def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
         options = ReadOptions(batch_rows=2, compiled=compiled)
 
         def numbered(**asked: Any) -> list[tuple[int, dict[str, Any]]]:
-            found = folder.read(options=options, **asked)
-            rows = [row for batch in found for row in batch.batch.to_pylist()]
-            return list(zip(ordinals_of(found), rows, strict=True))
+            result = folder.read(options=options, **asked)
+            rows = [row for batch in result for row in batch.batch.to_pylist()]
+            return list(zip(ordinals_of(result), rows, strict=True))
 
         of_range = numbered(rows=rows_of(*instants))
-        of_full = [found for _, found in numbered() if found["_hoodie_commit_time"] in instants]
-        assert sorted(comparable(found for _, found in of_range)) == sorted(comparable(of_full))
+        of_full = [result for _, result in numbered() if result["_hoodie_commit_time"] in instants]
+        assert sorted(comparable(result for _, result in of_range)) == sorted(comparable(of_full))
         ordinals = [ordinal for ordinal, _ in of_range]
         assert ordinals == sorted(set(ordinals))
-        kept = [(ordinal, found) for ordinal, found in of_range if found["n"] > bound and ordinal >= start]
+        kept = [(ordinal, result) for ordinal, result in of_range if result["n"] > bound and ordinal >= start]
         assert numbered(start=start, rows=rows_of(*instants), where=f"n > {bound}") == kept
 
 
@@ -118,15 +118,15 @@ def test_a_base_that_can_neither_come_nor_win_is_not_read(
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(ordering) if ordering else CommitTimeOrdering())
     table(folder, OLD, records)
     tally = SplitTally()
-    found = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
-    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ids
+    result = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in result for row in batch.batch.to_pylist()) == ids
     report = tally.report()
     read = dict(report.phase_ms)["base_decode"] > 0
     assert read == (not unread)
     assert report.pruned_row_groups == 2
     assert report.outcomes.won == len(ids)
     if unread:
-        assert ordinals_of(found) == [3, 4]
+        assert ordinals_of(result) == [3, 4]
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_nulls_of_the_base_count_where_statistics_leave_it_unread(
     new = [("a", moment(kind, times[0]), 2), ("x", moment(kind, times[1]), 2)]
     table(folder, [(ONE, old), (TWO, [("c", moment(kind, held), 1)])], new)
     tally = SplitTally()
-    found = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
-    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ids
+    result = list(read_split(folder.scan(rows=rows_of(THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in result for row in batch.batch.to_pylist()) == ids
     assert (dict(tally.report().phase_ms)["base_decode"] == 0) == unread
 
 
@@ -157,8 +157,8 @@ def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> 
     folder = SliceFolder(tmp_path, FIELDS)
     table(folder, OLD, [("a", 9, 9)])
     tally = SplitTally()
-    found = list(read_split(folder.scan(rows=rows_of(TWO, THREE)), folder.split(), tally=tally))
-    assert sorted(row["id"] for batch in found for row in batch.batch.to_pylist()) == ["a", "c"]
+    result = list(read_split(folder.scan(rows=rows_of(TWO, THREE)), folder.split(), tally=tally))
+    assert sorted(row["id"] for batch in result for row in batch.batch.to_pylist()) == ["a", "c"]
     assert dict(tally.report().phase_ms)["base_decode"] > 0
 
 
@@ -172,13 +172,13 @@ def test_statistics_are_read_once_a_file(tmp_path: pathlib.Path, monkeypatch: py
     assert len(looked) == 1
 
 
-def test_such_a_row_group_is_told_in_the_report(tmp_path: pathlib.Path) -> None:
+def test_a_pruned_row_group_is_in_the_report(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, FIELDS)
     table(folder, [(ONE, [("a", 1, 1), ("b", 1, 1)]), (TWO, [("c", 1, 1)])], [("a", 2, 2)])
     tally = SplitTally()
-    found = list(read_split(folder.scan(rows=rows_of(TWO, THREE)), folder.split(), tally=tally))
-    assert [row["id"] for batch in found for row in batch.batch.to_pylist()] == ["a", "c"]
-    assert ordinals_of(found) == [1, 2]
+    result = list(read_split(folder.scan(rows=rows_of(TWO, THREE)), folder.split(), tally=tally))
+    assert [row["id"] for batch in result for row in batch.batch.to_pylist()] == ["a", "c"]
+    assert ordinals_of(result) == [1, 2]
     report = tally.report()
     assert (report.pruned_row_groups, report.pruned_rows) == (1, 2)
     assert report.outcomes.won == 1

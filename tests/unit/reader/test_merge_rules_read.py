@@ -90,8 +90,8 @@ def test_several_ordering_columns(base: list[Any], history: list[Any], local: bo
             lambda line: sortable(tuple(line[name] for name in TWO)),
         )
         for compiled in (True, False) if folder.logs else ():
-            found = folder.read(options=ReadOptions(compiled=compiled))
-            assert comparable([line for batch in found for line in batch.batch.to_pylist()]) == comparable(expected)
+            result = folder.read(options=ReadOptions(compiled=compiled))
+            assert comparable([line for batch in result for line in batch.batch.to_pylist()]) == comparable(expected)
 
 
 def values(folder: SliceFolder, **changed: Any) -> dict[str, int]:
@@ -111,9 +111,9 @@ def test_a_column_marks_deletes_by_its_text(tmp_path: pathlib.Path, kind: Any) -
         folder.write_base([[line("a", 1, 1), line("b", 5, 2), line("c", 1, 3, op="D")]])
     block = [line("a", 2, 11, op=gone), line("b", 4, 12, op=gone), line("d", 1, 14, op=stays), line("e", 1, 15)]
     folder.write_log(slice_writer.data_block(folder.avro, block, "1"))
-    found = values(folder, delete_marker=DeleteMarker("op", text))
+    result = values(folder, delete_marker=DeleteMarker("op", text))
     base = {"b": 2, "c": 3} if kind == "string" else {}
-    assert found == {**base, "d": 14, "e": 15}
+    assert result == {**base, "d": 14, "e": 15}
     assert set(values(folder)) == {"a", "b", "c", "d", "e"} - (set() if kind == "string" else {"c"})
 
 

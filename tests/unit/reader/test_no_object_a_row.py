@@ -157,15 +157,15 @@ READS: dict[str, Callable[[Group, int], Iterator[SplitBatch]]] = {
 
 def measured(groups: dict[int, Group], kind: str) -> dict[str, dict[int, int]]:
     """Objects, rows and batches of reads of both sizes."""
-    found: dict[str, dict[int, int]] = {"peaks": {}, "rows": {}, "batches": {}}
+    result: dict[str, dict[int, int]] = {"peaks": {}, "rows": {}, "batches": {}}
     for size in (MANY, FEW, FEW, MANY):  # the first of each fills caches, this test's own among them
         with PeakObjects() as objects:
             rows = batches = 0
             for answer in READS[kind](groups[size], size // 4):
                 rows += answer.batch.num_rows
                 batches += 1
-        found["peaks"][size], found["rows"][size], found["batches"][size] = objects.peak, rows, batches
-    return found
+        result["peaks"][size], result["rows"][size], result["batches"][size] = objects.peak, rows, batches
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -195,8 +195,8 @@ def test_the_reader_is_the_oracle(
             early,
         )
         for options in (ReadOptions(batch_rows), ReadOptions(batch_rows, compiled=False)):
-            found = folder.read(options=options, fill=mode.fill)
-            assert comparable([row for batch in found for row in batch.batch.to_pylist()]) == comparable(expected)
+            result = folder.read(options=options, fill=mode.fill)
+            assert comparable([row for batch in result for row in batch.batch.to_pylist()]) == comparable(expected)
         narrow = folder.read(columns=("b",), fill=mode.fill)
         assert [row["b"] for batch in narrow for row in batch.batch.to_pylist()] == [row["b"] for row in expected]
 
@@ -246,7 +246,7 @@ def test_a_nested_default_that_is_not_empty(tmp_path: pathlib.Path) -> None:
     folder.write_base([[row_of(key, 1, {"d": [9]}) for key in "abcd"]])
     lists = {"a": [1, 2], "b": [2, 1], "c": [1], "d": None}
     folder.write_log(slice_writer.data_block(folder.avro, [row_of(key, 1, {"d": d}) for key, d in lists.items()], "1"))
-    found = folder.rows(fill=FillDefaults(False), table_version=8)
-    assert {row["_hoodie_record_key"]: row["d"] for row in found} == {**lists, "a": [9]}
+    result = folder.rows(fill=FillDefaults(False), table_version=8)
+    assert {row["_hoodie_record_key"]: row["d"] for row in result} == {**lists, "a": [9]}
     by_identity = {row["_hoodie_record_key"]: row["d"] for row in folder.rows(fill=FillDefaults(True))}
     assert by_identity == lists

@@ -73,13 +73,13 @@ ORDER = [22, 31, 4, 21, 20, 30]
 
 @BOTH
 @pytest.mark.parametrize("batch_rows", [1, 2, 1000, 64_000])
-def test_order_and_ordinals_do_not_depend_on_batches_or_road(
+def test_order_and_ordinals_do_not_depend_on_batches_or_kernels(
     folder: SliceFolder, compiled: bool, batch_rows: int
 ) -> None:
-    found = folder.read(options=ReadOptions(batch_rows, compiled))
-    assert [value for batch in found for value in batch.batch["v"].to_pylist()] == ORDER
-    assert ordinals_of(found) == [0, 1, 2, 3, 4, 5]
-    assert all(batch.split_id == "s1" and batch.next_ordinal - batch.first_ordinal <= batch_rows for batch in found)
+    result = folder.read(options=ReadOptions(batch_rows, compiled))
+    assert [value for batch in result for value in batch.batch["v"].to_pylist()] == ORDER
+    assert ordinals_of(result) == [0, 1, 2, 3, 4, 5]
+    assert all(batch.split_id == "s1" and batch.next_ordinal - batch.first_ordinal <= batch_rows for batch in result)
 
 
 @BOTH
@@ -92,16 +92,16 @@ def test_a_read_goes_on_where_it_was_left(folder: SliceFolder, compiled: bool, s
         assert list(zip(ordinals_of(tail), values(tail), strict=True)) == expected
 
 
-def values(found: list[Any], name: str = "v") -> list[Any]:
-    return [value for batch in found for value in batch.batch[name].to_pylist()]
+def values(result: list[Any], name: str = "v") -> list[Any]:
+    return [value for batch in result for value in batch.batch[name].to_pylist()]
 
 
 def test_filtered_rows_keep_their_ordinals(folder: SliceFolder) -> None:
-    found = folder.read(where="v in (31, 21, 30)", columns=("v",))
-    assert values(found) == [31, 21, 30]
-    assert ordinals_of(found) == [1, 3, 5]
-    assert found[0].kept is not None
-    assert all(batch.batch.schema.names == ["v"] and batch.batch.num_rows for batch in found)
+    result = folder.read(where="v in (31, 21, 30)", columns=("v",))
+    assert values(result) == [31, 21, 30]
+    assert ordinals_of(result) == [1, 3, 5]
+    assert result[0].kept is not None
+    assert all(batch.batch.schema.names == ["v"] and batch.batch.num_rows for batch in result)
     assert folder.read(where="v > 1000") == []
 
 
@@ -112,8 +112,8 @@ def test_a_filter_looks_at_merged_rows_only(folder: SliceFolder) -> None:
 
 
 def test_a_range_keeps_rows_last_written_by_its_instants(folder: SliceFolder) -> None:
-    found = folder.read(rows=rows_of("20260103000000000"), columns=("v",))
-    assert (values(found), ordinals_of(found)) == ([31, 30], [1, 5])
+    result = folder.read(rows=rows_of("20260103000000000"), columns=("v",))
+    assert (values(result), ordinals_of(result)) == ([31, 30], [1, 5])
     both = folder.read(rows=rows_of("20260103000000000", BASE_INSTANT), where="v < 31", columns=("v",))
     assert (values(both), ordinals_of(both)) == ([4, 30], [2, 5])
     assert folder.read(rows=rows_of("20260102500000000")) == []
@@ -134,7 +134,7 @@ FILTERS = st.sampled_from(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=FILTERS, batch_rows=st.integers(1, 4), compiled=st.booleans())
-def test_a_filter_keeps_what_it_keeps_of_a_full_read(
+def test_a_filter_keeps_the_same_rows_as_in_a_full_read(
     folder: SliceFolder, where: str, batch_rows: int, compiled: bool
 ) -> None:
     scan = folder.scan()
@@ -148,8 +148,8 @@ def test_a_filter_keeps_what_it_keeps_of_a_full_read(
         "ts is null": pc.is_null(whole["ts"]),
         "ts <= 5.5": pc.less_equal(whole["ts"], 5),
     }
-    found = folder.read(where=where, options=ReadOptions(batch_rows, compiled))
-    assert table_of(found, scan).equals(whole.filter(masks[where]))
+    result = folder.read(where=where, options=ReadOptions(batch_rows, compiled))
+    assert table_of(result, scan).equals(whole.filter(masks[where]))
 
 
 @BOTH
@@ -157,8 +157,8 @@ def test_partition_columns_take_the_path_value_in_base_and_log(folder: SliceFold
     split = folder.split(partition="p=x%20y", partition_values=("x y",))
     options = ReadOptions(2, compiled)
     for columns in (("v", "p"), ("p",)):
-        found = folder.read(split=split, columns=columns, partition_fields=("p",), options=options)
-        assert values(found, "p") == ["x y"] * 6
+        result = folder.read(split=split, columns=columns, partition_fields=("p",), options=options)
+        assert values(result, "p") == ["x y"] * 6
     assert folder.read(split=split, partition_fields=("p",), where="p = 'p1'", options=options) == []
     null = folder.split(partition_values=(None,))
     assert values(folder.read(split=null, columns=("p",), partition_fields=("p",), options=options), "p") == [None] * 6
@@ -171,8 +171,8 @@ def test_a_partition_column_alone_of_a_slice_without_a_log(folder: SliceFolder) 
 
 @BOTH
 def test_a_slice_of_logs_alone(folder: SliceFolder, compiled: bool) -> None:
-    found = folder.read(split=folder.split(base=None, base_instant=""), options=ReadOptions(2, compiled))
-    assert (values(found), ordinals_of(found)) == ([20, 21, 22, 30, 31], [0, 1, 2, 3, 4])
+    result = folder.read(split=folder.split(base=None, base_instant=""), options=ReadOptions(2, compiled))
+    assert (values(result), ordinals_of(result)) == ([20, 21, 22, 30, 31], [0, 1, 2, 3, 4])
 
 
 def test_a_slice_of_nothing(folder: SliceFolder) -> None:
@@ -203,8 +203,8 @@ def test_a_log_free_slice_reads_only_its_columns_and_row_groups(
 
     monkeypatch.setattr(BaseFile, "read", watched)
     split = folder.split(logs=(), part=RowGroupRun(1, 2))
-    found = folder.read(split=split, columns=("v",))
-    assert (values(found), ordinals_of(found)) == ([4, 5], [0, 1])
+    result = folder.read(split=split, columns=("v",))
+    assert (values(result), ordinals_of(result)) == ([4, 5], [0, 1])
     assert asked == [(1, ("v",))]
     asked.clear()
     tail = folder.read(split=folder.split(logs=()), columns=("v",), start=4)
@@ -261,24 +261,24 @@ def test_rows_of_any_width_come_in_batches_of_bounded_bytes(
     folder.write_base([wide[:40]])
     folder.write_log(slice_writer.data_block(folder.avro, wide[20:], "20260102000000000"))
     for compiled in (True, False):
-        found = folder.read(options=ReadOptions(1000, compiled))
-        assert ordinals_of(found) == list(range(60))
-        assert max(batch.batch.num_rows for batch in found) <= 10
+        result = folder.read(options=ReadOptions(1000, compiled))
+        assert ordinals_of(result) == list(range(60))
+        assert max(batch.batch.num_rows for batch in result) <= 10
     assert emit.BATCH_BYTES > 1 << 20
 
 
-def test_what_was_read_is_tallied(folder: SliceFolder) -> None:
+def test_a_read_is_counted_in_the_tally(folder: SliceFolder) -> None:
     ticks = iter(range(1_000_000))
     tally = SplitTally(clock=lambda: float(next(ticks)), event_time="at")
-    found = list(read_split(folder.scan(columns=("v",), where="v != 31"), folder.split(), tally=tally))
+    result = list(read_split(folder.scan(columns=("v",), where="v != 31"), folder.split(), tally=tally))
     report = tally.report()
-    assert (report.rows, values(found)) == (5, [22, 4, 21, 20, 30])
+    assert (report.rows, values(result)) == (5, [22, 4, 21, 20, 30])
     assert report.size_bytes == folder.split().size_bytes
     assert report.max_event_time_us == 30_000_000
     assert (report.outcomes.won, report.outcomes.deleted) == (5, 1)
     assert (report.outcomes.lost_event_time, report.outcomes.duplicate) == (1, 0)
     assert all(milliseconds > 0 for _, milliseconds in report.phase_ms)
-    assert found[0].batch.schema.names == ["v"]
+    assert result[0].batch.schema.names == ["v"]
 
 
 def test_one_tally_more_of_a_log_free_slice(folder: SliceFolder) -> None:
@@ -391,8 +391,8 @@ def test_memory_does_not_grow_with_the_base(tmp_path: pathlib.Path) -> None:
         folder.write_log(slice_writer.data_block(folder.avro, rows, "20260102000000000"))
         pool = pa.default_memory_pool()
         before, peak, seen = pool.bytes_allocated(), 0, 0
-        for found in read_split(folder.scan(), folder.split(), options=ReadOptions(4096)):
-            seen += found.batch.num_rows
+        for result in read_split(folder.scan(), folder.split(), options=ReadOptions(4096)):
+            seen += result.batch.num_rows
             peak = max(peak, pool.bytes_allocated() - before)
         assert seen == count
         peaks.append(peak)

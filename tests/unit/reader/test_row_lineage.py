@@ -53,12 +53,12 @@ def origin(folder: SliceFolder, *, whole: bool = True) -> Split:
 
 
 def read(folder: SliceFolder, ancestry: RowLineage | None, **more: Any) -> list[str]:
-    found = folder.read(split=folder.split(ancestry=ancestry), rows=ROWS, columns=("v", "_hoodie_record_key"), **more)
-    return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
+    result = folder.read(split=folder.split(ancestry=ancestry), rows=ROWS, columns=("v", "_hoodie_record_key"), **more)
+    return [key for batch in result for key in batch.batch.column("_hoodie_record_key").to_pylist()]
 
 
 @pytest.mark.parametrize("options", [ReadOptions(), ReadOptions(batch_rows=1, compiled=False)])
-def test_the_origin_tells_who_wrote_a_row(folder: SliceFolder, options: ReadOptions) -> None:
+def test_an_origin_decides_whether_a_row_is_in_the_range(folder: SliceFolder, options: ReadOptions) -> None:
     ancestry = RowLineage(origins=(Origin(SERVICE, (origin(folder),)),))
     assert read(folder, ancestry, options=options) == ["b", "c"]
     assert read(folder, ancestry, options=options, start=2) == ["c"]
@@ -73,14 +73,16 @@ def test_all_or_none_of_its_rows_are_of_the_range(folder: SliceFolder) -> None:
 
 
 @pytest.mark.parametrize("ancestry", [None, RowLineage()])
-def test_what_nothing_tells_is_an_error_once_it_is_met(folder: SliceFolder, ancestry: RowLineage | None) -> None:
+def test_a_row_without_a_known_origin_is_an_error_when_it_is_read(
+    folder: SliceFolder, ancestry: RowLineage | None
+) -> None:
     with pytest.raises(PositionExpired, match=r"split s1: a range over rows .* service 003 .* are gone"):
         read(folder, ancestry)
     folder.write_base([[row("d", "0", "000"), row("e", "2", "002")]])
     assert read(folder, ancestry) == ["e"]
 
 
-def test_an_origin_that_lacks_an_original_tells_nothing(folder: SliceFolder) -> None:
+def test_an_origin_without_its_originals_is_unusable(folder: SliceFolder) -> None:
     with pytest.raises(PositionExpired, match=r"split old: .* service 003"):
         read(folder, RowLineage(origins=(Origin(SERVICE, (origin(folder, whole=False),)),)))
 
@@ -101,8 +103,8 @@ def test_origins_of_origins(folder: SliceFolder) -> None:
         ancestry=RowLineage(origins=(Origin(rescale, (before,)),)),
     )  # fmt: skip
     rows = RowsOf(ROWS.instants, ROWS.log_compactions | {rescale})
-    found = folder.read(split=split, rows=rows)
-    assert [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()] == ["c", "b"]
+    result = folder.read(split=split, rows=rows)
+    assert [key for batch in result for key in batch.batch.column("_hoodie_record_key").to_pylist()] == ["c", "b"]
 
 
 def origin_again(folder: SliceFolder) -> Split:
@@ -114,14 +116,14 @@ def origin_again(folder: SliceFolder) -> Split:
     return folder.split(split_id="old", base=ref[base], logs=tuple(ref[name] for name in logs))
 
 
-def test_what_a_range_that_starts_inside_an_instant_leaves_out(folder: SliceFolder) -> None:
+def test_a_range_that_starts_inside_an_instant_excludes_its_earlier_rows(folder: SliceFolder) -> None:
     """None of an instant's rows, or those alone whose key stands where the rest of it was written."""
     two, wanted = InstantTime("002"), RowsOf(frozenset({InstantTime("001"), InstantTime("002")}))
     folder.write_base([[row("a", "1", "001"), row("b", "2", "002")], [row("c", "2", "002"), row("d", "0", "000")]])
 
     def keys(split: Split) -> list[str]:
-        found = folder.read(split=split, rows=wanted)
-        return [key for batch in found for key in batch.batch.column("_hoodie_record_key").to_pylist()]
+        result = folder.read(split=split, rows=wanted)
+        return [key for batch in result for key in batch.batch.column("_hoodie_record_key").to_pylist()]
 
     assert keys(folder.split()) == ["a", "b", "c"]
     assert keys(folder.split(left_out=Exclusions(rows=frozenset({two})))) == ["a"]

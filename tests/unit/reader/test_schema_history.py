@@ -90,14 +90,14 @@ class Altered:
             self.folder.write_log(slice_writer.data_block(avro, made, str(self.clock)))
 
     def expected(self) -> list[str]:
-        found = [
+        result = [
             {
                 **{name: held.get(id_) for id_, name in self.columns.items()},
                 "s": {name: held.get(id_) for id_, name in self.inside.items()},
             }
             for held in self.rows.values()
         ]
-        return sorted(comparable(found))
+        return sorted(comparable(result))
 
     def read(self, compiled: bool) -> list[str]:
         self.folder.fields = self.fields()
@@ -161,9 +161,9 @@ def test_a_column_of_a_file_that_no_version_names_is_passed_over(tmp_path: pathl
     table.folder.fields = {**table.fields(), "late": "int"}
     row = {"_hoodie_record_key": "new", "a": 5, "late": 1}
     table.folder.write_log(slice_writer.data_block(table.folder.avro, [row], str(table.clock)))
-    found = table.folder.rows(columns=("a",), schema_history=json.dumps({"schemas": table.versions}))
-    assert {"a": 5} in found
-    assert len(found) == 2
+    result = table.folder.rows(columns=("a",), schema_history=json.dumps({"schemas": table.versions}))
+    assert {"a": 5} in result
+    assert len(result) == 2
 
 
 def test_a_file_older_than_the_history_is_of_its_oldest_version(tmp_path: pathlib.Path) -> None:

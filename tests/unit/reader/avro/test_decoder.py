@@ -323,7 +323,7 @@ def test_batches_are_cut_by_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> N
         assert pa.Table.from_batches(batches)["n"].to_pylist() == list(range(9000))
 
 
-def test_many_text_columns_make_smaller_batches_not_a_slower_road(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_text_columns_make_smaller_batches_and_stay_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [f"c{i}" for i in range(60)]
     schema = schema_of(*((name, "string") for name in columns))
     rows = [{name: f"{name}-{i}" for name in columns} for i in range(50)]

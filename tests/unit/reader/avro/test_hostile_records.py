@@ -129,7 +129,7 @@ def test_records_cut_short_at_every_byte() -> None:
             assert whole is not None and whole.num_rows == 1
 
 
-def test_nothing_behind_the_data_is_read_into_an_answer() -> None:
+def test_bytes_after_the_data_are_never_part_of_a_result() -> None:
     schema, body = parsed({"a": ("long", 1), "b": ("string", "xyz"), "c": ("double", 1.0)})
     decoder = AvroDecoder(schema, ["a"], schema)  # stops behind the first field
     data = content([body[:1]])

@@ -85,9 +85,9 @@ def test_types_that_read(file: pa.DataType, avro: Any, physical: str) -> None:
     ],
 )
 def test_narrower_types_are_widened(file: pa.DataType, avro: Any, physical: str) -> None:
-    found = source(file, avro, (physical,))
-    assert isinstance(found, Widened)
-    assert found.wanted == table(avro).fields[0].type
+    result = source(file, avro, (physical,))
+    assert isinstance(result, Widened)
+    assert result.wanted == table(avro).fields[0].type
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_nested_fields_match_by_name_and_may_be_missing() -> None:
     assert isinstance(source(written, avro, ("BYTE_ARRAY", "INT64", "INT32", "INT32")), Stored)
 
 
-def test_int96_is_found_behind_nested_leaves() -> None:
+def test_int96_is_recognised_after_nested_leaves() -> None:
     schema = pa.schema(
         [
             ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])),

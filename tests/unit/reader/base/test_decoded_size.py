@@ -84,13 +84,13 @@ def repeated(name: str, rows: int = ROWS) -> pa.Table:
 def peak_bytes() -> Iterator[list[int]]:
     """Appends the most memory that Arrow had at a time."""
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
-    found: list[int] = []
+    result: list[int] = []
     pa.set_memory_pool(pool)
     try:
-        yield found
+        yield result
     finally:
         pa.set_memory_pool(before)
-        found.append(pool.max_memory())
+        result.append(pool.max_memory())
 
 
 def read(folder: pathlib.Path, ref: FileRef, names: list[str], size: BatchSize = SIZE) -> Iterator[pa.RecordBatch]:
@@ -197,9 +197,9 @@ def test_the_rows_are_the_same_whatever_the_size_is(
     ref = write(folder, table)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoded_size, "_COLUMN_BYTES", threshold)
-        found = list(read(folder, ref, names, BatchSize(size_rows, size_bytes)))
+        result = list(read(folder, ref, names, BatchSize(size_rows, size_bytes)))
     together: dict[str, list[Any]] = {name: [] for name in names}
-    for batch in found:
+    for batch in result:
         assert batch.num_rows <= size_rows
         for name in names:
             together[name].extend(batch.column(name).to_pylist())
@@ -210,13 +210,13 @@ def test_pieces_follow_the_bytes_of_each_row() -> None:
     values = pa.array([*(f"s{number}" for number in range(100)), "l" * 1000])
     texts = values.take(pa.array([*range(100)] * 5 + [100] * 20 + [*range(100)] * 5)).dictionary_encode()
     batch = pa.record_batch({"text": texts})
-    found = list(pieces(batch, BatchSize(1000, 10_000), batch.schema, ()))
-    assert sum(piece.num_rows for piece in found) == 1020
-    assert found[0].num_rows > 490, "short rows come together"
-    assert len(found) < 10
+    result = list(pieces(batch, BatchSize(1000, 10_000), batch.schema, ()))
+    assert sum(piece.num_rows for piece in result) == 1020
+    assert result[0].num_rows > 490, "short rows come together"
+    assert len(result) < 10
 
 
-def test_an_index_beyond_the_dictionary_is_found_before_text_is_made() -> None:
+def test_an_index_beyond_the_dictionary_is_detected_before_text_is_built() -> None:
     indices = pa.array([0, 7], pa.int32())
     batch = pa.record_batch({"text": pa.DictionaryArray.from_arrays(indices, pa.array(["a" * 5000]), safe=False)})
     with pytest.raises(pa.ArrowIndexError):

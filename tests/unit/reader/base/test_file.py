@@ -46,7 +46,7 @@ def read(
         return [batch for group in base.row_groups(part or WholeFile(), size) for batch in group.batches()]
 
 
-def test_columns_come_in_the_tables_types_and_the_order_wanted(tmp_path: pathlib.Path) -> None:
+def test_columns_have_the_tables_types_and_the_requested_order(tmp_path: pathlib.Path) -> None:
     moment = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
     table = pa.table(
         {

@@ -173,8 +173,8 @@ def test_zones_that_are_not_known(zone: str) -> None:
     ],
 )
 def test_which_files(metadata: dict[bytes, bytes] | None, expected: tuple[bool, bool, str] | None) -> None:
-    found = legacy_calendar(metadata)
-    assert found == (None if expected is None else LegacyCalendar(*expected))
+    result = legacy_calendar(metadata)
+    assert result == (None if expected is None else LegacyCalendar(*expected))
 
 
 class TestBatches:
@@ -183,10 +183,10 @@ class TestBatches:
 
     def rebased(self, column: pa.Array, physical: list[str], *, int96: bool = False) -> pa.Array:
         batch = pa.RecordBatch.from_arrays([column], ["c"])
-        found = CalendarRebase(LegacyCalendar(True, int96, "UTC"), batch.schema, physical).rebased(batch)
-        assert found.schema == batch.schema
-        found.validate(full=True)
-        return found.column(0)
+        result = CalendarRebase(LegacyCalendar(True, int96, "UTC"), batch.schema, physical).rebased(batch)
+        assert result.schema == batch.schema
+        result.validate(full=True)
+        return result.column(0)
 
     def test_nulls_and_slices(self) -> None:
         assert self.rebased(self.DAYS, ["INT32"]).view(pa.int32()).to_pylist() == [-171605, None, -141427]

@@ -36,7 +36,7 @@ def written(
     folder: pathlib.Path, metadata: dict[str, str], stored: list[tuple[Any, Any]] = STORED, **options: Any
 ) -> SliceFolder:
     """A slice with a row of each of `stored`, each a row group."""
-    found = SliceFolder(folder, FIELDS)
+    result = SliceFolder(folder, FIELDS)
     days, instants = (pa.array(values, pa.int64()) for values in zip(*stored, strict=True))
     keys = [f"k{number}" for number in range(len(stored))]
     days = days.cast(pa.int32()).view(pa.date32())
@@ -48,13 +48,13 @@ def written(
         "loc": instants.view(pa.timestamp("us")),
         "st": pa.StructArray.from_arrays([days], ["d"]),
     }
-    columns = [values.get(field.name, pa.nulls(len(keys), field.type)) for field in found.arrow]
+    columns = [values.get(field.name, pa.nulls(len(keys), field.type)) for field in result.arrow]
     columns = [pa.array(column) if isinstance(column, list) else column for column in columns]
-    table = pa.table(columns, names=found.arrow.names)
+    table = pa.table(columns, names=result.arrow.names)
     path = folder / f"group_0-1-1_{BASE_INSTANT}.parquet"
     pq.write_table(table.replace_schema_metadata(metadata), path, row_group_size=1, **options)
-    found.base = FileRef(path.name, path.stat().st_size)
-    return found
+    result.base = FileRef(path.name, path.stat().st_size)
+    return result
 
 
 def numbers(folder: SliceFolder, **changed: Any) -> list[tuple[Any, ...]]:
@@ -82,8 +82,8 @@ def test_other_files_are_read_as_they_are(tmp_path: pathlib.Path, metadata: dict
 
 
 def test_the_zone_counts(tmp_path: pathlib.Path) -> None:
-    found = [row[1] for row in numbers(written(tmp_path, {**LEGACY, ZONE: "Europe/Berlin"}))]
-    assert found[3] == STORED[3][1] + 392 * 10**6
+    result = [row[1] for row in numbers(written(tmp_path, {**LEGACY, ZONE: "Europe/Berlin"}))]
+    assert result[3] == STORED[3][1] + 392 * 10**6
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_int96(tmp_path: pathlib.Path) -> None:
 
 
 def int96_rows(folder: pathlib.Path, metadata: dict[str, str], options: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = written(folder, metadata, **options)
+    result = written(folder, metadata, **options)
     rows = []
-    for item in found.read(columns=("day", "at")):
+    for item in result.read(columns=("day", "at")):
         rows += list(zip(*(item.batch[name].cast(kind).to_pylist() for name, kind in KINDS), strict=True))
     return rows
 

@@ -153,9 +153,9 @@ def test_pruned_reads_are_filtered_full_reads(
     whole = table_of(folder.read(), folder.scan()).combine_chunks().to_batches()[0]
     answers = evaluate(parse_predicate(where, whole.schema), whole).to_pylist()
     wanted = [number for number, answer in enumerate(answers) if answer]
-    found = folder.read(where=where, options=ReadOptions(batch_rows=2))
-    assert ordinals_of(found) == wanted
-    keys = [key for item in found for key in item.batch["_hoodie_record_key"].to_pylist()]
+    result = folder.read(where=where, options=ReadOptions(batch_rows=2))
+    assert ordinals_of(result) == wanted
+    keys = [key for item in result for key in item.batch["_hoodie_record_key"].to_pylist()]
     assert keys == [f"k{number}" for number in wanted]
     tail = folder.read(where=where, start=start, columns=("i",))
     assert ordinals_of(tail) == [number for number in wanted if number >= start]
@@ -202,8 +202,8 @@ def test_every_comparison_of_every_type_over_every_pair_of_values(
     for where in [*texts, *(f"NOT ({text})" for text in texts)]:
         answers = evaluate(parse_predicate(where, whole.schema), whole).to_pylist()
         tally = SplitTally()
-        found = list(read_split(folder.scan(columns=("i",), where=where), folder.split(), tally=tally))
-        assert ordinals_of(found) == [number for number, answer in enumerate(answers) if answer], where
+        result = list(read_split(folder.scan(columns=("i",), where=where), folder.split(), tally=tally))
+        assert ordinals_of(result) == [number for number, answer in enumerate(answers) if answer], where
         dropped += tally.report().pruned_row_groups
     assert dropped > 0
 
@@ -230,9 +230,9 @@ def counted(folder: SliceFolder, *, part: Any = None, start: int = 0, **changed:
     """(values of i, row groups pruned, rows in them)."""
     tally = SplitTally()
     split = folder.split(**({"part": part} if part else {}))
-    found = list(read_split(folder.scan(columns=("i",), **changed), split, start=start, tally=tally))
+    result = list(read_split(folder.scan(columns=("i",), **changed), split, start=start, tally=tally))
     report = tally.report()
-    values = [value for item in found for value in item.batch["i"].to_pylist()]
+    values = [value for item in result for value in item.batch["i"].to_pylist()]
     assert report.rows == len(values)
     return values, report.pruned_row_groups, report.pruned_rows
 
@@ -256,7 +256,9 @@ def counted(folder: SliceFolder, *, part: Any = None, start: int = 0, **changed:
         ("y IS NULL AND i = 4", [4], 99),
     ],
 )
-def test_what_is_not_decoded(folder: SliceFolder, where: str, values: list[int], pruned: int) -> None:
+def test_row_groups_that_a_filter_excludes_are_not_decoded(
+    folder: SliceFolder, where: str, values: list[int], pruned: int
+) -> None:
     assert counted(folder, where=where) == (values, pruned, pruned * 10)
 
 

@@ -34,19 +34,19 @@ def row(number: int, place: int, key: str, v: int | None, ts: int | None = 0) ->
     return {**meta_columns(number, place, key), "v": v, "ts": ts}
 
 
-def version(found: Row) -> tuple[str, str, str]:
-    return (found["_hoodie_record_key"], found["_hoodie_commit_time"], found["_hoodie_commit_seqno"])
+def version(result: Row) -> tuple[str, str, str]:
+    return (result["_hoodie_record_key"], result["_hoodie_commit_time"], result["_hoodie_commit_seqno"])
 
 
 def minus(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     """The rows of `left` that `right` does not have, by version, as a multiset."""
     held = Counter(map(version, right))
     rest = []
-    for found in left:
-        if held[version(found)]:
-            held[version(found)] -= 1
+    for result in left:
+        if held[version(result)]:
+            held[version(result)] -= 1
         else:
-            rest.append(found)
+            rest.append(result)
     return rest
 
 
@@ -54,31 +54,31 @@ def wanted(before: Sequence[Row], after: Sequence[Row]) -> Counter[tuple[str, st
     """Of every key its old and new rows that differ: as many updates as there are pairs, the rest deletes or inserts.
     Which old row meets which new one is open where a key has several."""
     old, new = minus(before, after), minus(after, before)
-    found: Counter[tuple[str, str, int | None]] = Counter()
+    result: Counter[tuple[str, str, int | None]] = Counter()
     for key in {r["_hoodie_record_key"] for r in (*old, *new)}:
         olds = [r for r in old if r["_hoodie_record_key"] == key]
         news = [r for r in new if r["_hoodie_record_key"] == key]
         pairs = min(len(olds), len(news))
         for place, r in enumerate(olds):
-            found["-U" if place < pairs else "-D", key, r["v"]] += 1
+            result["-U" if place < pairs else "-D", key, r["v"]] += 1
         for place, r in enumerate(news):
-            found["+U" if place < pairs else "+I", key, r["v"]] += 1
-    return found
+            result["+U" if place < pairs else "+I", key, r["v"]] += 1
+    return result
 
 
 def got(folder: ChangeFolder, number: int, source: ComparedStates, known: range, options: ReadOptions) -> list[Any]:
-    found = folder.read((number, source), known=known, options=options)
-    assert found.sort_by("_change_seq").equals(found)
-    assert len(set(found["_change_seq"].to_pylist())) == found.num_rows
-    kinds = found["_change_type"].to_pylist()
-    keys = found["_hoodie_record_key"].to_pylist()
+    result = folder.read((number, source), known=known, options=options)
+    assert result.sort_by("_change_seq").equals(result)
+    assert len(set(result["_change_seq"].to_pylist())) == result.num_rows
+    kinds = result["_change_type"].to_pylist()
+    keys = result["_hoodie_record_key"].to_pylist()
     for place, kind in enumerate(kinds):
         if kind == "+U":  # its old row stands right before it
             assert (kinds[place - 1], keys[place - 1]) == ("-U", keys[place])
     assert kinds.count("-U") == kinds.count("+U")
     deletes = [place for place, kind in enumerate(kinds) if kind == "-D"]
     assert deletes == list(range(len(deletes)))
-    return kinds_and(found, "_hoodie_record_key", "v")
+    return kinds_and(result, "_hoodie_record_key", "v")
 
 
 OPTIONS = st.builds(ReadOptions, batch_rows=st.sampled_from([1, 3, 32768]), compiled=st.booleans())
@@ -131,13 +131,13 @@ def test_logs_on_a_base_file(
 
 def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], ordering: str | None) -> list[Row]:
     """A state as the oracle merges it."""
-    found = FileSlice(
+    result = FileSlice(
         base=folder.folder / bottom.base.path if bottom.base else None,
         logs=[folder.folder / log.path for log in logs],
         base_instant=bottom.base_instant,
         ordering=("ts", ordering) if ordering else None,
     )
-    return found.rows()
+    return result.rows()
 
 
 @settings(max_examples=80, deadline=None)
@@ -165,11 +165,11 @@ def test_a_base_file_written_anew(
             log = folder.log(2, slice_writer.data_block(folder.avro, [late], instant(2)))
             files, rows = SliceFiles(files.base, files.base_instant, (log,)), [late, *rows[1:]]
         anew = []
-        for place, (found, fate) in enumerate(zip(rows, fates, strict=False)):
+        for place, (result, fate) in enumerate(zip(rows, fates, strict=False)):
             if fate == "stay":
-                anew.append(found)
+                anew.append(result)
             elif fate == "update":
-                anew.append(row(3, place, found["_hoodie_record_key"], found["v"] + 1000))
+                anew.append(row(3, place, result["_hoodie_record_key"], result["v"] + 1000))
         anew += [row(3, 50 + place, *entry) for place, entry in enumerate(inserts)]
         after = folder.base(3, anew)
         source = ComparedStates(files, after)
@@ -183,14 +183,18 @@ class TestWholeGroups:
 
     def test_all_new(self, tmp_path: pathlib.Path) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
-        found = folder.read((1, ComparedStates(None, folder.base(1, self.ROWS))), options=ReadOptions(batch_rows=2))
-        assert kinds_and(found, "_hoodie_record_key", "v") == [("+I", "a", 1), ("+I", "b", None), ("+I", "a", 3)]
+        result = folder.read((1, ComparedStates(None, folder.base(1, self.ROWS))), options=ReadOptions(batch_rows=2))
+        assert kinds_and(result, "_hoodie_record_key", "v") == [("+I", "a", 1), ("+I", "b", None), ("+I", "a", 3)]
 
     def test_all_gone(self, tmp_path: pathlib.Path) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
         source = ComparedStates(folder.base(1, self.ROWS), None)
-        found = folder.read((2, source), known=[1], columns=("v", "_change_type", "_change_instant"))
-        assert found.to_pydict() == {"v": [1, None, 3], "_change_type": ["-D"] * 3, "_change_instant": [instant(2)] * 3}
+        result = folder.read((2, source), known=[1], columns=("v", "_change_type", "_change_instant"))
+        assert result.to_pydict() == {
+            "v": [1, None, 3],
+            "_change_type": ["-D"] * 3,
+            "_change_instant": [instant(2)] * 3,
+        }
 
     def test_emptied(self, tmp_path: pathlib.Path) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
@@ -201,11 +205,11 @@ class TestWholeGroups:
         folder = ChangeFolder(tmp_path, FIELDS)
         one, two = folder.base(1, self.ROWS[:2]), folder.base(2, [])
         three = folder.base(3, [row(3, 0, "a", 5)])
-        found = folder.read(
+        result = folder.read(
             (1, ComparedStates(None, one)), (2, ComparedStates(one, two)), (3, ComparedStates(two, three))
         )
-        assert kinds_and(found, "v") == [("+I", 1), ("+I", None), ("-D", 1), ("-D", None), ("+I", 5)]
-        assert found.sort_by("_change_seq").equals(found)
+        assert kinds_and(result, "v") == [("+I", 1), ("+I", None), ("-D", 1), ("-D", None), ("+I", 5)]
+        assert result.sort_by("_change_seq").equals(result)
 
 
 def three_commits(tmp_path: pathlib.Path) -> tuple[ChangeFolder, list[tuple[int, ComparedStates]]]:
@@ -236,10 +240,10 @@ class TestSteps:
 
     def test_in_order(self, tmp_path: pathlib.Path) -> None:
         folder, steps = three_commits(tmp_path)
-        found = folder.read(*steps)
+        result = folder.read(*steps)
         want = [(kind, key, v, str(instant(number))) for kind, key, v, number in EXPECTED]
-        assert kinds_and(found, "_hoodie_record_key", "v", "_change_instant") == want
-        assert found.sort_by("_change_seq").equals(found)
+        assert kinds_and(result, "_hoodie_record_key", "v", "_change_instant") == want
+        assert result.sort_by("_change_seq").equals(result)
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("form", ChangeFormat)
@@ -257,8 +261,8 @@ class TestSteps:
         whole = folder.read(*steps)
         kept = [place for place, kind in enumerate(whole["_change_type"].to_pylist()) if kind == "-D"]
         for start in range(whole.num_rows):
-            found = folder.read(*steps, start=start, where="_change_type = '-D'")
-            assert found.equals(whole.take(pa.array([place for place in kept if place >= start], pa.int64())))
+            result = folder.read(*steps, start=start, where="_change_type = '-D'")
+            assert result.equals(whole.take(pa.array([place for place in kept if place >= start], pa.int64())))
 
     @pytest.mark.parametrize(
         ("where", "kinds"),
@@ -282,9 +286,9 @@ class TestSteps:
 
     def test_hudis_form(self, tmp_path: pathlib.Path) -> None:
         folder, steps = three_commits(tmp_path)
-        found = folder.read(*steps, form=ChangeFormat.HUDI)
-        assert found["op"].to_pylist() == list("iiiiiduidui")
-        assert found["before"].null_count == 5 + 1 + 1
-        assert found["after"].null_count == 2
+        result = folder.read(*steps, form=ChangeFormat.HUDI)
+        assert result["op"].to_pylist() == list("iiiiiduidui")
+        assert result["before"].null_count == 5 + 1 + 1
+        assert result["after"].null_count == 2
         only = folder.read(*steps, form=ChangeFormat.HUDI, where="op = 'u'", columns=("ts_ms",))
         assert only.to_pydict() == {"ts_ms": [instant(2), instant(3)]}

@@ -95,7 +95,9 @@ def values(kind: AvroType) -> st.SearchStrategy[Any]:
         case ArrayType(items):
             return st.none() | st.lists(values(items), max_size=3)
         case MapType(inner):
-            return st.none() | st.dictionaries(TEXTS, values(inner), max_size=3).map(lambda found: list(found.items()))
+            return st.none() | st.dictionaries(TEXTS, values(inner), max_size=3).map(
+                lambda result: list(result.items())
+            )
         case RecordType(fields):
             return st.none() | st.fixed_dictionaries({field.name: values(field.type) for field in fields})
     return st.none() | TEXTS
@@ -134,8 +136,8 @@ def spelled(kind: AvroType, value: Any, *, is_avro: bool) -> Any:
 
 
 def spelled_record(fields: tuple[AvroField, ...], row: dict[str, Any], *, is_avro: bool) -> dict[str, Any]:
-    found = {field.name: spelled(field.type, row[field.name], is_avro=is_avro) for field in fields}
-    return found if is_avro else {name: value for name, value in found.items() if value is not None}
+    result = {field.name: spelled(field.type, row[field.name], is_avro=is_avro) for field in fields}
+    return result if is_avro else {name: value for name, value in result.items() if value is not None}
 
 
 def same(got: Any, want: Any) -> bool:

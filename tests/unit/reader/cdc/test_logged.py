@@ -23,9 +23,9 @@ def row(key: str, v: int | None, tags: list[str | None] | None = None, x: int | 
     return {"id": key, "v": v, "tags": tags, "place": None if x is None else {"x": x}}
 
 
-def stored(found: dict[str, Any]) -> dict[str, Any]:
+def stored(result: dict[str, Any]) -> dict[str, Any]:
     """The row as a base file holds it."""
-    return {"_hoodie_record_key": found["id"], "_hoodie_partition_path": "", **found}
+    return {"_hoodie_record_key": result["id"], "_hoodie_partition_path": "", **result}
 
 
 def logged_schema(*fields: str, null_first: bool = True, name: str = "ns.row") -> dict[str, Any]:
@@ -92,22 +92,22 @@ def source_of(folder: ChangeFolder, mode: str, **more: Any) -> LoggedImages:
 def test_rows(folder: ChangeFolder, mode: str, null_first: bool, compiled: bool) -> None:
     """Deletes first, an update's old row right before its new one; nested values whole."""
     source = source_of(folder, mode, null_first=null_first)
-    found = folder.read((2, source), known=[1], options=ReadOptions(compiled=compiled))
-    assert kinds_and(found, *COLUMNS) == ROWS
-    assert found["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
-    assert found["_hoodie_partition_path"].to_pylist() == [""] * 4
-    assert found["_hoodie_commit_time"].to_pylist() == [None, instant(2), None, instant(2)]
-    assert set(found["_change_instant"].to_pylist()) == {instant(2)}
-    assert found["_change_seq"].to_pylist() == sorted(set(found["_change_seq"].to_pylist()))
+    result = folder.read((2, source), known=[1], options=ReadOptions(compiled=compiled))
+    assert kinds_and(result, *COLUMNS) == ROWS
+    assert result["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
+    assert result["_hoodie_partition_path"].to_pylist() == [""] * 4
+    assert result["_hoodie_commit_time"].to_pylist() == [None, instant(2), None, instant(2)]
+    assert set(result["_change_instant"].to_pylist()) == {instant(2)}
+    assert result["_change_seq"].to_pylist() == sorted(set(result["_change_seq"].to_pylist()))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
-    found = folder.read((2, source_of(folder, mode)), known=[1], form=ChangeFormat.HUDI)
-    assert found["op"].to_pylist() == [op for op, _, _ in HUDI]
-    assert found["ts_ms"].to_pylist() == [instant(2)] * 3
+    result = folder.read((2, source_of(folder, mode)), known=[1], form=ChangeFormat.HUDI)
+    assert result["op"].to_pylist() == [op for op, _, _ in HUDI]
+    assert result["ts_ms"].to_pylist() == [instant(2)] * 3
     for side, wanted in (("before", [old for _, old, _ in HUDI]), ("after", [new for _, _, new in HUDI])):
-        texts = found[side].to_pylist()
+        texts = result[side].to_pylist()
         is_logged = side in MODES[mode]
         for text, want in zip(texts, wanted, strict=True):
             if want is None:
@@ -125,9 +125,9 @@ def test_the_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str,
     log = folder.change_log(2, logged_schema(*MODES[mode]), [change for change in CHANGES if change["op"] == op])
     keyed = mode == "op_key_only"
     source = LoggedImages((log,), before if keyed else None, None if mode == "data_before_after" else after)
-    found = folder.read((2, source), known=[1], form=ChangeFormat.HUDI)
+    result = folder.read((2, source), known=[1], form=ChangeFormat.HUDI)
     absent = "before" if op == "i" else "after"
-    assert found[absent].to_pylist() == ["null" if absent in MODES[mode] else None]
+    assert result[absent].to_pylist() == ["null" if absent in MODES[mode] else None]
 
 
 @pytest.mark.parametrize("form", ChangeFormat)
@@ -144,14 +144,14 @@ def test_a_column_called_as_a_field_of_a_change(
     change = {"op": "u", "record_key": "a", "ts_ms": "1", "before": old, "after": new}
     log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": logged}, [change])
     keyed = "record_key" in MODES[mode]
-    states = [folder.base(place, [stored(found)]) for place, found in ((1, old), (2, new))]
+    states = [folder.base(place, [stored(result)]) for place, result in ((1, old), (2, new))]
     source = LoggedImages((log,), *(states if keyed else (None, None)), () if keyed else ("id",))
-    found = folder.read((2, source), known=[1], form=form)
+    result = folder.read((2, source), known=[1], form=form)
     if form is ChangeFormat.ROWS:
-        assert kinds_and(found, "_hoodie_record_key", name) == [("-U", "a", "u"), ("+U", "a", "d")]
+        assert kinds_and(result, "_hoodie_record_key", name) == [("-U", "a", "u"), ("+U", "a", "d")]
         return
-    assert found["op"].to_pylist() == ["u"]
-    assert [json.loads(found[side][0].as_py())[name] for side in ("before", "after")] == ["u", "d"]
+    assert result["op"].to_pylist() == ["u"]
+    assert [json.loads(result[side][0].as_py())[name] for side in ("before", "after")] == ["u", "d"]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -166,8 +166,8 @@ def test_some_columns(folder: ChangeFolder, mode: str) -> None:
 def test_a_column_added_since_is_null(tmp_path: pathlib.Path) -> None:
     folder = ChangeFolder(tmp_path, {**FIELDS, "later": "double"})
     log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), CHANGES)
-    found = folder.read((2, LoggedImages((log,), key_fields=("id",))), columns=("later", "id"))
-    assert found.to_pydict() == {"later": [None] * 4, "id": ["c", "b", "a", "a"]}
+    result = folder.read((2, LoggedImages((log,), key_fields=("id",))), columns=("later", "id"))
+    assert result.to_pydict() == {"later": [None] * 4, "id": ["c", "b", "a", "a"]}
 
 
 def test_a_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> None:
@@ -178,9 +178,9 @@ def test_a_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> N
     rows = [{"op": "i", "after": {"id": "a", "v": 3}}]
     log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": fields}, rows)
     source = LoggedImages((log,), key_fields=("id",))
-    found = folder.read((2, source), columns=("id", "v"))
-    assert found.schema.field("v").type == "double"
-    assert found["v"].to_pylist() == [3.0]
+    result = folder.read((2, source), columns=("id", "v"))
+    assert result.schema.field("v").type == "double"
+    assert result["v"].to_pylist() == [3.0]
     stored = folder.read((2, source), form=ChangeFormat.HUDI)["after"].to_pylist()
     assert stored == ['{"id": "a", "v": 3.0}']
 
@@ -207,10 +207,10 @@ def test_hudis_form_has_the_tables_columns_types_and_order(tmp_path: pathlib.Pat
         {"op": "d", "before": {**dict.fromkeys(row), "id": "b"}, "after": None},
     ]
     log = folder.change_log(2, {"type": "record", "name": "CDC", "fields": fields}, changes)
-    found = folder.read((2, LoggedImages((log,), key_fields=("id",))), form=ChangeFormat.HUDI)
+    result = folder.read((2, LoggedImages((log,), key_fields=("id",))), form=ChangeFormat.HUDI)
     nothing = '"f": null, "day": null, "cost": null, "price": null, "at": null, "added": null, "st": null}'
-    assert found["before"].to_pylist() == [f'{{"id": "b", {nothing}', "null"]
-    assert found["after"].to_pylist() == [
+    assert result["before"].to_pylist() == [f'{{"id": "b", {nothing}', "null"]
+    assert result["after"].to_pylist() == [
         "null",
         '{"id": "a", "f": "1.5", "day": "1970-01-02", "cost": [-1, -1, 106], "price": [0, 0, 0, -106], "at": 5, '
         '"added": null, "st": {"r": null, "p": 7}}',
@@ -252,8 +252,8 @@ def test_columns_are_found_by_id_where_the_table_has_a_history(tmp_path: pathlib
     before, after = then.base(1, [stored(old)]), then.base(2, [stored(new)])
     source = LoggedImages((log,), before if keyed else None, after if keyed else None, () if keyed else ("id",))
     now = ChangeFolder(tmp_path, fields)
-    found = now.read((2, source), known=[1, 3], schema_history=json.dumps(history))
-    assert kinds_and(found, "_hoodie_record_key", "w", "v") == [("-U", "a", 1, None), ("+U", "a", 2, None)]
+    result = now.read((2, source), known=[1, 3], schema_history=json.dumps(history))
+    assert kinds_and(result, "_hoodie_record_key", "w", "v") == [("-U", "a", 1, None), ("+U", "a", 2, None)]
     texts = now.read((2, source), known=[1, 3], schema_history=json.dumps(history), form=ChangeFormat.HUDI)
     if not keyed:
         assert texts["before"].to_pylist() == ['{"id": "a", "w": 1, "v": null}']
@@ -264,9 +264,9 @@ def test_several_files_and_blocks(folder: ChangeFolder) -> None:
     schema = logged_schema("op", "ts_ms", "before", "after")
     one = folder.change_log(2, schema, CHANGES[:1], CHANGES[1:])
     two = folder.change_log(3, schema, [{**CHANGES[0], "after": row("z", 9)}])
-    found = folder.read((2, LoggedImages((one, two), key_fields=("id",))))
-    assert kinds_and(found, "id") == [("-D", "c"), ("+I", "b"), ("-U", "a"), ("+U", "a"), ("+I", "z")]
-    assert found.sort_by("_change_seq").equals(found)  # a group's changes come in order, whatever block they are in
+    result = folder.read((2, LoggedImages((one, two), key_fields=("id",))))
+    assert kinds_and(result, "id") == [("-D", "c"), ("+I", "b"), ("-U", "a"), ("+U", "a"), ("+I", "z")]
+    assert result.sort_by("_change_seq").equals(result)  # a group's changes come in order, whatever block they are in
 
 
 def test_an_empty_block(folder: ChangeFolder) -> None:
@@ -352,15 +352,15 @@ def test_a_file_that_is_gone(folder: ChangeFolder) -> None:
 def test_the_logged_key_counts_where_images_are_logged_too(folder: ChangeFolder) -> None:
     """Without key columns in the plan the key is the logged one."""
     source = source_of(folder, "data_before")
-    found = folder.read((2, source), known=[1], columns=("_hoodie_record_key",))
-    assert found["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
+    result = folder.read((2, source), known=[1], columns=("_hoodie_record_key",))
+    assert result["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
 
 
 def test_a_duplicate_key_takes_its_first_row(folder: ChangeFolder) -> None:
     log = folder.change_log(2, logged_schema("op", "record_key"), [CHANGES[2]])
     before = folder.base(1, [stored(OLD), stored({**OLD, "v": 99})])
-    found = folder.read((2, LoggedImages((log,), before, folder.base(2, [stored(NEW)]))), known=[1])
-    assert kinds_and(found, "v") == [("-U", 1), ("+U", 2)]
+    result = folder.read((2, LoggedImages((log,), before, folder.base(2, [stored(NEW)]))), known=[1])
+    assert kinds_and(result, "v") == [("-U", 1), ("+U", 2)]
 
 
 def test_many_changes_in_small_batches(folder: ChangeFolder) -> None:

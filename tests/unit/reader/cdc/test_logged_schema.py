@@ -113,14 +113,14 @@ def test_records_of_a_kind_read_with_the_flat_schema(kind: ChangeKind, old: Any,
     flat = parse_logged_schema(json.dumps(LOGGED), WHERE).flat(kind, side, physical=True)
     size = body.tell()
     body.seek(0)
-    found = fastavro.schemaless_reader(body, flat_json(flat), None)
+    result = fastavro.schemaless_reader(body, flat_json(flat), None)
     assert body.tell() == size
-    assert {name: found[name] for name in flat.branches} == flat.branches
+    assert {name: result[name] for name in flat.branches} == flat.branches
     assert set(flat.branches) == set(MARKERS.values())
     if side in SIDES[kind]:
-        assert {name: found[name] for name in record[side]} == record[side]
+        assert {name: result[name] for name in record[side]} == record[side]
     else:
-        assert not set(found) & {"id", "at", "price"}
+        assert not set(result) & {"id", "at", "price"}
 
 
 NAMES = ("op", "ts_ms", "record_key", "before", "after")
@@ -140,13 +140,13 @@ def test_columns_may_be_called_as_the_fields_of_a_change_are(kind: ChangeKind, s
     fastavro.schemaless_writer(body, as_json(schema), record)
     flat = parse_logged_schema(json.dumps(schema), WHERE).flat(kind, side)
     body.seek(0)
-    found = fastavro.schemaless_reader(body, flat_json(flat), None)
-    assert isinstance(found, dict)
-    assert found[KEY] == "k"
-    assert [found[name] for name in NAMES if name in found] == list(images[side].values()) * (side in SIDES[kind])
+    result = fastavro.schemaless_reader(body, flat_json(flat), None)
+    assert isinstance(result, dict)
+    assert result[KEY] == "k"
+    assert [result[name] for name in NAMES if name in result] == list(images[side].values()) * (side in SIDES[kind])
 
 
-def test_logical_types_stay_unless_values_are_wanted_as_stored() -> None:
+def test_logical_types_stay_unless_stored_values_are_requested() -> None:
     schema = parse_logged_schema(json.dumps(LOGGED), WHERE)
     types = {field.name: field.type for field in schema.flat(ChangeKind.UPDATE, "after").writer.fields}
     assert types["at"] == Primitive("long", "timestamp-micros")
@@ -177,7 +177,7 @@ def test_logical_types_stay_unless_values_are_wanted_as_stored() -> None:
         (MapType(Primitive("int", "date"), 0), MapType(Primitive("string"), 0), False),
     ],
 )
-def test_stored_values_tell_the_tables_unless_a_logical_type_changed(
+def test_stored_values_equal_the_tables_unless_a_logical_type_changed(
     written: AvroType, wanted: AvroType, alike: bool
 ) -> None:
     assert is_stored_alike(AvroField("c", written), AvroField("c", wanted)) is alike
@@ -193,16 +193,16 @@ def test_a_column_that_was_not_logged_may_be_null() -> None:
     assert not is_stored_alike(None, AvroField("later", Primitive("int")))
 
 
-def test_what_is_logged_depends_on_the_mode() -> None:
+def test_logged_sides_depend_on_the_logging_mode() -> None:
     assert parse_logged_schema(json.dumps(LOGGED), WHERE).image("after") is not None
     keys = {
         "type": "record",
         "name": "r",
         "fields": [{"name": n, "type": ["string", "null"]} for n in ("op", "record_key")],
     }
-    found = parse_logged_schema(json.dumps(keys), WHERE)
-    assert found.has_key
-    assert (found.image("before"), found.image("after")) == (None, None)
+    result = parse_logged_schema(json.dumps(keys), WHERE)
+    assert result.has_key
+    assert (result.image("before"), result.image("after")) == (None, None)
 
 
 @pytest.mark.parametrize(

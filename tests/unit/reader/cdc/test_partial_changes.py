@@ -55,8 +55,8 @@ def snapshot(folder: ChangeFolder, files: SliceFiles, known: range) -> Rows:
         base_instant=files.base_instant,
         logs=files.logs,
     )
-    rows = [found for part in read_split(scan, split) for found in part.batch.to_pylist()]
-    return {found["_hoodie_record_key"]: tuple(found[name] for name in FIELDS) for found in rows}
+    rows = [result for part in read_split(scan, split) for result in part.batch.to_pylist()]
+    return {result["_hoodie_record_key"]: tuple(result[name] for name in FIELDS) for result in rows}
 
 
 def folded(state: Rows, changes: list[dict[str, Any]]) -> Rows:
@@ -95,6 +95,6 @@ def test_a_fold_of_partial_updates_is_the_snapshot(base: list[str], commits: lis
         known = range(1, len(commits) + 2)
         for place, number in enumerate(known[1:]):
             before, after = (SliceFiles(bottom.base, bottom.base_instant, tuple(logs[:n])) for n in (place, place + 1))
-            found = folder.read((number, ComparedStates(before, after)), known=known, options=options)
-            told = folded(snapshot(folder, before, known), found.to_pylist())
+            result = folder.read((number, ComparedStates(before, after)), known=known, options=options)
+            told = folded(snapshot(folder, before, known), result.to_pylist())
             assert told == snapshot(folder, after, known)

@@ -46,11 +46,11 @@ def find(
     offsets, data = layout(keys, np.int32)
     known = layout(distinct, np.int64)
     codes, rows = np.zeros(len(keys) + 1, np.uint64), np.zeros(len(keys) + 1, np.int64)
-    found = np.zeros(len(keys) + 1, np.int64)
+    result = np.zeros(len(keys) + 1, np.int64)
     keep = np.uint64(2**hash_bits - 1)
-    count = winners.find_keys(offsets, data, SEEDS, keep, slots, bloom, *known, codes, rows, found)
+    count = winners.find_keys(offsets, data, SEEDS, keep, slots, bloom, *known, codes, rows, result)
     assert list(rows[:count]) == sorted(set(rows[:count].tolist()))
-    return dict(zip(rows[:count].tolist(), found[:count].tolist(), strict=True))
+    return dict(zip(rows[:count].tolist(), result[:count].tolist(), strict=True))
 
 
 @settings(max_examples=300, deadline=None)

@@ -26,7 +26,7 @@ def counting(*files: list[LogBlock]) -> list[tuple[int, int]]:
     counted = CountedBlocks("t", VISIBLE)
     for place, items in enumerate(files):
         counted.add_file(place, f"log.{place}", items)
-    return [(found.log, found.block.offset) for found in counted.in_order()]
+    return [(result.log, result.block.offset) for result in counted.in_order()]
 
 
 def test_members_and_archived_instants_count_and_later_ones_do_not() -> None:
@@ -51,7 +51,7 @@ def test_a_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() ->
     assert counting(*files) == [(0, 1), (1, 3)]
 
 
-def test_a_rollback_behind_the_newest_visible_instant_counts() -> None:
+def test_a_rollback_after_the_newest_visible_instant_counts() -> None:
     """The rolled back instant is archived, so it would count: its rows were never committed."""
     assert counting([block("004"), rollback("004", "900")]) == []
 
@@ -76,7 +76,7 @@ def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, nam
     assert counting([unread, rollback("010", "020")]) == []
 
 
-def test_originals_of_a_log_compaction_do_not_count_and_it_stands_in_their_place() -> None:
+def test_a_log_compaction_replaces_its_originals_at_their_place() -> None:
     compacted = block("020", BlockKind.DELETE, offset=3, compacted_block_times=("004", "010"))
     file = [block("004", offset=0), block("010", offset=1), block("003", offset=2), block("020", offset=4), compacted]
     assert counting(list(file)) == [(0, 4), (0, 3), (0, 2)]
@@ -95,6 +95,6 @@ def test_unread_blocks_of_other_instants_do_not_matter() -> None:
         (block("010", BlockKind.COMMAND, command="7", target_instant_time="010"), CorruptBlock),
     ],
 )
-def test_blocks_without_what_they_need(broken: LogBlock, error: type[Exception]) -> None:
+def test_blocks_without_required_headers_are_corrupt(broken: LogBlock, error: type[Exception]) -> None:
     with pytest.raises(error):
         counting([broken])

@@ -54,7 +54,7 @@ def read(folder: SliceFolder, **changed: Any) -> tuple[list[str], SplitReport]:
     tally = SplitTally()
     scan = folder.scan(**{"visible": VISIBLE, **changed})
     batches = list(read_split(scan, folder.split(), tally=tally))
-    rows = [row for found in batches for row in found.batch.to_pylist()]
+    rows = [row for result in batches for row in result.batch.to_pylist()]
     return [row["_hoodie_record_key"] + row["v"] for row in rows], tally.report()
 
 
@@ -97,7 +97,7 @@ def test_a_leftover_anywhere_is_passed_over_and_counted(
         ((("001", 2, 0), ("002", 1, 1), ("003", 1, 0)), "of completed instant 003 0 rows and 0 deletes are there"),
     ],
 )
-def test_what_may_be_a_loss_is_an_error_unless_the_caller_gives_it_up(
+def test_a_possible_loss_is_an_error_unless_corrupt_data_is_skipped(
     folder: SliceFolder, writes: tuple[tuple[str, int, int], ...] | None, named: str
 ) -> None:
     blocks = [data(folder, "001", "a", "b"), half(data(folder, "003", "z")), data(folder, "002", "c")]
@@ -118,7 +118,7 @@ def test_only_instants_that_the_scan_shows_must_be_whole(folder: SliceFolder) ->
         read(folder)
 
 
-def test_a_file_that_was_cut_between_blocks_lacks_what_was_written(folder: SliceFolder) -> None:
+def test_a_file_cut_between_blocks_lacks_written_records(folder: SliceFolder) -> None:
     write(folder, data(folder, "001", "a"), writes=None)  # not known: taken as it is
     write(folder, data(folder, "002", "b", "c"), writes=(("002", 1, 0),))  # more than was said: a task tried twice
     assert read(folder)[0] == ["a001", "b002", "c002"]
@@ -206,11 +206,11 @@ def test_cut_anywhere_a_file_gives_all_its_rows_or_an_error(
         content[place : place + lost[1]] = b""
     write(folder, bytes(content), writes=tuple((instant, len(keys), 0) for instant, keys in FULL.items()))
     try:
-        found, _ = read(folder)
+        result, _ = read(folder)
     except (CorruptBlock, CorruptFile):
         pass
     else:
-        assert sorted(found) == ["a001", "b002", "c002", "d003"]
+        assert sorted(result) == ["a001", "b002", "c002", "d003"]
     try:
         skipped, report = read(folder, skip_corrupt=True)
     except (CorruptBlock, CorruptFile):

@@ -41,9 +41,9 @@ def parquet(folder: SliceFolder, instant: str, *rows: dict[str, Any], **more: An
 
 
 def opened(folder: SliceFolder, block: bytes) -> ParquetBlock:
-    (found,) = read_blocks(pa.py_buffer(block), "f")
-    assert isinstance(found, LogBlock)
-    content = pa.py_buffer(block).slice(found.content_start, found.content_end - found.content_start)
+    (result,) = read_blocks(pa.py_buffer(block), "f")
+    assert isinstance(result, LogBlock)
+    content = pa.py_buffer(block).slice(result.content_start, result.content_end - result.content_start)
     return ParquetBlock(content, PLACE, "orders", parse_record_schema(json.dumps(folder.avro)))
 
 
@@ -60,10 +60,10 @@ def test_every_codec_in_one_pass_and_two(
         slice_writer.delete_block([("n", "LongWrapper", 1)], "1"),
         slice_writer.data_block(folder.avro, [row("m", 2, "avro")], "2"),
     )
-    found = folder.rows()
-    assert comparable(found) == comparable(folder.oracle("long"))
-    assert [(r["_hoodie_record_key"], r["v"]) for r in found] == [("c", "base"), ("a", "1"), ("m", "avro")]
-    assert folder.rows(columns=("v",)) == [{"v": r["v"]} for r in found]
+    result = folder.rows()
+    assert comparable(result) == comparable(folder.oracle("long"))
+    assert [(r["_hoodie_record_key"], r["v"]) for r in result] == [("c", "base"), ("a", "1"), ("m", "avro")]
+    assert folder.rows(columns=("v",)) == [{"v": r["v"]} for r in result]
 
 
 def test_a_block_whose_rows_take_far_more_memory_than_it_has_bytes_is_refused(
@@ -120,9 +120,9 @@ def test_record_positions_place_records_on_copies_of_a_key(folder: SliceFolder) 
         parquet(folder, "1", row("a", 2, "new"), row("a", 2, "new"), positions=(BASE_INSTANT, [0, 1])),
         slice_writer.delete_block([("c", "LongWrapper", 3)], "1", positions=(BASE_INSTANT, [3])),
     )
-    found = folder.rows()
-    assert [(r["_hoodie_record_key"], r["v"]) for r in found] == [("b", "base"), ("a", "new"), ("a", "new")]
-    assert comparable(found) == comparable(folder.oracle("long"))
+    result = folder.rows()
+    assert [(r["_hoodie_record_key"], r["v"]) for r in result] == [("b", "base"), ("a", "new"), ("a", "new")]
+    assert comparable(result) == comparable(folder.oracle("long"))
 
 
 def test_only_row_groups_with_winners_are_decoded(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,8 +134,8 @@ def test_only_row_groups_with_winners_are_decoded(folder: SliceFolder, monkeypat
         "read",
         lambda self, number, *given: (read.append(number), real(self, number, *given))[1],
     )
-    found = list(block.decode(("ts",), np.array([1, 4, 17])))
-    assert [value for batch in found for value in batch.column(0).to_pylist()] == [1, 4, 17]
+    result = list(block.decode(("ts",), np.array([1, 4, 17])))
+    assert [value for batch in result for value in batch.column(0).to_pylist()] == [1, 4, 17]
     assert read == [0, 3]
     assert list(block.decode(("ts",), np.array([], np.int64))) == []
     with pytest.raises(InvariantViolation):
@@ -174,7 +174,7 @@ def test_more_rows_than_bytes_can_hold_are_not_decoded(folder: SliceFolder) -> N
         block.num_rows()
 
 
-def test_a_footer_that_tells_of_more_rows_than_its_row_groups_is_damage(
+def test_a_footer_with_more_rows_than_its_row_groups_is_damage(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = opened(folder, parquet(folder, "1", *(row(f"k{n}", n) for n in range(4)), row_group_rows=2))

@@ -23,9 +23,9 @@ def counted(positions: str | None, base: str = "1") -> CountedBlock:
 @pytest.mark.parametrize("count", [0, 1, 5, 4096, 4097, 60_000])
 def test_positions_are_read_as_written(count: int) -> None:
     places = sorted(random.Random(count).sample(range(1 << 20), count))
-    (found,) = usable_positions([counted(slice_writer.roaring(places))], [count], "1") or []
-    assert found.dtype == np.int64
-    assert found.tolist() == places
+    (result,) = usable_positions([counted(slice_writer.roaring(places))], [count], "1") or []
+    assert result.dtype == np.int64
+    assert result.tolist() == places
 
 
 def test_runs_and_high_halves() -> None:
@@ -43,8 +43,8 @@ def test_runs_and_high_halves() -> None:
     high = 1 << 32
     expected = [5, 6, 7, 8, 100, 101, 65536 + 8, 65536 + 9, 131072 + 7, 196608 + 65535, 589824 + 65533]
     expected = [high + place for place in [*expected, 589824 + 65534, 589824 + 65535]]
-    (found,) = usable_positions([counted(text)], [13], "1") or []
-    assert found.tolist() == expected
+    (result,) = usable_positions([counted(text)], [13], "1") or []
+    assert result.tolist() == expected
     block = log_file.Block(1, {log_file.POSITIONS: text}, b"")
     assert log_file.positions(block) == expected
 

@@ -102,10 +102,10 @@ def test_raw_bytes_are_read_once_if_few_and_never_outlive_the_log(
         folder.write_log(data(folder, f"{number}", row(f"k{number}", 1, "x" * 1000)))
     scan = folder.scan()
     storage = CountingStorage(open_storage(scan.base_path))
-    found = read_log(context_of(folder, scan, storage), held_bytes=held_bytes)
+    result = read_log(context_of(folder, scan, storage), held_bytes=held_bytes)
     gc.collect()
-    assert found is not None
-    assert len(found.rows) == 2
+    assert result is not None
+    assert len(result.rows) == 2
     assert len(storage.opened) == opened
     assert len(storage.buffers) == opened
     assert all(buffer() is None for buffer in storage.buffers)
@@ -128,8 +128,8 @@ def test_one_pass_and_two_give_the_same_rows(
         monkeypatch.setattr(scanner, "ONE_PASS_BYTES", one_pass_bytes)
         assert comparable(folder.rows(options=ReadOptions(compiled=compiled))) == expected
         for columns in (("v",), ("_hoodie_record_key", "ts"), ("_hoodie_is_deleted",)):
-            found = folder.rows(columns=columns, options=ReadOptions(compiled=compiled))
-            assert comparable(found) == comparable({name: r[name] for name in columns} for r in folder.oracle("long"))
+            result = folder.rows(columns=columns, options=ReadOptions(compiled=compiled))
+            assert comparable(result) == comparable({name: r[name] for name in columns} for r in folder.oracle("long"))
 
 
 def test_a_log_that_says_nothing_is_no_log(folder: SliceFolder) -> None:
@@ -144,9 +144,9 @@ def test_a_log_that_says_nothing_is_no_log(folder: SliceFolder) -> None:
 def test_losers_are_never_decoded_in_full(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanner, "ONE_PASS_BYTES", 0)
     folder.write_log(*(data(folder, f"{n}", *(row(f"k{k}", n, f"v{n}") for k in range(3))) for n in range(5)))
-    found = winners(folder)
-    assert found is not None
-    assert len(found.rows) == 3
+    result = winners(folder)
+    assert result is not None
+    assert len(result.rows) == 3
 
 
 def test_a_missing_log_is_named(folder: SliceFolder) -> None:
@@ -158,7 +158,7 @@ def test_a_missing_log_is_named(folder: SliceFolder) -> None:
         winners(folder)
 
 
-def test_a_log_cut_behind_a_whole_block_is_named(folder: SliceFolder) -> None:
+def test_a_log_cut_after_a_whole_block_is_named(folder: SliceFolder) -> None:
     """No block is damaged: only the planned size tells that rows are lost."""
     first = data(folder, "1", row("a", 1))
     folder.write_log(first, data(folder, "2", row("b", 1)))
@@ -174,9 +174,9 @@ def test_a_log_that_grew_is_read_to_its_end(folder: SliceFolder) -> None:
     folder.write_log(data(folder, "1", row("a", 1)))
     path = folder.folder / folder.logs[0].path
     path.write_bytes(path.read_bytes() + data(folder, "2", row("b", 1)))
-    found = winners(folder)
-    assert found is not None
-    assert len(found.rows) == 2
+    result = winners(folder)
+    assert result is not None
+    assert len(result.rows) == 2
 
 
 def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> None:
@@ -191,7 +191,7 @@ def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> 
         files.data(0)
 
 
-def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_released_local_log_is_read_in_parts(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     folder.write_log(*(data(folder, f"{number}", row(f"k{number}", 1)) for number in range(3)))
     path = folder.folder / folder.logs[0].path
@@ -211,7 +211,7 @@ def test_of_a_near_log_that_was_let_go_parts_are_read(folder: SliceFolder, monke
         files.part(0, 5, 9)
 
 
-def test_a_log_far_away_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_log_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     monkeypatch.setattr(file_bytes, "is_local", lambda storage: False)
     folder.write_log(data(folder, "1", row("a", 1)))
@@ -287,8 +287,8 @@ def test_an_older_block_lacks_columns_and_has_ints_for_longs(folder: SliceFolder
     older = slice_writer.table_schema({"ts": "int"})
     folder.write_base([[row("a", 5, "base")]])
     folder.write_log(slice_writer.data_block(older, [{"_hoodie_record_key": "a", "ts": 6}], "1"))
-    (found,) = folder.rows()
-    assert (found["ts"], found["v"], found["_hoodie_is_deleted"]) == (6, None, None)
+    (result,) = folder.rows()
+    assert (result["ts"], result["v"], result["_hoodie_is_deleted"]) == (6, None, None)
 
 
 @pytest.mark.parametrize("wrapper", ["TimestampMicrosWrapper", "LongWrapper"])
@@ -305,7 +305,7 @@ def test_deletes_ordered_by_a_timestamp(tmp_path: pathlib.Path, wrapper: str) ->
         written = scale if wrapper == "LongWrapper" else 1
         entries = [("a", wrapper, (5000 - scale) // written), ("b", wrapper, 5000 // written)]
         folder.write_log(slice_writer.delete_block(entries, "1"))
-        assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
+        assert [result["_hoodie_record_key"] for result in folder.rows()] == ["a"]
         if wrapper == "LongWrapper" and unit == "millis":
             folder.write_log(slice_writer.delete_block([("a", wrapper, 1 << 60)], "2"))
             with pytest.raises(CorruptBlock, match="beyond any timestamp"):
@@ -324,7 +324,7 @@ def test_deletes_ordered_by_a_moment_among_several_columns(tmp_path: pathlib.Pat
         ("b", "ArrayWrapper", [("LongWrapper", 7), ("LongWrapper", 6)]),
     ]
     folder.write_log(slice_writer.delete_block(entries, "2"))
-    assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
+    assert [result["_hoodie_record_key"] for result in folder.rows()] == ["a"]
 
 
 @pytest.mark.parametrize(("logical", "kind", "wrapper"), [("millis", "int", "Int"), ("micros", "long", "Long")])
@@ -336,4 +336,4 @@ def test_deletes_ordered_by_a_time_of_day(tmp_path: pathlib.Path, logical: str, 
     folder.write_log(slice_writer.data_block(folder.avro, rows, "1"))
     entries = [(key, f"{wrapper}Wrapper", ts) for key, ts in (("a", 4999), ("b", 5000))]
     folder.write_log(slice_writer.delete_block([*entries, ("c", "IntWrapper", 0)], "2"))
-    assert [found["_hoodie_record_key"] for found in folder.rows()] == ["a"]
+    assert [result["_hoodie_record_key"] for result in folder.rows()] == ["a"]

@@ -43,16 +43,16 @@ def folded(records: list[Record], event_time: bool):
 
 @settings(max_examples=400, deadline=None)
 @given(RECORDS, st.booleans())
-def test_the_same_record_stands(records: list[Record], event_time: bool) -> None:
-    names, found = folded(records, event_time)
+def test_the_winner_is_the_oracles(records: list[Record], event_time: bool) -> None:
+    names, result = folded(records, event_time)
     expected = slow_fold(records, event_time)
     for key, number in names.items():
         place, record = expected[key]
         if event_time and record.is_commit_time_delete:
-            assert records[found.winning[number]].is_commit_time_delete
+            assert records[result.winning[number]].is_commit_time_delete
         else:
-            assert found.winning[number] == place
-    assert found.duplicates + found.lost + len(names) == len(records)
+            assert result.winning[number] == place
+    assert result.duplicates + result.lost + len(names) == len(records)
 
 
 @pytest.mark.parametrize(
@@ -75,28 +75,28 @@ def test_the_same_record_stands(records: list[Record], event_time: bool) -> None
 )
 def test_event_time_rule(history: list[tuple[str, int]], stands: int) -> None:
     records = [Record("k", DATA if what == "data" else DELETE, ov, what == "default") for what, ov in history]
-    _, found = folded(records, True)
-    assert found.winning.tolist() == [stands]
-    assert [records[place] for place in found.winning] == [slow_fold(records, True)["k"][1]]
+    _, result = folded(records, True)
+    assert result.winning.tolist() == [stands]
+    assert [records[place] for place in result.winning] == [slow_fold(records, True)["k"][1]]
 
 
 def test_commit_time_takes_the_last_whatever_it_is() -> None:
     records = [Record("k", DATA, 9), Record("k", DELETE, 1), Record("k", DATA, 0)]
-    _, found = folded(records, False)
-    assert (found.winning.tolist(), found.duplicates, found.lost) == ([2], 2, 0)
+    _, result = folded(records, False)
+    assert (result.winning.tolist(), result.duplicates, result.lost) == ([2], 2, 0)
 
 
 def test_event_time_without_a_field_takes_the_last() -> None:
-    found = fold(EventTimeOrdering(()), np.zeros(3, np.int64), 1, np.zeros(3, np.uint8), None)
-    assert found.winning.tolist() == [2]
+    result = fold(EventTimeOrdering(()), np.zeros(3, np.int64), 1, np.zeros(3, np.uint8), None)
+    assert result.winning.tolist() == [2]
 
 
 def test_the_lowest_rank_there_is_can_stand() -> None:
     lowest = np.iinfo(np.int64).min
-    found = fold(EVENT, np.array([0, 0]), 1, np.zeros(2, np.uint8), np.array([lowest, lowest]))
-    assert found.winning.tolist() == [1]
+    result = fold(EVENT, np.array([0, 0]), 1, np.zeros(2, np.uint8), np.array([lowest, lowest]))
+    assert result.winning.tolist() == [1]
 
 
 def test_nothing_folds_to_nothing() -> None:
-    found = fold(EVENT, np.empty(0, np.int64), 0, np.empty(0, np.uint8), np.empty(0, np.int64))
-    assert (len(found.winning), found.duplicates, found.lost) == (0, 0, 0)
+    result = fold(EVENT, np.empty(0, np.int64), 0, np.empty(0, np.uint8), np.empty(0, np.int64))
+    assert (len(result.winning), result.duplicates, result.lost) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Records numbered by key on both roads, and by position."""
+"""Records numbered by key on both decoders, and by position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = st.one_of(st.sampled_from(["", "a", "é", "ключ", "😀", "k" * 300])
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(KEYS, max_size=20), max_size=4), st.lists(KEYS, max_size=40), st.sampled_from([1, 3, 64]))
-def test_both_roads_number_and_match_alike(chunks: list[list[str]], base: list[str], hash_bits: int) -> None:
+def test_kernel_and_arrow_number_and_match_alike(chunks: list[list[str]], base: list[str], hash_bits: int) -> None:
     arrays = [pa.array(chunk, pa.string()) for chunk in chunks]
     log = [key for chunk in chunks for key in chunk]
     expected = {key: place for place, key in enumerate(dict.fromkeys(log))}

@@ -133,13 +133,13 @@ def test_rows_order_and_outcomes_are_the_oracles(
     run = [Group(rows, batch_rows, emits_rows) for rows, (emits_rows, _) in zip(base, groups, strict=True)]
     numbered: list[tuple[int, tuple[str, int | None, int]]] = []
     ordinal = 0
-    for found in merge.run(run):
-        assert found.num_rows > 0
-        if isinstance(found, pa.RecordBatch):
-            assert found.schema.names == list(COLUMNS) and found.num_rows <= batch_rows
-            rows = [(row["key"], row["ts"], row["v"]) for row in found.to_pylist()]
+    for result in merge.run(run):
+        assert result.num_rows > 0
+        if isinstance(result, pa.RecordBatch):
+            assert result.schema.names == list(COLUMNS) and result.num_rows <= batch_rows
+            rows = [(row["key"], row["ts"], row["v"]) for row in result.to_pylist()]
             numbered += enumerate(rows, ordinal)
-        ordinal += found.num_rows
+        ordinal += result.num_rows
     assert numbered == [(place, row) for place, row in enumerate(expected) if row[2] not in silent]
     assert ordinal == len(expected)
     outcomes = merge.outcomes()
@@ -147,7 +147,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
     assert outcomes.won + outcomes.lost_event_time + outcomes.duplicate + outcomes.deleted == len(records)
 
 
-def test_a_batch_without_a_hit_passes_as_it_is() -> None:
+def test_a_batch_without_a_match_is_returned_unchanged() -> None:
     rows = [(f"base {number}", number, number) for number in range(10)]
     held = batch_of(rows)
 

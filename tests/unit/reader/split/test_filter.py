@@ -172,9 +172,9 @@ def test_answers_are_those_of_a_loop_over_rows(tree: Any, rows: list[dict[str, A
 )
 def test_nan_is_greatest_and_minus_zero_is_zero_as_in_spark(text: str, kept: list[int]) -> None:
     batch = pa.record_batch({"x": pa.array([0.0, -0.0, math.nan, math.inf, None])})
-    found = kept_rows(parse_predicate(text, batch.schema), batch)
-    assert found is not None
-    assert found.tolist() == kept
+    result = kept_rows(parse_predicate(text, batch.schema), batch)
+    assert result is not None
+    assert result.tolist() == kept
 
 
 def test_a_float_column_compares_as_double() -> None:

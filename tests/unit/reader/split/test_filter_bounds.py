@@ -118,7 +118,7 @@ RANGES: list[tuple[str, ColumnBounds, bool]] = [
 
 
 @pytest.mark.parametrize(("text", "known", "answer"), RANGES, ids=lambda item: item if isinstance(item, str) else "")
-def test_what_a_range_says(text: str, known: ColumnBounds, answer: bool) -> None:
+def test_bounds_decide_whether_a_filter_may_match(text: str, known: ColumnBounds, answer: bool) -> None:
     name = "ixdsb"["ixdsb".index(text.replace("NOT (", "").replace("NOT ", "")[0])]
     may_hold = MayMatch(parse_predicate(text, SCHEMA))
     assert may_hold(lambda column: known if column.path == (name,) else UNKNOWN) is answer

@@ -38,9 +38,9 @@ from tests.unit.reader.slices import SliceFolder
     ],
 )
 def test_values_that_are_the_types(text: str | None, kind: pa.DataType, value: Any) -> None:
-    found = partition_scalar(text, kind, "w")
-    assert found.type == kind
-    assert found.as_py() == value
+    result = partition_scalar(text, kind, "w")
+    assert result.type == kind
+    assert result.as_py() == value
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_nan_is_a_value(kind: pa.DataType) -> None:
     ],
 )
 def test_dates_that_python_has_none_of_are_days_as_java_counts_them(text: str, days: int) -> None:
-    found = partition_scalar(text, pa.date32(), "w")
-    assert found.type == pa.date32()
-    assert found.cast(pa.int32()).as_py() == days
+    result = partition_scalar(text, pa.date32(), "w")
+    assert result.type == pa.date32()
+    assert result.cast(pa.int32()).as_py() == days
 
 
 @given(st.dates(), st.integers(-14000, 14600))
@@ -100,9 +100,9 @@ def test_dates_400_years_on_are_as_many_days_on(day: datetime.date, eras: int) -
     """The calendar repeats itself every 146097 days."""
     year = day.year + 400 * eras
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    found = partition_scalar(f"{sign}{abs(year):04d}-{day:%m-%d}", pa.date32(), "w")
+    result = partition_scalar(f"{sign}{abs(year):04d}-{day:%m-%d}", pa.date32(), "w")
     since_1970 = (day - datetime.date(1970, 1, 1)).days
-    assert found.cast(pa.int32()).as_py() == since_1970 + 146097 * eras
+    assert result.cast(pa.int32()).as_py() == since_1970 + 146097 * eras
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_space_around_dates_and_timestamps_does_not_count(text: str, day: int, m
     assert partition_scalar(text, pa.timestamp("us", "UTC"), "w").cast(pa.int64()).as_py() == micros
 
 
-def test_only_wanted_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:
+def test_only_requested_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:
     """A value that is not asked for is not looked at, bad as it may be."""
     folder = SliceFolder(tmp_path, {"p": "string", "n": "int"})
     scan = folder.scan(partition_fields=("p", "n"))

@@ -22,7 +22,7 @@ def folder(tmp_path: pathlib.Path) -> SliceFolder:
     return SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
 
 
-def test_only_what_is_needed_is_read(folder: SliceFolder) -> None:
+def test_a_read_schema_has_only_the_needed_columns(folder: SliceFolder) -> None:
     shape = read_schema_of(folder.scan(columns=("v",)))
     assert (shape.carried, shape.stored) == (("v",), ("v",))
     assert shape.base_columns == ("v", "_hoodie_record_key", "ts")

@@ -81,6 +81,6 @@ def test_a_column_without_a_time_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("unit", "expected"), [("s", 3_000_000), ("ms", 3_000), ("us", 3), ("", None)])
-def test_plain_numbers_have_the_unit_that_is_told(unit: str, expected: int | None) -> None:
+def test_plain_numbers_have_the_given_unit(unit: str, expected: int | None) -> None:
     assert max_event_time_us(pa.array([3, None, -5]), "n", unit) == expected
     assert max_event_time_us(pa.array([2**62]), "n", "s") is None, "beyond 64 bits of microseconds"

@@ -1,4 +1,4 @@
-"""Every test of topics takes both roads of JSON, however few its records are."""
+"""Every test of topics takes both decoders of JSON, however few its records are."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_rows_of_a_changelog_and_of_an_append_table() -> None:
     assert rows_of([batch]) == [order(1, ts=AT), order(2, ts=AT)]
 
 
-def test_sequences_are_behind_every_commits_and_in_offset_order() -> None:
+def test_sequences_sort_after_every_commits_and_in_offset_order() -> None:
     scan = topic_scan(columns=("_change_seq",))
     topic = FakeTopic(dict.fromkeys((0, 9, 10, 123456789012, 2**62), (None, b'{"id": 1}')))
     sequences = [row["_change_seq"] for row in rows_of(read_all(scan, topic))]
@@ -165,7 +165,7 @@ def test_keys_of_several_and_of_nested_columns() -> None:
         (b"null", "the key's id: the text 'null', expected a long"),
     ],
 )
-def test_a_tombstone_without_a_key_that_tells_is_undecodable(key: object, problem: str) -> None:
+def test_a_tombstone_without_a_usable_key_is_undecodable(key: object, problem: str) -> None:
     with pytest.raises(UndecodableRecord, match=rf"topic orders, partition 0, offset 0: .*{problem}"):
         read_all(topic_scan(), topic_of(None, keys=[key]))
 
@@ -246,14 +246,14 @@ def test_all_kept_is_said_by_none() -> None:
     assert batch.ordinals().tolist() == [0, 1]
 
 
-def test_nothing_there_yields_nothing_and_the_door_is_closed() -> None:
+def test_an_empty_range_yields_nothing_and_closes_its_source() -> None:
     topic = FakeTopic()
     assert read_all(topic_scan(), topic, split=topic_split(5, 50)) == []
     assert read_all(topic_scan(where="id = 3"), topic_of(order(1), order(2))) == []
     assert topic.closed == 1
 
 
-def test_closing_a_read_closes_the_door() -> None:
+def test_closing_a_read_closes_its_source() -> None:
     topic = topic_of(*(order(number) for number in range(10)))
     split = topic_split(0, 10)
     reading = TopicReading(records=topic)
@@ -290,7 +290,7 @@ def test_a_bad_record_is_an_error_once_the_rows_in_front_of_it_are_handed_on() -
     assert [row["id"] for row in rows_of(read_all(topic_scan(), topic, start=3))] == [4]
 
 
-def test_dead_letters_are_lines_and_the_read_goes_on(tmp_path: pathlib.Path) -> None:
+def test_dead_letters_are_lines_and_the_read_continues(tmp_path: pathlib.Path) -> None:
     access = KafkaAccess(dead_letter=str(tmp_path / "letters"))
     values: list[object] = [order(number) for number in range(20)]
     values[3], values[11], values[12] = b"{", b'{"id": 1.5}', None
@@ -319,7 +319,7 @@ def test_dead_letters_are_lines_and_the_read_goes_on(tmp_path: pathlib.Path) -> 
     assert (lines[2]["key"], lines[2]["value"]) == (base64.b64encode(b"\xff\x00").decode(), None)
 
 
-def test_letters_of_a_resumed_read_do_not_replace_those_before_it(tmp_path: pathlib.Path) -> None:
+def test_dead_letters_of_a_resumed_read_do_not_replace_earlier_ones(tmp_path: pathlib.Path) -> None:
     access = KafkaAccess(dead_letter=str(tmp_path))
     topic = topic_of(b"{", order(1), b"}")
     read_all(topic_scan(), topic, access=access)
@@ -327,7 +327,7 @@ def test_letters_of_a_resumed_read_do_not_replace_those_before_it(tmp_path: path
     assert sorted(file.name for file in tmp_path.iterdir()) == ["orders-0-0-3.jsonl", "orders-0-1-3.jsonl"]
 
 
-def test_offsets_that_had_expired_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also where their chunk is handed on in pieces, or has no records."""
     gone = replace(chunk_of({}, 5), lost=5)
     big = replace(
@@ -345,7 +345,7 @@ def test_offsets_that_had_expired_are_told_once(caplog: pytest.LogCaptureFixture
     assert "topic orders, partition 0: retention took 5 of the offsets below 5 before they were read" in caplog.text
 
 
-def test_letters_on_a_store_are_whole_objects_of_bounded_size(
+def test_dead_letters_on_a_store_are_whole_objects_of_bounded_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a batch's rows are handed on with is there by then, and an attempt from the same offset changes nothing."""
@@ -360,8 +360,8 @@ def test_letters_on_a_store_are_whole_objects_of_bounded_size(
 
     def attempt() -> None:
         options = ReadOptions(batch_rows=4)
-        for found in read_split(topic_scan(), topic_split(0, 40), topics=reading, options=options):
-            assert set(range(1, found.next_ordinal, 2)) <= {offset for part in told().values() for offset in part}
+        for result in read_split(topic_scan(), topic_split(0, 40), topics=reading, options=options):
+            assert set(range(1, result.next_ordinal, 2)) <= {offset for part in told().values() for offset in part}
 
     attempt()
     whole = told()
@@ -373,7 +373,7 @@ def test_letters_on_a_store_are_whole_objects_of_bounded_size(
     assert told() == whole
 
 
-def test_a_folder_for_dead_letters_that_cannot_be() -> None:
+def test_a_dead_letter_folder_of_an_unsupported_kind_is_refused() -> None:
     topic = topic_of(b"{")
     with pytest.raises(ConfigurationError, match=r"folder for dead letters .* no file system is known for ftp:"):
         read_all(topic_scan(), topic, access=KafkaAccess(dead_letter="ftp://u:secret@host/x"))
@@ -381,7 +381,7 @@ def test_a_folder_for_dead_letters_that_cannot_be() -> None:
         read_all(topic_scan(), topic, access=KafkaAccess(dead_letter=__file__))
 
 
-def test_what_a_split_of_a_topic_needs() -> None:
+def test_a_split_of_a_topic_needs_access_and_a_valid_start() -> None:
     with pytest.raises(ConfigurationError, match="the reader has no access to Kafka"):
         read_split(topic_scan(), topic_split())
     with pytest.raises(ConfigurationError, match="no column nope"):
@@ -392,7 +392,7 @@ def test_what_a_split_of_a_topic_needs() -> None:
         read_all(replace(topic_scan(), topic=None), topic_of())
 
 
-def test_a_door_that_skips_back_is_our_own_bug() -> None:
+def test_a_source_that_returns_earlier_offsets_violates_an_invariant() -> None:
     class Wrong(FakeTopic):
         def read(self, wanted, first, chunk_rows):  # type: ignore[no-untyped-def]
             yield from super().read(wanted, max(first - 1, 0), chunk_rows)

@@ -60,18 +60,18 @@ def batches(folder: pathlib.Path, encoded: tuple[str, ...], size: BatchSize) -> 
 
 def test_the_same_text_comes_out(written: tuple[pathlib.Path, pa.Table]) -> None:
     folder, table = written
-    found = batches(folder, NAMES, BatchSize(3000, 1 << 24))
-    encoded = {name for name in NAMES if is_encoded(found[0].column(name).type)}
+    result = batches(folder, NAMES, BatchSize(3000, 1 << 24))
+    encoded = {name for name in NAMES if is_encoded(result[0].column(name).type)}
     assert encoded == {"one", "few", "none", "some"}, "many values are no saving, wide ones no indices"
     plain = PlainText()
-    assert pa.Table.from_batches([plain.batch(batch) for batch in found]) == table
+    assert pa.Table.from_batches([plain.batch(batch) for batch in result]) == table
     assert not any(is_encoded(kind) for kind in batches(folder, (), BatchSize(3000, 1 << 24))[0].schema.types)
 
 
 def test_one_value_is_held_once(written: tuple[pathlib.Path, pa.Table]) -> None:
-    found = batches(written[0], NAMES, BatchSize(3000, 1 << 24))
+    result = batches(written[0], NAMES, BatchSize(3000, 1 << 24))
     plain = PlainText()
-    places = {plain.column("one", batch.column("one")).buffers()[2].address for batch in found}
+    places = {plain.column("one", batch.column("one")).buffers()[2].address for batch in result}
     assert len(places) == 1
 
 
@@ -102,20 +102,20 @@ def test_encoded_or_not_the_answers_are_the_same(texts: list[str | None], wanted
 def test_decoded_columns_of_one_value_are_indices(texts: list[str | None], offset: int) -> None:
     column = pa.array(["z", *texts, "z"], pa.string()).slice(1, len(texts)).slice(min(offset, len(texts) - 1))
     batch = pa.record_batch({"c": column, "d": column})
-    found = encoded_constants(batch, ["c"])
+    result = encoded_constants(batch, ["c"])
     values = column.to_pylist()
     constant = values[0] is not None and len(set(values)) == 1 and len(values[0]) < 300
-    assert (is_encoded(found.column("c").type), is_encoded(found.column("d").type)) == (constant, False)
-    assert PlainText().batch(found).to_pydict() == batch.to_pydict()
+    assert (is_encoded(result.column("c").type), is_encoded(result.column("d").type)) == (constant, False)
+    assert PlainText().batch(result).to_pydict() == batch.to_pydict()
 
 
 @given(st.lists(st.lists(st.none() | st.sampled_from(["a", "b"]), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_parts_put_together_are_the_column(parts: list[list[str | None]]) -> None:
     batches = [encoded_constants(pa.record_batch({"c": pa.array(part, pa.string())}), ["c"]) for part in parts]
-    found = concatenated([batch.column(0) for batch in batches], pa.default_memory_pool())
+    result = concatenated([batch.column(0) for batch in batches], pa.default_memory_pool())
     values = [value for part in parts for value in part]
-    assert is_encoded(found.type) == (None not in values and len(set(values)) == 1)
-    assert PlainText().column("c", found).to_pylist() == values
+    assert is_encoded(result.type) == (None not in values and len(set(values)) == 1)
+    assert PlainText().column("c", result).to_pylist() == values
 
 
 @pytest.mark.parametrize("index", [-1, 1, 2**31 - 1])
@@ -136,7 +136,7 @@ def told(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[dict[str,
     return [constant_columns(footer, number, columns) for number in range(footer.num_row_groups)]
 
 
-def test_what_the_footer_tells_to_be_one_value_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
+def test_a_column_with_one_value_by_the_footer_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
     """`some` is one value behind the nulls of the first row group; `few` in the second row group only."""
     path = written[0] / "f.parquet"
     assert told(path) == [{"one": "always"}, {"one": "always", "few": "right", "some": "there"}]
@@ -167,7 +167,7 @@ def test_pages_of_other_writers_that_have_no_indices_are_read_as_text(tmp_path: 
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "ä" * 200]), min_size=1, max_size=6), st.booleans(), st.booleans())
-def test_statistics_that_do_not_prove_one_value_tell_none(values: list[str], null: bool, statistics: bool) -> None:
+def test_statistics_that_do_not_prove_one_value_are_not_used(values: list[str], null: bool, statistics: bool) -> None:
     rows = [*values, None] if null else values
     kept = pa.BufferOutputStream()
     pq.write_table(pa.table({"one": pa.array(rows, pa.string())}), kept, write_statistics=statistics)
@@ -176,7 +176,7 @@ def test_statistics_that_do_not_prove_one_value_tell_none(values: list[str], nul
     assert constant_columns(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
 
 
-def test_a_text_that_is_no_text_is_not_told(tmp_path: pathlib.Path) -> None:
+def test_a_constant_that_is_not_utf8_is_not_used(tmp_path: pathlib.Path) -> None:
     table = pa.table({"one": pa.array([b"\xff"] * 3, pa.binary())})
     pq.write_table(table, tmp_path / "f.parquet")
     assert told(tmp_path / "f.parquet") == [{}]

@@ -81,8 +81,8 @@ def test_every_digit_is_javas(bits: str, text: str) -> None:
 
 
 def test_the_two_zeros_stay_apart_beside_odd_values() -> None:
-    found = float_texts(pa.array([0.0, -0.0, 1e10, None, float("nan"), -0.0]))
-    assert found.to_pylist() == ["0.0", "-0.0", "1.0E10", None, "NaN", "-0.0"]
+    result = float_texts(pa.array([0.0, -0.0, 1e10, None, float("nan"), -0.0]))
+    assert result.to_pylist() == ["0.0", "-0.0", "1.0E10", None, "NaN", "-0.0"]
 
 
 @given(st.floats())
@@ -113,8 +113,8 @@ ROUND = st.tuples(st.integers(1, 999), st.integers(7, 12)).map(lambda parts: flo
 @given(st.lists(st.floats(1e7, 1e15) | CENTS | HALVES | ROUND, min_size=1), st.sampled_from([1, -1]))
 def test_doubles_below_ten_to_the_fifteenth_have_javas_text_at_once(values: list[float], sign: int) -> None:
     values = [sign * value for value in values]
-    found = float_texts(pa.array([0.5, None, 1e300, *values])).to_pylist()
-    assert found == ["0.5", None, "1.0E300", *(java_text(value, single=False) for value in values)]
+    result = float_texts(pa.array([0.5, None, 1e300, *values])).to_pylist()
+    assert result == ["0.5", None, "1.0E300", *(java_text(value, single=False) for value in values)]
 
 
 def test_doubles_below_ten_to_the_fifteenth_are_not_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_doubles_below_ten_to_the_fifteenth_are_not_written_one_by_one(monkeypat
 @given(st.text("0123456789.eE+-", max_size=12))
 def test_a_text_is_a_decimal_or_refused(text: str) -> None:
     try:
-        (found,) = rounded_decimals(pa.array([text]), pa.decimal128(12, 3)).to_pylist()
+        (result,) = rounded_decimals(pa.array([text]), pa.decimal128(12, 3)).to_pylist()
     except ValueError:
         return
-    assert abs(float(found) - float(text)) <= 0.00051
+    assert abs(float(result) - float(text)) <= 0.00051

@@ -35,7 +35,7 @@ def arrays(number: int) -> Generator[pa.Array, None, None]:
         yield pa.array(ROWS)
 
 
-def test_batches_are_not_of_the_users_pool_and_what_is_made_between_is(own_pool: pa.MemoryPool) -> None:
+def test_batches_are_not_in_the_users_pool_and_allocations_between_are(own_pool: pa.MemoryPool) -> None:
     held = []
     for batch in with_system_pool(arrays(20)):
         assert own_pool.bytes_allocated() == 0

@@ -1,4 +1,4 @@
-"""Slices of tables without meta columns: keys made of the rows, the oracle's rows by both roads."""
+"""Slices of tables without meta columns: keys made of the rows, the oracle's rows by both decoders."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_reader_is_the_oracle(base: list[Any], logs: list[Any], batch_rows: 
         for options in (ReadOptions(batch_rows), ReadOptions(batch_rows, compiled=False)):
             assert comparable(folder.rows(options=options)) == expected
         columns = comparable(folder.rows(columns=("v",), options=ReadOptions(batch_rows)))
-        assert columns == comparable([{"v": found["v"]} for found in folder.oracle("long")])
+        assert columns == comparable([{"v": result["v"]} for result in folder.oracle("long")])
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -70,8 +70,8 @@ def test_positions_are_checked_by_the_made_keys(tmp_path: pathlib.Path, compiled
     folder.write_base([[row(("x", 1), 0, "old"), row(("x", 1), 0, "copy")]])
     both = [row(("x", 1), 1, "new"), row(("x", 1), 1, "new")]
     folder.write_log(slice_writer.data_block(folder.avro, both, "20260102000000000", positions=(BASE_INSTANT, [0, 1])))
-    found = folder.rows(columns=("v",), options=ReadOptions(compiled=compiled))
-    assert found == [{"v": "new"}, {"v": "new"}]
+    result = folder.rows(columns=("v",), options=ReadOptions(compiled=compiled))
+    assert result == [{"v": "new"}, {"v": "new"}]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -81,8 +81,8 @@ def test_partial_updates_meet_the_rows_of_their_made_keys(tmp_path: pathlib.Path
     update = slice_writer.table_schema({"a": "string", "b": "int", "v": "string"}, with_meta=False)
     new = {"a": "x", "b": 1, "v": "new"}
     folder.write_log(slice_writer.data_block(update, [new], "20260102000000000", partial=True))
-    found = folder.rows(columns=("a", "ts", "v"), options=ReadOptions(compiled=compiled))
-    assert comparable(found) == comparable([{"a": "y", "ts": 6, "v": "stays"}, {"a": "x", "ts": 5, "v": "new"}])
+    result = folder.rows(columns=("a", "ts", "v"), options=ReadOptions(compiled=compiled))
+    assert comparable(result) == comparable([{"a": "y", "ts": 6, "v": "stays"}, {"a": "x", "ts": 5, "v": "new"}])
     lone = folder.rows(columns=("ts",), options=ReadOptions(compiled=compiled))
     assert comparable(lone) == comparable([{"ts": 6}, {"ts": 5}])
 
@@ -135,8 +135,8 @@ def test_a_nested_column_is_a_key(tmp_path: pathlib.Path, compiled: bool) -> Non
     folder.write_base([[{"s": {"a": key, "b": 1}, "v": "old"} for key in "123"]])
     update = slice_writer.data_block(folder.avro, [{"s": {"a": "2", "b": 2}, "v": "new"}], "20260102000000000")
     folder.write_log(update, slice_writer.delete_block([("1", None, None)], "20260103000000000"))
-    found = folder.rows(columns=("v", "s"), options=ReadOptions(compiled=compiled))
-    assert found == [{"v": "old", "s": {"a": "3", "b": 1}}, {"v": "new", "s": {"a": "2", "b": 2}}]
+    result = folder.rows(columns=("v", "s"), options=ReadOptions(compiled=compiled))
+    assert result == [{"v": "old", "s": {"a": "3", "b": 1}}, {"v": "new", "s": {"a": "2", "b": 2}}]
 
 
 class TestNamedKeys:
@@ -173,7 +173,7 @@ def test_a_row_without_key_is_damage(tmp_path: pathlib.Path, key: str | None, sa
 
 
 @pytest.mark.parametrize(("fields", "says"), [(("s",), "is nested"), (("x",), "is missing"), (("s.z",), "missing")])
-def test_what_has_no_text_is_no_key(tmp_path: pathlib.Path, fields: tuple[str, ...], says: str) -> None:
+def test_columns_without_a_text_are_refused_as_keys(tmp_path: pathlib.Path, fields: tuple[str, ...], says: str) -> None:
     folder = SliceFolder(tmp_path, {"s": NESTED, "v": "string"}, key_fields=fields)
     folder.write_log(slice_writer.data_block(folder.avro, [{"s": {"a": "1", "b": 2}, "v": "x"}], "20260102000000000"))
     with pytest.raises(SchemaMismatch, match=says):

@@ -75,8 +75,8 @@ def write_old(folder: SliceFolder, fields: dict[str, Any], rows: list[dict[str, 
 
 def wanted(folder: SliceFolder, fields: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     avro = slice_writer.table_schema(fields)
-    found = [widen_row({**dict.fromkeys(avro_names(avro)), **row}, avro, folder.avro) for row in rows]
-    return sorted(comparable([{name: row[name] for name in folder.fields} for row in found]))
+    result = [widen_row({**dict.fromkeys(avro_names(avro)), **row}, avro, folder.avro) for row in rows]
+    return sorted(comparable([{name: row[name] for name in folder.fields} for row in result]))
 
 
 def avro_names(avro: dict[str, Any]) -> list[str]:
@@ -91,7 +91,7 @@ def got(folder: SliceFolder, compiled: bool) -> list[str]:
 @pytest.mark.parametrize("change", CHANGES)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_every_promotion_is_the_oracles_in_base_and_log_by_both_roads(change: str, data: st.DataObject) -> None:
+def test_every_promotion_is_the_oracles_in_base_and_log_by_both_decoders(change: str, data: st.DataObject) -> None:
     old, new, values = CHANGES[change]
     held = data.draw(st.lists(st.one_of(st.none(), values), min_size=1, max_size=6))
     rows = [{"_hoodie_record_key": f"k{place}", "c": value} for place, value in enumerate(held)]
@@ -166,7 +166,7 @@ def test_a_value_that_hudi_does_not_read_is_refused(old: Any, new: Any, value: A
         widened(pa.array([None, value], arrow_type(old)), old, new)
 
 
-def test_what_hudi_1_2_gives_for_text_that_is_short_or_rounded() -> None:
+def test_short_or_rounded_texts_are_those_of_hudi_1_2() -> None:
     texts = pa.array(["1.255", "-1.255", "-7", "1e2", "1E-9", None])
     assert [str(x) for x in widened(texts, TEXT, Decimal(6, 2)).to_pylist()[:5]] == [
         "1.26", "-1.26", "-7.00", "100.00", "0.00",
@@ -183,8 +183,8 @@ def test_units_that_older_writers_named_wrong_are_the_tables() -> None:
     instant = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
     millis = int(instant.timestamp() * 1000)
     called = pa.array([millis, None]).view(pa.timestamp("us", "UTC"))
-    found = widened(called, Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"))
-    assert found.to_pylist() == [instant, None]
+    result = widened(called, Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"))
+    assert result.to_pylist() == [instant, None]
     plain = widened(pa.array([millis]), LONG, Primitive("long", "local-timestamp-millis"))
     assert plain.to_pylist() == [instant.replace(tzinfo=None)]
     plain = widened(pa.array([millis * 1000]), LONG, Primitive("long", "local-timestamp-micros"))
@@ -241,8 +241,8 @@ class TestOrderingColumns:
     def test_a_widened_one_orders_as_the_tables_type(
         self, tmp_path: pathlib.Path, old: Any, new: Any, base: Any, log: Any, stands: Any
     ) -> None:
-        found = self.slice(tmp_path, old, new, base, log).rows(columns=("ts",))
-        assert found == [{"ts": stands}]
+        result = self.slice(tmp_path, old, new, base, log).rows(columns=("ts",))
+        assert result == [{"ts": stands}]
 
     @pytest.mark.parametrize(
         ("old", "new", "base", "log", "stands"), [("int", "string", 9, "10", "9"), ("long", "double", 9, 1.0, 9.0)]
@@ -262,7 +262,7 @@ class TestOrderingColumns:
         assert made.rows(columns=("ts",)) == [{"ts": "9"}]
 
     @pytest.mark.parametrize("block", ["avro", "parquet"])
-    def test_each_of_several_columns_is_looked_at(self, tmp_path: pathlib.Path, block: str) -> None:
+    def test_each_of_several_columns_is_checked(self, tmp_path: pathlib.Path, block: str) -> None:
         made = SliceFolder(tmp_path, {"ts": "long", "seq": "string"}, EventTimeOrdering(("ts", "seq")))
 
         def write(fields: dict[str, Any], row: dict[str, Any], instant: str) -> None:

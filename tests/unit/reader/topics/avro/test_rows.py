@@ -93,7 +93,7 @@ def test_flat_columns_alone() -> None:
         (b"\0\0\0\0\x09\x02", "value: schema 9 of the registry: schema is 'long', expected a record"),
     ],
 )
-def test_a_bad_value_is_found_among_good_ones(value: bytes, problem: str, tmp_path: pathlib.Path) -> None:
+def test_a_bad_value_is_detected_among_good_ones(value: bytes, problem: str, tmp_path: pathlib.Path) -> None:
     schemas = registry()
     values = [schemas.framed(7, {**ROW, "id": number}) for number in range(40)]
     values[17] = value
@@ -131,12 +131,12 @@ def test_keys_of_tombstones(key: object) -> None:
         (None, "no value: there is no key"),
     ],
 )
-def test_keys_that_tell_nothing(key: object, problem: str) -> None:
+def test_keys_without_the_key_columns_are_unfit(key: object, problem: str) -> None:
     with pytest.raises(UndecodableRecord, match=problem):
         read(avro_scan(), topic_of(None, keys=[key]), registry())
 
 
-def test_a_key_of_other_columns_tells_nothing() -> None:
+def test_a_key_of_other_columns_is_unfit() -> None:
     schemas = registry()
     schemas.add(11, {"type": "record", "name": "k", "fields": [{"name": "other", "type": "long"}]})
     with pytest.raises(UndecodableRecord, match="the key has no id"):

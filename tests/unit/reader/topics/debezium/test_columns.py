@@ -1,4 +1,4 @@
-"""Both roads of Debezium's JSON give the same rows, kinds, reasons and counts."""
+"""Both decoders of Debezium's JSON give the same rows, kinds, reasons and counts."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def events(draw: st.DrawFn) -> bytes:
 @given(st.lists(st.one_of(st.none(), events()), max_size=6))
 @example([b"", b"{}", b"[]", b"null", b'{"op":"c"}', b'{"schema":1,"payload":null}', b'{"schema":1,"payload":[]}'])
 @example([b'{"op":"c","after":{"id":1}}x', b'{"op":"c","op":"d","after":{"id":1}}', b'{"op":"d"}', None])
-def test_both_roads_agree(values: list[bytes | None]) -> None:
+def test_bulk_and_row_wise_decoding_agree(values: list[bytes | None]) -> None:
     answers = []
-    for road in (DebeziumJson(SHAPE), DebeziumColumns(SHAPE)):
-        found = road.values(values)
-        found.rows.validate(full=True)
-        assert found.kinds is not None
-        kinds = [kind for place, kind in enumerate(found.kinds.tolist()) if place not in found.reasons]
-        answers.append((found.rows.to_pylist(), kinds, dict(found.reasons), found.unknown))
+    for decoder in (DebeziumJson(SHAPE), DebeziumColumns(SHAPE)):
+        result = decoder.values(values)
+        result.rows.validate(full=True)
+        assert result.kinds is not None
+        kinds = [kind for place, kind in enumerate(result.kinds.tolist()) if place not in result.reasons]
+        answers.append((result.rows.to_pylist(), kinds, dict(result.reasons), result.unknown))
     assert answers[0] == answers[1]

@@ -140,7 +140,7 @@ def test_columns_that_hudi_adds_come_from_the_source(form: Form) -> None:
     ]
 
 
-def test_row_15_the_tombstone_right_behind_a_delete_of_its_key_says_nothing_new(form: Form) -> None:
+def test_row_15_a_tombstone_after_a_delete_of_its_key_is_part_of_it(form: Form) -> None:
     gone = event("d", image(1, "b"), None)
     assert form.read([gone, None, None], keys=[1, 1, 1]) == [(1, "b", "-D"), (1, None, "-D")]
     assert form.read([gone, None], keys=[1, 2]) == [(1, "b", "-D"), (2, None, "-D")]

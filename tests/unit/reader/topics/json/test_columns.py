@@ -1,4 +1,4 @@
-"""Both roads of JSON give the same rows, reasons and counts, whatever the bytes are."""
+"""Both decoders of JSON give the same rows, reasons and counts, whatever the bytes are."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ SCHEMA = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in RE
 def both(values: list[bytes | None], fields: tuple[AvroField, ...] = RECORD.fields) -> tuple[object, object]:
     answers = []
     schema = pa.schema([SCHEMA.field(field.name) for field in fields])
-    for road in (JsonRows, JsonColumns):
-        found = road(fields, schema, KNOWN).values(values)
-        found.rows.validate(full=True)
-        assert found.rows.schema == schema
-        texts = [repr(_plain(column).to_pylist()) for column in found.rows.columns]
-        answers.append((texts, dict(found.reasons), found.unknown))
+    for decoder in (JsonRows, JsonColumns):
+        result = decoder(fields, schema, KNOWN).values(values)
+        result.rows.validate(full=True)
+        assert result.rows.schema == schema
+        texts = [repr(_plain(column).to_pylist()) for column in result.rows.columns]
+        answers.append((texts, dict(result.reasons), result.unknown))
     return answers[0], answers[1]
 
 
@@ -206,7 +206,7 @@ def records(draw: st.DrawFn) -> bytes:
 @example([b'{"c2":' + b"[" * 70 + b"]" * 70 + b"}", b'{"x":' + b"[" * 70 + b"]" * 70 + b"}", b"[" * 100_000])
 @example([b'{"c2":1,"c2":2,"c6":"a","c6":null}', b'{"c6":{"b":1.50,"a":[null,true,"\\u0001"]}}', b'{"c6":-0}'])
 @example([b'{"c6":"\xef\xbb\xbf"}', b'\xef\xbb\xbf{"c2":1}', '{"c2":1}'.encode("utf-16")])
-def test_both_roads_agree(values: list[bytes | None]) -> None:
+def test_bulk_and_row_wise_decoding_agree(values: list[bytes | None]) -> None:
     rows, columns = both(values)
     assert rows == columns
 
@@ -214,7 +214,7 @@ def test_both_roads_agree(values: list[bytes | None]) -> None:
 @pytest.mark.parametrize("field", RECORD.fields, ids=lambda field: str(field.type))
 @settings(max_examples=30, deadline=None)
 @given(st.lists(FLAT, min_size=1, max_size=30))
-def test_both_roads_agree_on_each_type(field: AvroField, values: list[bytes]) -> None:
+def test_bulk_and_row_wise_decoding_agree_on_each_type(field: AvroField, values: list[bytes]) -> None:
     rows, columns = both([b'{"%s":%s}' % (field.name.encode(), value) for value in values], (field,))
     assert rows == columns
 
@@ -224,23 +224,23 @@ def test_one_odd_record_leaves_the_others_alone() -> None:
     values[4000] = b'{"c2":1.5}'
     values[4001] = b'{"c2":"17"}'
     values[5000] = None
-    found = JsonColumns(RECORD.fields, SCHEMA, KNOWN).values(values)
-    assert dict(found.reasons) == {4000: "column c2: the number 1.5, expected a long"}
+    result = JsonColumns(RECORD.fields, SCHEMA, KNOWN).values(values)
+    assert dict(result.reasons) == {4000: "column c2: the number 1.5, expected a long"}
     expected = [n if n not in (4000, 5000) else None for n in range(8192)]
     expected[4001] = 17
-    assert found.rows.column("c2").to_pylist() == expected
-    texts = found.rows.column("c6").to_pylist()
+    assert result.rows.column("c2").to_pylist() == expected
+    texts = result.rows.column("c6").to_pylist()
     assert [texts[n] for n in (3999, 4000, 4001, 4002, 5000)] == ["text 3999", None, None, "text 4002", None]
 
 
-def test_names_of_any_number_and_order_are_found() -> None:
+def test_names_of_any_number_and_order_are_recognised() -> None:
     fields = [{"name": f"column_{n}", "type": ["null", "int"]} for n in range(1500)]
     record = parse_record_schema(json.dumps({"type": "record", "name": "wide", "fields": fields}))
     schema = pa.schema([pa.field(field.name, pa.int32()) for field in record.fields])
     forward = {f"column_{n}": n for n in range(1500)}
     documents = [forward, dict(reversed(forward.items())), {"column_7": 7, "nothing": 1, "column_1499": 1}]
-    found = JsonColumns(record.fields, schema, schema.names).values([json.dumps(item).encode() for item in documents])
-    assert found.unknown == 1
-    rows = found.rows.to_pylist()
+    result = JsonColumns(record.fields, schema, schema.names).values([json.dumps(item).encode() for item in documents])
+    assert result.unknown == 1
+    rows = result.rows.to_pylist()
     assert rows[0] == rows[1] == forward
     assert {name: value for name, value in rows[2].items() if value is not None} == {"column_7": 7, "column_1499": 1}

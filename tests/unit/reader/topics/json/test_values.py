@@ -38,14 +38,14 @@ def at(*parts: int, zone: datetime.tzinfo | None = datetime.UTC) -> datetime.dat
 
 
 def column(kind: object, value: bytes) -> tuple[object, str | None]:
-    """The value, and why there is none; by both roads."""
+    """The value, and why there is none; by both decoders."""
     text = json.dumps({"type": "record", "name": "t", "fields": [{"name": "v", "type": ["null", kind]}]})
     record = parse_record_schema(text)
     schema = pa.schema([pa.field("v", arrow_type(record.fields[0].type))])
     answers = []
-    for road in (JsonRows, JsonColumns):
-        found = road(record.fields, schema, ["v"]).values([b'{"v":' + value + b"}"])
-        answers.append((found.rows.column(0).to_pylist()[0], found.reasons.get(0)))
+    for decoder in (JsonRows, JsonColumns):
+        result = decoder(record.fields, schema, ["v"]).values([b'{"v":' + value + b"}"])
+        answers.append((result.rows.column(0).to_pylist()[0], result.reasons.get(0)))
     assert repr(answers[0]) == repr(answers[1])
     return answers[0]
 
@@ -106,10 +106,10 @@ def column(kind: object, value: bytes) -> tuple[object, str | None]:
     ],
 )
 def test_values(kind: object, value: bytes, expected: object) -> None:
-    found, reason = column(kind, value)
+    result, reason = column(kind, value)
     assert reason is None
-    assert found == expected
-    assert type(found) is type(expected)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_values(kind: object, value: bytes, expected: object) -> None:
     ],
 )
 def test_refusals(kind: object, value: bytes, problem: str) -> None:
-    found, reason = column(kind, value)
-    assert found is None
+    result, reason = column(kind, value)
+    assert result is None
     assert reason is not None
     assert reason.startswith("column v: ")
     assert problem in reason
@@ -196,8 +196,8 @@ def test_a_decimal_in_digits_that_base64_would_make_too_large_is_the_number() ->
 def test_documents_that_are_none(value: bytes, problem: str) -> None:
     record = parse_record_schema('{"type": "record", "name": "t", "fields": [{"name": "v", "type": ["null", "long"]}]}')
     schema = pa.schema([pa.field("v", pa.int64())])
-    for road in (JsonRows, JsonColumns):
-        found = road(record.fields, schema, ["v"]).values([value, b'{"v":7}'])
-        assert found.rows.to_pydict() == {"v": [None, 7]}
-        assert list(found.reasons) == [0]
-        assert problem in found.reasons[0]
+    for decoder in (JsonRows, JsonColumns):
+        result = decoder(record.fields, schema, ["v"]).values([value, b'{"v":7}'])
+        assert result.rows.to_pydict() == {"v": [None, 7]}
+        assert list(result.reasons) == [0]
+        assert problem in result.reasons[0]
