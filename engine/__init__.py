@@ -1,4 +1,4 @@
-"""What drives a read: Arrow consumer, Spark source, command line. pyspark is imported under `engine.spark` alone.
+"""The engines: Arrow reader, consumer, Spark source, command line. Only `engine.spark` imports pyspark.
 
 Nothing imports the engine.
 """

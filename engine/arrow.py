@@ -1,8 +1,4 @@
-"""The Arrow door: `read`, one table in, record batches out, in this process and thread.
-
-Belongs here: the walk through a plan's splits, and `limit`. Not here: what options mean (`requests`), how a split is
-read (`penstock.reader`).
-"""
+"""`penstock.read`: reads a table into Arrow record batches, in the caller's process and thread."""
 
 from __future__ import annotations
 
@@ -134,15 +130,15 @@ class Reading:
     def _split_batches(self, answer: NextSplit, tally: SplitTally) -> Generator[pa.RecordBatch, None, None]:
         scan, split = self.opened.scan, answer.split
         read_options = ReadOptions(batch_rows=self.options.batch_rows)
-        with closing(read_split(scan, split, options=read_options, tally=tally)) as found:
-            for piece in found:
-                if not piece.batch.schema.equals(self.schema):
+        with closing(read_split(scan, split, options=read_options, tally=tally)) as parts:
+            for part in parts:
+                if not part.batch.schema.equals(self.schema):
                     raise InvariantViolation(
-                        f"split {split.split_id} of table {scan.table}: got a batch of {piece.batch.schema}, expected "
+                        f"split {split.split_id} of table {scan.table}: got a batch of {part.batch.schema}, expected "
                         f"{self.schema}"
                     )
-                if piece.batch.num_rows:
-                    yield piece.batch
+                if part.batch.num_rows:
+                    yield part.batch
 
 
 def open_reading(table: str, options: ParsedOptions) -> Reading:
@@ -177,13 +173,13 @@ def read(
 
     `table` is a path or URI; with `server` (HOST:PORT) the name of a table that it serves. `query` is snapshot (the
     default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
-    (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change they made, in the order
+    (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change by them, in the order
     of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
     `limit` is exact. `options` are the others of the registry (docs/reference/options.md) in snake_case, and Hudi's own
     names where they can be translated. What is not given comes from PENSTOCK_* in the environment.
 
     The table's own types: timestamps in microseconds UTC, decimals exact. Files are released when the reader is
-    exhausted, fails, or is dropped. Errors are `penstock.proto.errors`, also out of the reader; ConfigurationError for
+    exhausted, fails, or is dropped. Errors are `penstock.errors`, also from the reader; ConfigurationError for
     an unknown option, naming the nearest.
     """
     explicit: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Event times of a split whose files do not tell them, read: what planning is handed as `EventTimeScan`.
+"""Reads the event times of a split whose files have no statistics of them: an `EventTimeScan` for planning.
 
 Belongs here: the one way from planning into the reader. Not here: when a split is read
 (`enumerator.planning.annotate`).
@@ -41,8 +41,8 @@ def scan_event_time(
     low = high = None
     factor = 1
     one_column = replace(scan, columns=(column,), where="", rows=rows)
-    with closing(read_split(one_column, split, topics=topic_reading(scan, access))) as found:
-        for part in found:
+    with closing(read_split(one_column, split, topics=topic_reading(scan, access))) as parts:
+        for part in parts:
             values = part.batch.column(0)
             factor = _factor_us(values.type, column, unit)
             ends = pc.min_max(values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())).as_py()

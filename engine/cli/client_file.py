@@ -65,11 +65,11 @@ NO_FILE: Final = ClientFile()
 
 def load_client_file(file: str) -> ClientFile:
     """The file, checked whole. ConfigurationError: the first of its problems, and how many more there are."""
-    made, problems = checked_client_file(file, read_toml(file))
+    client_file, problems = checked_client_file(file, read_toml(file))
     if problems:
         more = f" (and {len(problems) - 1} more: penstock config check {file})" if len(problems) > 1 else ""
         raise ConfigurationError(problems[0] + more)
-    return made
+    return client_file
 
 
 def read_toml(file: str) -> dict[str, Any]:
@@ -92,12 +92,12 @@ def checked_client_file(file: str, values: Mapping[str, Any]) -> tuple[ClientFil
     """What the values say, and a line for each problem."""
     problems: list[str] = []
     tables: dict[str, ClientTable] = {}
-    told = values.get(TABLES, {})
+    table_entries = values.get(TABLES, {})
     common = _options(file, "", {key: value for key, value in values.items() if key != TABLES}, problems)
-    if not isinstance(told, dict):
+    if not isinstance(table_entries, dict):
         problems.append(f"{file}: tables: expected [tables.NAME] with options, or NAME = PATH")
-        told = {}
-    for name, entry in told.items():
+        table_entries = {}
+    for name, entry in table_entries.items():
         where = f"tables.{name}."
         if isinstance(entry, str):
             entry = {PATH: entry}
@@ -114,15 +114,15 @@ def checked_client_file(file: str, values: Mapping[str, Any]) -> tuple[ClientFil
                 f"{file}: tables.{name}: path and server exclude each other: a server is asked for {name} by its name"
             )
         tables[str(name)] = ClientTable(path, own)
-    made = ClientFile(file, common, tables)
+    client_file = ClientFile(file, common, tables)
     for name in (None, *tables):
-        _check_access(made, name, problems)
-    return made, problems
+        _check_access(client_file, name, problems)
+    return client_file, problems
 
 
 def _options(file: str, where: str, values: Mapping[str, Any], problems: list[str]) -> dict[str, Located]:
     """The options among the values, each parsed once to see that it can be."""
-    found: dict[str, Located] = {}
+    values_by_option: dict[str, Located] = {}
     settings: dict[str, object] = {}
     for key, value in _flat(values):
         place = f"{file}: {where}{key}"
@@ -134,20 +134,20 @@ def _options(file: str, where: str, values: Mapping[str, Any], problems: list[st
             known = [*(ours.name for ours in OPTIONS), *([PATH] if where else [TABLES])]
             advice = nearest(key, known) or ": no option of that name is there (docs/reference/options.md)"
             problems.append(f"{file}: unknown key {where + key!r}{advice}")
-        elif option.name in found:
-            problems.append(f"{place}: {option.name} is given twice, also as {found[option.name][0]}")
+        elif option.name in values_by_option:
+            problems.append(f"{place}: {option.name} is given twice, also as {values_by_option[option.name][0]}")
         else:
-            found[option.name] = (place, value)
+            values_by_option[option.name] = (place, value)
     if settings:
-        found[CLIENT] = (f"{file}: {where}{CLIENT}", settings)
+        values_by_option[CLIENT] = (f"{file}: {where}{CLIENT}", settings)
     for option in OPTIONS:
-        if option.name in found:
-            place, value = found[option.name]
+        if option.name in values_by_option:
+            place, value = values_by_option[option.name]
             try:
                 option.type.parse(place, value)
             except ConfigurationError as error:
                 problems.append(str(error))
-    return found
+    return values_by_option
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -159,12 +159,12 @@ def _flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
             yield prefix + key, value
 
 
-def _check_access(made: ClientFile, name: str | None, problems: list[str]) -> None:
-    options = made.options_of(name)
-    told = [str(options[option][1]) if option in options else "" for option in _CONNECTING[1:]]
+def _check_access(client_file: ClientFile, name: str | None, problems: list[str]) -> None:
+    options = client_file.options_of(name)
+    table_entries = [str(options[option][1]) if option in options else "" for option in _CONNECTING[1:]]
     try:
-        ServerAccess(ca=told[0], cert=told[1], key=told[2], token=told[3])
+        ServerAccess(ca=table_entries[0], cert=table_entries[1], key=table_entries[2], token=table_entries[3])
     except ConfigurationError as error:
-        line = f"{made.file}: {f'tables.{name}: ' if name else ''}{error}"
+        line = f"{client_file.file}: {f'tables.{name}: ' if name else ''}{error}"
         if not any(other.endswith(str(error)) for other in problems):
             problems.append(line)

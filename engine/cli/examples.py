@@ -61,8 +61,8 @@ def with_examples(app: typer.Typer) -> typer.Typer:
 def shown(path: str, more: str = "") -> str | None:
     """The end of a command's help."""
     lines = EXAMPLES.get(path, ())
-    told = "Example: " + "\n\n".join(lines) if len(lines) == 1 else "Examples:\n\n" + "\n\n".join(lines)
-    return "\n\n".join(part for part in (told if lines else "", more) if part) or None
+    text = "Example: " + "\n\n".join(lines) if len(lines) == 1 else "Examples:\n\n" + "\n\n".join(lines)
+    return "\n\n".join(part for part in (text if lines else "", more) if part) or None
 
 
 def _put(app: typer.Typer, path: tuple[str, ...]) -> None:

@@ -79,15 +79,15 @@ def _typed(option: Option, value: Any) -> str | None:
     """What was typed, as text: settings as a JSON object."""
     if not isinstance(value, list):
         return value if value is None else str(value)
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for number, pair in enumerate(value, 1):
         name, equals, setting = pair.partition("=")
         if not equals or not name:
             raise ConfigurationError(f"{option.flag}, the one at place {number}: expected KEY=VALUE")
-        if name in found:
+        if name in settings:
             raise ConfigurationError(f"{option.flag} {name[:80]}=…: given twice")
-        found[name] = setting
-    return json.dumps(found) if found else None
+        settings[name] = setting
+    return json.dumps(settings) if settings else None
 
 
 def _metavar(kind: OptionType) -> str:

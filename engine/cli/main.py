@@ -85,7 +85,7 @@ def settings(
     start_logs(shell)
     show_help(context)
     if config and context.invoked_subcommand == "serve":
-        raise ConfigurationError("--config before `serve` is a client's file: give the server's behind it")
+        raise ConfigurationError("--config before `serve` is a client's file: give the server's after `serve`")
 
 
 app.command("read")(read.read)
@@ -106,7 +106,7 @@ with_examples(app)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code; errors are told on stderr. For tests and `main`."""
+    """Runs one command line and returns its exit code; errors are printed on stderr. For tests and `main`."""
     shell = Shell()
     _open_closed_streams()
     if "--no-color" in arguments:

@@ -79,8 +79,8 @@ def working(shell: Shell, what: str) -> Iterator[Callable[[str], None]]:
 
 def shell_of(context: typer.Context) -> Shell:
     """The settings of the running command."""
-    found = context.find_root().obj
-    return found if isinstance(found, Shell) else Shell()
+    shell = context.find_root().obj
+    return shell if isinstance(shell, Shell) else Shell()
 
 
 def registry_flag(name: str, **settings: Any) -> Any:

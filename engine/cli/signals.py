@@ -10,22 +10,22 @@ from types import FrameType
 
 
 @contextmanager
-def told_to_end(tell: Callable[[], None]) -> Iterator[None]:
-    """Calls `tell` at the first SIGTERM or SIGINT while the block runs; the second has its usual effect. In another
+def ended_by_signal(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop` at the first SIGTERM or SIGINT while the block runs; the second has its usual effect. In another
     thread than the main one signals are left alone: Python takes them in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[int, Callable[[int, FrameType | None], object] | int | signal.Handlers] = {}
 
-    def told(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         for handled in before:
             signal.signal(handled, before[handled])
-        tell()
+        stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         before[number] = signal.getsignal(number) or signal.SIG_DFL
-        signal.signal(number, told)
+        signal.signal(number, handle)
     try:
         yield
     finally:

@@ -48,9 +48,9 @@ def compare_rows(got: pa.Table, want: pa.Table) -> RowDifference:
     apart = tuple(sorted(set(names) ^ set(got.column_names)))
     if apart:
         return RowDifference(columns=apart)
-    have, wanted = _counted(got, names), _counted(want, names)
-    missing = tuple(tuple(zip(names, row, strict=True)) for row in (wanted - have).elements())
-    unexpected = tuple(tuple(zip(names, row, strict=True)) for row in (have - wanted).elements())
+    actual, expected = _counted(got, names), _counted(want, names)
+    missing = tuple(tuple(zip(names, row, strict=True)) for row in (expected - actual).elements())
+    unexpected = tuple(tuple(zip(names, row, strict=True)) for row in (actual - expected).elements())
     return RowDifference(missing=missing, unexpected=unexpected)
 
 

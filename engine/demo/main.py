@@ -87,9 +87,9 @@ def _travel(console: Console, road: Road, stage: Stage) -> int:
     if road.slots:
         handed = handouts(stage.server.log())[seen:]
         show_handouts(console, handed)
-        found = summary(handed)
-        show_sharing(console, found, road.slots)
-        differing += bool(found.repeated) or found.most_slots < road.slots
+        sharing = summary(handed)
+        show_sharing(console, sharing, road.slots)
+        differing += bool(sharing.repeated) or sharing.most_slots < road.slots
     return differing
 
 

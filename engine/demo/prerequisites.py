@@ -46,8 +46,8 @@ def check_prerequisites(
 
 def java_major(banner: str) -> int | None:
     """The major version in what `java -version` prints (1.8 is 8); None if there is none."""
-    found = re.search(r'version "(?:1\.)?(\d+)', banner)
-    return int(found[1]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(match[1]) if match else None
 
 
 def banner_of(java: str) -> str | None:
@@ -55,7 +55,7 @@ def banner_of(java: str) -> str | None:
     if shutil.which(java) is None:
         return None
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+        process = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return told.stderr or told.stdout if told.returncode == 0 else None
+    return process.stderr or process.stdout if process.returncode == 0 else None

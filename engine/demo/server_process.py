@@ -111,8 +111,8 @@ class ServerProcess:
     def _wait_for_address(self) -> str:
         until = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < until and self._process.poll() is None:
-            found = _ADDRESS.search(self._announced.read_text(errors="replace"))
-            if found:
-                return found[1]
+            match = _ADDRESS.search(self._announced.read_text(errors="replace"))
+            if match:
+                return match[1]
             time.sleep(0.05)
         raise StorageError(f"the server did not announce an address within {START_TIMEOUT_S:g} s: {self.log()[-2000:]}")

@@ -22,12 +22,16 @@ SHOWN_META = ("_hoodie_commit_time",)
 
 def show_timeline(console: Console, timeline: Timeline, sample: Sample) -> None:
     """Each instant, and what it did."""
-    told = {commit.requested_time: commit.what for commit in sample.commits}
+    descriptions = {commit.requested_time: commit.what for commit in sample.commits}
     grid = _grid("requested time", "completion time", "action", "state", "what it did")
     for instant in timeline.instants:
         completion = instant.completion_time or "-"
         grid.add_row(
-            instant.requested_time, completion, instant.action, instant.state, told.get(instant.requested_time, "")
+            instant.requested_time,
+            completion,
+            instant.action,
+            instant.state,
+            descriptions.get(instant.requested_time, ""),
         )
     console.print(grid)
 
@@ -79,17 +83,17 @@ def show_handouts(console: Console, handed: Sequence[Handout]) -> None:
     console.print(grid)
 
 
-def show_sharing(console: Console, found: HandoutSummary, wanted_slots: int) -> None:
+def show_sharing(console: Console, summary: HandoutSummary, expected_slots: int) -> None:
     """One line: whether each split was handed out once, to as many tasks as wanted."""
-    counts = f"{found.splits} splits of {found.plans} plans went to {found.slots} slots"
-    if found.repeated:
-        console.print(f"[bold red]TWICE[/]  {counts}; handed out more than once: {' '.join(found.repeated)}")
-    elif found.most_slots < wanted_slots:
+    counts = f"{summary.splits} splits of {summary.plans} plans went to {summary.slots} slots"
+    if summary.repeated:
+        console.print(f"[bold red]TWICE[/]  {counts}; handed out more than once: {' '.join(summary.repeated)}")
+    elif summary.most_slots < expected_slots:
         console.print(
-            f"[bold red]NOT SHARED[/]  {counts}; no plan fed {wanted_slots} slots, at most {found.most_slots}"
+            f"[bold red]NOT SHARED[/]  {counts}; no plan fed {expected_slots} slots, at most {summary.most_slots}"
         )
     else:
-        console.print(f"[green]once[/]   {counts}, each split once, up to {found.most_slots} slots a plan")
+        console.print(f"[green]once[/]   {counts}, each split once, up to {summary.most_slots} slots a plan")
 
 
 def show_next(console: Console) -> None:

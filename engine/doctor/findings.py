@@ -54,21 +54,21 @@ class Requirement:
 
 def requirement_of(text: str) -> Requirement | None:
     """A line of `Requires-Dist`; None for one that only tests need."""
-    found = _REQUIREMENT.fullmatch(text)
-    if found is None:
+    match = _REQUIREMENT.fullmatch(text)
+    if match is None:
         return None
-    extra = _EXTRA.search(found[3] or "")
+    extra = _EXTRA.search(match[3] or "")
     named = extra[1] if extra else ""
     if named in ("test", "soak"):
         return None
-    bounds = tuple((sign, numbers_of(number)) for sign, number in _BOUND.findall(found[2]))
-    return Requirement(found[1], bounds, named)
+    bounds = tuple((sign, numbers_of(number)) for sign, number in _BOUND.findall(match[2]))
+    return Requirement(match[1], bounds, named)
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """The release of a version: 1.85.1rc1 is (1, 85, 1)."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def judged_library(needed: Requirement, version: str | None) -> Finding:

@@ -61,7 +61,9 @@ def kernel_finding() -> Finding:
 def kept_kernels() -> tuple[int, int]:
     """How many kernels have machine code that holds for their source, of how many there are."""
     package = importlib.import_module("penstock.reader.kernels")
-    modules = [importlib.import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    modules = [
+        importlib.import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)
+    ]
     caches: dict[int, Any] = {}
     for module in modules:
         for value in vars(module).values():

@@ -102,8 +102,8 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
     client = EnumeratorClient(address, limits, access)
     begin_s = time.perf_counter()
     try:
-        told = client.list_groups(table or "")
-        yield Finding("server", Level.OK, f"{address} answers in {_ms(begin_s)} ms, {len(told)} groups")
+        groups = client.list_groups(table or "")
+        yield Finding("server", Level.OK, f"{address} answers in {_ms(begin_s)} ms, {len(groups)} groups")
     except PenstockError as error:
         yield Finding("server", Level.FAIL, str(error), f"error {error.code}, docs/reference/cli.md")
         return

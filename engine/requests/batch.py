@@ -1,4 +1,4 @@
-"""Options and a table, turned into the request that is planned: every door asks the same way.
+"""Turns options and a table into the request that is planned, in the same way for every entry point.
 
 Belongs here: which options go together, and what they mean for a table. Not here: names and types of options
 (`penstock.proto.options.registry`), texts of times (`times`). The table is described only if an option needs it: ISO

@@ -84,8 +84,8 @@ def _refuse_without_hybrid(options: ParsedOptions) -> None:
 
 
 def _check_query(options: ParsedOptions, mode: HybridMode) -> None:
-    wanted = "cdc" if mode is HybridMode.CHANGELOG else "incremental"
-    if "query" in options.explicit and options.query != wanted:
+    expected = "cdc" if mode is HybridMode.CHANGELOG else "incremental"
+    if "query" in options.explicit and options.query != expected:
         other = HybridMode.APPEND if mode is HybridMode.CHANGELOG else HybridMode.CHANGELOG
         returned = "changes" if mode is HybridMode.CHANGELOG else "rows"
         raise ConfigurationError(
@@ -102,7 +102,7 @@ def _check_query(options: ParsedOptions, mode: HybridMode) -> None:
 def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoint) -> None:
     if options.upto is not None:
         raise ConfigurationError(
-            "option upto ends a stream in the lake, and hybrid goes on behind it for ever: give one of them"
+            "option upto ends a stream in the lake, and a hybrid stream continues after it: give one of them"
         )
     if options.as_of is not None:
         raise ConfigurationError(
@@ -114,7 +114,7 @@ def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoi
     start = "snapshot" if entry_point is EntryPoint.STREAM else "earliest"
     if begin != start and not (start == "earliest" and re.fullmatch("0{1,14}|0{17}", begin)):
         raise ConfigurationError(
-            f"hybrid=changelog begins with every row of the table, for commits alone do not tell its deletes: got "
+            f"hybrid=changelog begins with every row of the table, for commits alone do not contain its deletes: got "
             f"after={begin[:80]}; leave after out (or say {start}), or use hybrid=append"
         )
 

@@ -61,7 +61,7 @@ def check_stream_options(options: ParsedOptions) -> None:
         named_zone(options.timeline_timezone)
     if options.upto is not None and options.upto.strip() == "latest":
         raise ConfigurationError(
-            "option upto=latest is another end at each start of a stream: give an order key; or leave upto out and use "
+            "option upto=latest would change on every restart: give an order key; or leave upto out and use "
             "trigger(availableNow=True), which ends where the table stands when it begins"
         )
 
@@ -141,7 +141,7 @@ def stream_limits(options: ParsedOptions) -> RoundLimits:
 def stream_start(table: str, options: ParsedOptions, describe: Describe) -> StreamStart:
     """Where a stream starts that has no checkpoint: `after`, else with the table as it is then.
 
-    ConfigurationError: no time, or one behind `upto`.
+    ConfigurationError: no time, or one after `upto`.
     """
     if options.after is None or options.after.strip() == "snapshot":
         return StartSnapshot()

@@ -9,13 +9,13 @@ What a text means:
 * `earliest`, `latest`: before every instant; the newest position.
 * `2026-01-31`: midnight. `2026-01-31T23:59:59.123` (or a blank for the T): that millisecond; finer digits are cut off.
 * `2026-01-31T23:59:59`: that second *as a whole*, so its last millisecond (Hudi's `HoodieInstantTimeGenerator` pads
-  with 999): `upto` includes the second, `after` begins behind it, and ranges cut at the same text neither lose nor
+  with 999): `upto` includes the second, `after` begins after it, and ranges cut at the same text neither lose nor
   double an instant.
 * A zone at the end (`Z`, `+01:00`) says which one is meant; without a zone the time is in the timeline's own zone.
 * 10 digits, 13 digits, in `asOf` alone: seconds, milliseconds since 1970 UTC.
 
 Instants are wall clock in the timeline's zone (`hoodie.table.timeline.timezone`): UTC, or LOCAL, the writer's, which
-only the option `timelineTimezone` can tell.
+only the option `timelineTimezone` says it.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ def utc_of(instant: str, zone: tzinfo) -> datetime | None:
 
 
 def _iso_instant(word: str, zone: ZoneFor) -> InstantTime | None:
-    found = _ISO.fullmatch(word)
-    if found is None:
+    match = _ISO.fullmatch(word)
+    if match is None:
         return None
-    date, clock, fraction, offset = found.groups()
+    date, clock, fraction, offset = match.groups()
     timeline = zone(word)
     if clock is None:
         clock, fraction = "00:00:00", "000"

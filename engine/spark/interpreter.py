@@ -33,8 +33,8 @@ def compiled_first(path: Sequence[str]) -> list[str]:
 
 def _is_elsewhere(package: str, archive: str, path: Sequence[str]) -> bool:
     """Whether `archive` is a zip of the package, and a folder of the path holds the package in that version."""
-    told = _archived_version(package, archive)
-    return told is not None and any(_installed_version(package, folder) == told for folder in path)
+    version = _archived_version(package, archive)
+    return version is not None and any(_installed_version(package, folder) == version for folder in path)
 
 
 def _archived_version(package: str, archive: str) -> bytes | None:

@@ -66,10 +66,10 @@ def schema_of(load: Loaded) -> StructType:
         stream_start(table, options, describe)
         if only_a_stream(options):
             stream_scope(table, options, describe)
-    told = describe().schema_json
-    if not told:
+    schema_json = describe().schema_json
+    if not schema_json:
         raise SchemaMismatch(f"no schema: table {redacted_uri(table)} has no data, and nothing recorded one")
-    schema = arrow_schema(parse_record_schema(told, f"schema of table {redacted_uri(table)}"))
+    schema = arrow_schema(parse_record_schema(schema_json, f"schema of table {redacted_uri(table)}"))
     changes = changes_read(options)
     if changes is not None:
         schema = change_schema(schema, changes)

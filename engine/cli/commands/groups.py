@@ -22,7 +22,7 @@ app = typer.Typer(help="Consumer groups of a server.")
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
 """Options that say which server is asked, and how."""
 
-_Form = Annotated[ReportFormat, typer.Option("--format", help="Form of what is told.")]
+_Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the output.")]
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")]
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 
@@ -42,13 +42,13 @@ def list_(
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """List the groups, by table and name."""
-    door, _ = _door(context, flags, table)
-    found = door.list_groups(table)
+    enumerator, _ = _enumerator(context, flags, table)
+    groups = enumerator.list_groups(table)
     if form is ReportFormat.JSON:
-        write_json([summary_fields(summary) for summary in found])
+        write_json([summary_fields(summary) for summary in groups])
         return
     names = ("table", "group", "state", "committed", "planned", "readers")
-    write_text_table(names, [tuple(str(summary_fields(summary)[name]) for name in names) for summary in found])
+    write_text_table(names, [tuple(str(summary_fields(summary)[name]) for name in names) for summary in groups])
 
 
 @app.command("describe")
@@ -56,9 +56,9 @@ def list_(
 def describe(
     context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None], form: _Form = ReportFormat.TABLE
 ) -> None:
-    """Describe a group: how far it is, how far behind its table, its readers and what they hold."""
-    door, _ = _door(context, flags, table)
-    fields = description_fields(door.describe_group(table, group))
+    """Describe a group: its position, its lag, its readers and their splits."""
+    enumerator, _ = _enumerator(context, flags, table)
+    fields = description_fields(enumerator.describe_group(table, group))
     if form is ReportFormat.JSON:
         write_json(fields)
         return
@@ -94,11 +94,11 @@ def reset(
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Move a group. Its readers are fenced, what they hold is dropped; a group that stopped goes on."""
-    door, options = _door(context, flags, table)
+    enumerator, options = _enumerator(context, flags, table)
     from penstock.engine.requests.group import group_start
 
-    start = group_start("to", to, table, options.timeline_timezone, lambda: door.describe_table(table))
-    fields = outcome_fields(table, group, door.reset_group(table, group, start, dry_run=dry_run))
+    start = group_start("to", to, table, options.timeline_timezone, lambda: enumerator.describe_table(table))
+    fields = outcome_fields(table, group, enumerator.reset_group(table, group, start, dry_run=dry_run))
     if form is ReportFormat.JSON:
         write_json(fields)
     else:
@@ -109,11 +109,13 @@ def reset(
 @with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None]) -> None:
     """Forget a group that has no readers. One that joins under its name later begins anew."""
-    door, _ = _door(context, flags, table)
-    door.delete_group(table, group)
+    enumerator, _ = _enumerator(context, flags, table)
+    enumerator.delete_group(table, group)
 
 
-def _door(context: typer.Context, flags: dict[str, str | None], table: str) -> tuple[GroupEnumerator, ParsedOptions]:
+def _enumerator(
+    context: typer.Context, flags: dict[str, str | None], table: str
+) -> tuple[GroupEnumerator, ParsedOptions]:
     options = given_options(shell_of(context), flags, entry_point=EntryPoint.CONSUMER, table=table)
     from penstock.engine.group.connect import group_enumerator_for
 
@@ -179,15 +181,15 @@ def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
     hybrid, place = description.scope.request.hybrid, description.kafka
     if hybrid is None:
         return None
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "phase": "lake" if place is None else place.phase.value,
         "mode": hybrid.mode.value,
         "topic": hybrid.topic,
     }
     if place is None:
-        return told | {"topic_id": None, "instant": None, "position": None, "lag_records": None, "partitions": []}
+        return fields | {"topic_id": None, "instant": None, "position": None, "lag_records": None, "partitions": []}
     starts = dict(place.starts)
-    return told | {
+    return fields | {
         "topic_id": place.topic_id or None,
         "instant": str(place.instant),
         "position": str(place.lake),

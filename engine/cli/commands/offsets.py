@@ -57,10 +57,10 @@ def resolve(
         typer.Option(
             "--starting-offsets",
             metavar="OFFSETS",
-            help='What counts if no commit tells: {"topic":{"0":123}} or topic,0:123.',
+            help='The offsets if no commit has any: {"topic":{"0":123}} or topic,0:123.',
         ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what was made of each commit.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the result for each commit.")] = False,
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the answer.")] = ReportFormat.TABLE,
 ) -> None:
     """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""

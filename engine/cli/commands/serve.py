@@ -1,4 +1,4 @@
-"""`penstock serve`: the enumerator behind gRPC, until SIGTERM or Ctrl-C."""
+"""`penstock serve`: the enumerator as a gRPC service, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def serve(
 
 
 def run(settings: Settings) -> None:
-    """Serves until the process is told to end."""
+    """Serves until SIGTERM or SIGINT."""
     from penstock.engine.event_time_scan import scan_event_time
     from penstock.enumerator.server.run import serve_forever
 

@@ -19,7 +19,7 @@ import typer
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import RowFormat
 from penstock.engine.cli.shell import Shell, given_options, shell_of
-from penstock.engine.cli.signals import told_to_end
+from penstock.engine.cli.signals import ended_by_signal
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.groups import sanitized_name
 from penstock.proto.options.registry import EntryPoint
@@ -101,7 +101,7 @@ def tail(
         consumer = GroupReader(table, options, enumerator)
         stop = _Stop(consumer)
         output = FilesBySplit(consumer, folder.path, chosen, stop.requested) if folder else RowsOnStdout(consumer)
-        at_end.enter_context(told_to_end(stop.request))
+        at_end.enter_context(ended_by_signal(stop.request))
         consumer.join()
         if own_group:
             at_end.callback(_forget, shell, partial(enumerator.delete_group, table, options.group or ""))

@@ -57,9 +57,9 @@ def top(
     options = given_options(shell_of(context), flags, entry_point=EntryPoint.CONSUMER, table=table)
     from penstock.engine.group.connect import group_enumerator_for
 
-    door = group_enumerator_for(options.server, options.access)
+    enumerator = group_enumerator_for(options.server, options.access)
     if form is ReportFormat.JSON:
-        write_json(status_fields(door.describe_server(table)))
+        write_json(status_fields(enumerator.describe_server(table)))
         return
     from rich.console import Console
 
@@ -67,20 +67,20 @@ def top(
     if once or not console.is_terminal:
         if not console.is_terminal:
             console = Console(file=sys.stdout, width=PIPE_WIDTH)
-        console.print(frame(door.describe_server(table), options.server or "", console.width))
+        console.print(frame(enumerator.describe_server(table), options.server or "", console.width))
         return
-    _watch(door, console, options.server or "", interval, table)
+    _watch(enumerator, console, options.server or "", interval, table)
 
 
-def _watch(door: GroupEnumerator, console: Console, address: str, interval_s: float, table: str = "") -> None:
+def _watch(enumerator: GroupEnumerator, console: Console, address: str, interval_s: float, table: str = "") -> None:
     from rich.live import Live
 
     try:
-        first = frame(door.describe_server(table), address, console.width)
+        first = frame(enumerator.describe_server(table), address, console.width)
         with Live(first, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 time.sleep(interval_s)
-                live.update(frame(door.describe_server(table), address, console.width), refresh=True)
+                live.update(frame(enumerator.describe_server(table), address, console.width), refresh=True)
     except KeyboardInterrupt:
         return
 

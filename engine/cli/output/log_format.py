@@ -20,8 +20,8 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told = getattr(record, "log_event", None)
-        own = told.fields if isinstance(told, LogEvent) else {}
+        event = getattr(record, "log_event", None)
+        own = event.fields if isinstance(event, LogEvent) else {}
         more = {name: value for name, value in _fields(record).items() if name not in own}
         extra = "".join(f" {name}={field_text(value)}" for name, value in more.items())
         message = printable(record.getMessage() + extra)
@@ -34,13 +34,13 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        told = getattr(record, "log_event", None)
+        event = getattr(record, "log_event", None)
         fields = _fields(record)
         line: dict[str, object] = {
             "time": _moment(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": told.what if isinstance(told, LogEvent) else record.getMessage(),
+            "message": event.what if isinstance(event, LogEvent) else record.getMessage(),
             **{name: value for name, value in fields.items() if name not in _OURS},
         }
         if record.exc_info:
@@ -53,8 +53,8 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     given = vars(record)
     more = given.keys() - _PLAIN_FIELDS
     extra = {name: given[name] for name in given if name in more} if more else {}
-    told = given.get("log_event")
-    return {**context_fields(), **extra, **(told.fields if isinstance(told, LogEvent) else {})}
+    event = given.get("log_event")
+    return {**context_fields(), **extra, **(event.fields if isinstance(event, LogEvent) else {})}
 
 
 def _moment(record: logging.LogRecord) -> str:

@@ -39,7 +39,7 @@ class FolderState(Enum):
 def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
     """Everything that decides which rows and columns are in the file of a split, and how splits are cut."""
     query = options.query if "query" in options.explicit else "incremental"
-    found: Scope = {
+    scope: Scope = {
         "table": table,
         "query": query,
         "cdcFormat": options.cdc_format if query == "cdc" else "",
@@ -55,7 +55,7 @@ def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
         "kafkaTopic": options.kafka_topic or "",
         "kafkaValueFormat": options.kafka_value_format if options.hybrid else "",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in scope.items() if value}
 
 
 class ScopedFolder:

@@ -1,7 +1,7 @@
 """Where `penstock tail` puts what a consumer hands out, and when that is committed.
 
 Belongs here: the order of writing and committing, which is what a user is promised. `RowsOnStdout`: at least once.
-`FilesBySplit`: exactly once, a file a split, which is under its name before the group is told. Not here: forms of rows
+`FilesBySplit`: exactly once, a file a split, which has its final name before the commit. Not here: forms of rows
 (`output`), pulling (`penstock.engine.group.reader`).
 """
 
@@ -28,14 +28,14 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 class Stopped(Exception):
-    """The command was told to end within a split: no error, what was begun is given up."""
+    """A stop was requested within a split: not an error; the unfinished file is discarded."""
 
 
 class Output(Protocol):
     """Takes a batch that was handed out, and whatever follows that belongs to it; commits what is safe."""
 
     def take(self, batch: ConsumedBatch) -> int:
-        """Rows that were written. Stopped: told to end before the split was whole."""
+        """Rows that were written. Stopped: a stop was requested before the split was complete."""
         ...
 
 
@@ -65,7 +65,7 @@ class FilesBySplit:
     """
 
     def __init__(self, consumer: GroupReader, folder: Path, form: RowFormat, ended: Callable[[], bool]) -> None:
-        """`ended`: whether the command was told to end."""
+        """`ended`: whether a stop was requested."""
         self._consumer, self._folder, self._form, self._ended = consumer, folder, form, ended
 
     def take(self, batch: ConsumedBatch) -> int:

@@ -33,7 +33,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """How each column of a source becomes the target's; made once for a slot, by `casting`."""
+    """How each column of a source becomes the target's; created once for each slot, by `casting`."""
 
     target: pa.Schema
     ways: tuple[Way, ...]
@@ -84,9 +84,9 @@ def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: 
             f" {target.names}"
         )
     ways = []
-    for field, declared, wanted in zip(source, schema.fields, target, strict=True):
-        if not is_same(field.type, wanted.type, field.name):
-            if narrows and is_widened(wanted.type, field.type):
+    for field, declared, target_field in zip(source, schema.fields, target, strict=True):
+        if not is_same(field.type, target_field.type, field.name):
+            if narrows and is_widened(target_field.type, field.type):
                 ways.append(Way.NARROWED)
                 continue
             own = spark_type(field.type, field.name)
@@ -96,7 +96,7 @@ def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: 
                 " (if the table's schema changed after load(): load it again, a stream must be started again)"
             )
         # Text, not ==: Arrow calls map types equal whose entries carry other names; the JVM does not.
-        ways.append(Way.SAME if str(field.type) == str(wanted.type) else Way.CAST)
+        ways.append(Way.SAME if str(field.type) == str(target_field.type) else Way.CAST)
     return Casting(target, tuple(ways), table)
 
 

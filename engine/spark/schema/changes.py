@@ -56,24 +56,24 @@ class Clash:
 SchemaChange = Widened | Gone | Clash
 
 _NUMBERS: Final = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
-"""Each is promoted to those behind it."""
+"""Each type is promoted to those after it."""
 
 
 def schema_changes(fixed: StructType, table: pa.Schema) -> tuple[SchemaChange, ...]:
     """What differs for the columns of `fixed` in a table that has the columns `table` now, in the order of `fixed`."""
-    found: list[SchemaChange] = []
+    changes: list[SchemaChange] = []
     for field in arrow_schema(fixed):
         try:
             (name,) = resolve_columns((field.name,), table.names)
         except PenstockError:
-            found.append(Gone(field.name))
+            changes.append(Gone(field.name))
             continue
         now = table.field(name).type
         if is_same(now, field.type, field.name):
             continue
         change = Widened if is_widened(field.type, now) else Clash
-        found.append(change(field.name, _shown(field.type, field.name), _shown(now, field.name)))
-    return tuple(found)
+        changes.append(change(field.name, _shown(field.type, field.name), _shown(now, field.name)))
+    return tuple(changes)
 
 
 def breaking(changes: tuple[SchemaChange, ...]) -> tuple[SchemaChange, ...]:

@@ -30,8 +30,8 @@ def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa
             return cast  # exact or an error; the way back would need more digits than the column's type has
         different = pc.fill_null(pc.not_equal(_comparable(column, target), _back(cast, column.type)), False)
         if pat.is_float64(column.type) and pat.is_float32(target):
-            told = cast.cast(pa.string()).cast(pa.float64())
-            different = pc.and_(different, pc.fill_null(pc.not_equal(column, told), False))
+            parsed = cast.cast(pa.string()).cast(pa.float64())
+            different = pc.and_(different, pc.fill_null(pc.not_equal(column, parsed), False))
     except pa.ArrowInvalid as error:
         raise _unfit(column, target, name, table, str(error).splitlines()[0][:200]) from error
     if cast.null_count != column.null_count:

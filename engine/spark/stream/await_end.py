@@ -18,7 +18,7 @@ _POLL_S: Final = 0.1
 
 
 def await_end(query: StreamingQuery, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Returns when every source of ours has delivered all up to its `upto` and what that emits has been written; the
+    """Returns when every Penstock source has delivered all up to its `upto` and what that emits has been written; the
     query is stopped then. Also when the query ended by itself (`availableNow`).
 
     Raises what the query failed with; TimeoutError, with the query still running, after `timeout_s`.
@@ -33,13 +33,13 @@ def await_end(query: StreamingQuery, timeout_s: float, *, clock: Callable[[], fl
 
 
 def _has_ended(progress: Mapping[str, Any] | None) -> bool:
-    """Whether the last micro-batch was the end of each source of ours, and there is one."""
+    """Whether the last micro-batch was the end of each Penstock source, and there is at least one."""
     ends = [end for end in _end_offsets(progress) if is_offset(end)]
     return bool(ends) and all(end["ended"] is True for end in ends)
 
 
 def _is_quiet(status: Mapping[str, Any]) -> bool:
-    """Whether no micro-batch is under way: the one behind the end, without rows, emits what the last watermark
+    """Whether no micro-batch is under way: the one after the end, without rows, emits what the last watermark
     closed."""
     return not status["isDataAvailable"] and str(status["message"]).startswith("Waiting for")
 

@@ -186,19 +186,19 @@ def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position |
     """
     if offset.get("version") == 1:
         return point
-    told = offset.get("upto")
-    if told == (None if upto is None else str(upto)):
+    stored = offset.get("upto")
+    if stored == (None if upto is None else str(upto)):
         return point
     if point.ended and point.watermark.at_us == END_OF_TIME_US:
         raise ConfigurationError(
-            f"the checkpoint is that of a stream which has ended at {told} with a watermark after all event times: "
+            f"the checkpoint is that of a stream which has ended at {stored} with a watermark after all event times: "
             "every later row would be dropped as late. Begin with a new checkpoint; endWatermark=DURATION ends a "
             "stream so that its checkpoint can go on"
         )
     if point.ended and (upto is None or upto > point.progress.position):
         return replace(point, ended=False)
     raise ConfigurationError(
-        f"the checkpoint is that of a stream with upto={told}, got {upto}: the end may not change before it is "
+        f"the checkpoint is that of a stream with upto={stored}, got {upto}: the end may not change before it is "
         "reached, nor move back; give it as it was, or begin with a new checkpoint"
     )
 
@@ -232,10 +232,10 @@ def _point(fields: _Fields, kafka: KafkaPlace | None) -> StreamPoint:
 
 
 def _kafka_place(fields: _Fields) -> KafkaPlace | None:
-    phase, told = fields.text("phase"), fields.inside("kafka")
-    if (phase == _LAKE) != (told is None):
+    phase, stored = fields.text("phase"), fields.inside("kafka")
+    if (phase == _LAKE) != (stored is None):
         raise fields.foreign()
-    return None if told is None else place_from_json(_WHAT, "kafka", phase, told.values)
+    return None if stored is None else place_from_json(_WHAT, "kafka", phase, stored.values)
 
 
 def _snapshot_place(fields: _Fields) -> SnapshotPlace:
@@ -280,8 +280,8 @@ def _content_json(content: BatchContent) -> dict[str, object]:
         case NoBatch():
             return {"kind": "none"}
         case CommitsBatch(after, without):
-            told = {"kind": "commits", "order_key": str(after.order_key), "index": after.index}
-            return {**told, "without": _sorted_texts(without)}
+            stored = {"kind": "commits", "order_key": str(after.order_key), "index": after.index}
+            return {**stored, "without": _sorted_texts(without)}
         case SnapshotBatch(first):
             return {"kind": "snapshot", "first": first}
         case TopicBatch(ranges):

@@ -1,6 +1,6 @@
-"""How far a stream may advance: limits, the pinned target, rest while idle, time that passes.
+"""How far a stream may advance: limits, a fixed end, waits while the table is idle, and the idle timeout.
 
-Pure but for what it is given: the enumerator's answers, a clock and a pause come in from outside. Knows no Spark.
+The enumerator, the clock and the wait are passed in. Does not import Spark.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ REST_S: Final = 0.05
 long. Short, for another source of the query may have rows."""
 
 NextAsked = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
-"""Asks for the batch behind a point, within limits, up to a target."""
+"""Asks for the batch after a point, within limits, up to a target."""
 
 
 class StreamProgress:
-    """Answers "up to where now?" for one run of a stream. Used by one thread."""
+    """Decides where the next micro-batch of one run of a stream ends. Used by one thread."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class StreamProgress:
         self._target = newest()
 
     def pin_to_topic(self) -> None:
-        """Ends this run of a hybrid stream behind the first batch that takes all the topic then holds; or where the
+        """Ends this run of a hybrid stream after the first batch that takes all the topic then holds; or where the
         stream cannot leave the lake."""
         self._ends_with_topic = True
 
     def begin(self, point: StreamPoint) -> None:
-        """Tells where a new stream starts: a pinned run ends there at the earliest."""
+        """Sets where a new stream starts: a run with a fixed end ends there at the earliest."""
         if self._target is not None:
             self._target = max(self._target, point.progress.position)
 
     def advance(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
-        """The next micro-batch behind `start`, never beyond a pinned target; with the point `start` itself when there
+        """The next micro-batch after `start`, never beyond a pinned target; with the point `start` itself when there
         is nothing new."""
         now = self._clock()
         if self._quiet_since_s is None:
@@ -72,19 +72,19 @@ class StreamProgress:
         if start == self._idle_at and now < self._idle_until_s:
             self._pause(min(REST_S, self._idle_until_s - now))
             return NextBatch(point=start)
-        found = self._next_batch(start, limits, self._target)
-        if found.point != start:
-            self._drained = self._ends_with_topic and _takes_all(found.point)
+        batch = self._next_batch(start, limits, self._target)
+        if batch.point != start:
+            self._drained = self._ends_with_topic and _takes_all(batch.point)
             self._idle_at, self._quiet_since_s = None, self._clock()
-            return found
+            return batch
         self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
         return NextBatch(point=self._after_silence(start))
 
     def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
-        """The batch behind `start` within other limits, asked for now."""
-        found = self._next_batch(start, limits, self._target)
-        self._drained = self._ends_with_topic and _takes_all(found.point)
-        return found
+        """The batch after `start` within other limits, asked for now."""
+        batch = self._next_batch(start, limits, self._target)
+        self._drained = self._ends_with_topic and _takes_all(batch.point)
+        return batch
 
     def _after_silence(self, start: StreamPoint) -> StreamPoint:
         """The point, its watermark moved on by each whole idle timeout that passed since something was new.

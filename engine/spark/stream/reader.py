@@ -118,17 +118,17 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self.initialOffset() if start is None else start
         point = continued(begin, point_of(begin, self._scope_id), self._scope.upto)
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
-        found = self._found(point, limits)
-        if found.lost:
-            log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), found.lost)
-        return begin if found.point == point else offset_of(found.point, self._scope_id, self._scope.upto)
+        batch = self._readable_batch(point, limits)
+        if batch.lost:
+            log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), batch.lost)
+        return begin if batch.point == point else offset_of(batch.point, self._scope_id, self._scope.upto)
 
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
-        """The slots of the micro-batch that `end` tells of, planned anew at each call; [] if it is `start`."""
+        """The slots of the micro-batch that ends at `end`, planned again at each call; [] if it is `start`."""
         before, point = point_of(start, self._scope_id), point_of(end, self._scope_id)
         if before == point:
             return []
-        if end.get("version") == 1:  # told nothing but its position
+        if end.get("version") == 1:  # has only a position
             point = replace(point, content=CommitsBatch(before.progress.position))
         try:
             slots = self._retry.call(lambda: self._slots(point))
@@ -149,14 +149,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SlotReader(self._reading).read(partition)
 
     def commit(self, end: Offset) -> None:
-        """Nothing to do: Spark's checkpoint is the only memory of this door."""
+        """Nothing to do: Spark's checkpoint is the only state."""
 
     def stop(self) -> None:
         """Nothing to do: connections belong to the process, a server's plans to their time to live."""
 
     @cached_property
     def _enumerator(self) -> Enumerator:
-        """Made when the driver first asks: the copies of this reader in the tasks never do."""
+        """Created on first use, in the driver: the copies of this reader in tasks never use it."""
         options = self._load.options
         return self._given or enumerator_for(options.server, options.access)
 
@@ -197,30 +197,30 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             slots.append(MarkerSlot(watermark))
         return slots
 
-    def _found(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
+    def _readable_batch(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
         """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
         try:
-            found = self._progress.advance(start, limits)
-            broken = self._broken(found)
+            batch = self._progress.advance(start, limits)
+            broken = self._broken(batch)
             if not broken:
-                return found
+                return batch
         except ConfigurationError as error:
             self._check_now(start, error, only=limits.max_commits == 1)
         step = replace(limits, max_commits=1)
         try:
-            found = self._progress.within_target(start, step)
+            batch = self._progress.within_target(start, step)
         except ConfigurationError as error:
             self._check_now(start, error, only=True)
             raise
-        broken = self._broken(found)
+        broken = self._broken(batch)
         if broken:
-            raise self._schemas.mismatch(broken, start.progress.position, found.point.progress.position)
-        return found
+            raise self._schemas.mismatch(broken, start.progress.position, batch.point.progress.position)
+        return batch
 
-    def _broken(self, found: NextBatch) -> tuple[SchemaChange, ...]:
-        """Why the batch cannot be read under the stream's schema; () if it can. One behind the lake has no commit whose
-        schema could differ: its plan is checked (`casting`)."""
-        return () if found.point.progress.kafka is not None else self._schemas.broken(found.schema_json)
+    def _broken(self, batch: NextBatch) -> tuple[SchemaChange, ...]:
+        """Why the batch cannot be read under the stream's schema; () if it can. A batch after the hand-over has no
+        commit whose schema could differ: its plan is checked (`casting`)."""
+        return () if batch.point.progress.kafka is not None else self._schemas.broken(batch.schema_json)
 
     def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
         """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing

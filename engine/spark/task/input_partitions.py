@@ -96,8 +96,8 @@ def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tup
     if not sizes_bytes:
         return []
     weights = [size + OPEN_COST_BYTES for size in sizes_bytes]
-    wanted = max(min(cores, sum(weights) // TASK_COST_BYTES), -(-sum(weights) // SLOT_BYTES))
-    count = min(len(weights), MAX_SLOTS, requested or wanted)
+    useful = max(min(cores, sum(weights) // TASK_COST_BYTES), -(-sum(weights) // SLOT_BYTES))
+    count = min(len(weights), MAX_SLOTS, requested or useful)
     lightest = [(0, slot) for slot in range(count)]
     members: list[list[int]] = [[] for _ in range(count)]
     for index in sorted(range(len(weights)), key=lambda i: (-weights[i], i)):

@@ -117,8 +117,8 @@ def _rows(
         return read_split(scan, split, start=start, options=options, tally=tally, topics=topics)
 
     with closing(_resumed(opened, Retry(policy=reading.retry))) as batches:
-        while (found := _next(batches, scan, split, reading, rows)) is not None:
-            batch = found.batch if limit is None else found.batch.slice(0, limit - rows)
+        while (part := _next(batches, scan, split, reading, rows)) is not None:
+            batch = part.batch if limit is None else part.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
             rows += batch.num_rows
             if rows == limit:

@@ -28,12 +28,12 @@ class LastUsed(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of `key`, made if it is not held. A `make` that raises leaves nothing behind."""
+        """The value of `key`, created with `make` if it is not cached. If `make` raises, nothing is cached."""
         if key not in self._values:
-            made = make()
+            value = make()
             while len(self._values) >= self._capacity:
                 self._values.popitem(last=False)
-            self._values[key] = made
+            self._values[key] = value
         self._values.move_to_end(key)
         return self._values[key]
 

@@ -34,7 +34,7 @@ _UNITS_US: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def with_columns(table: st.StructType) -> st.StructType:
-    """The table's schema with the two columns behind it. ConfigurationError if it has one of their names."""
+    """The table's schema with the two columns after its own. ConfigurationError if it has one of their names."""
     taken = [name for name in table.fieldNames() if name.lower() in _NAMES]
     if taken:
         raise ConfigurationError(
@@ -52,12 +52,14 @@ def table_part(schema: st.StructType, options: ParsedOptions) -> st.StructType:
     """
     if not options.event_time:
         return schema
-    for wanted in COLUMNS:
-        found = [field for field in schema.fields if field.name.lower() == wanted.name]
-        if [(field.name, field.dataType, field.nullable) for field in found] != [(wanted.name, wanted.dataType, True)]:
+    for column in COLUMNS:
+        matches = [field for field in schema.fields if field.name.lower() == column.name]
+        if [(field.name, field.dataType, field.nullable) for field in matches] != [
+            (column.name, column.dataType, True)
+        ]:
             raise ConfigurationError(
-                f"with the option eventTime the schema holds the column {wanted.name} once, as a nullable "
-                f"{wanted.dataType.simpleString()}: got {', '.join(_shown(field) for field in found) or 'none'}; add "
+                f"with the option eventTime the schema holds the column {column.name} once, as a nullable "
+                f"{column.dataType.simpleString()}: got {', '.join(_shown(field) for field in matches) or 'none'}; add "
                 f"`{WATERMARK} timestamp, {MARKER} boolean` to .schema(), or leave .schema() out"
             )
     own = st.StructType([field for field in schema.fields if field.name not in _NAMES])
@@ -87,7 +89,7 @@ def event_time_column(table: st.StructType, options: ParsedOptions) -> st.Struct
         )
     if is_number and unit is None:
         raise ConfigurationError(
-            f"option eventTime={name}: the column is a plain bigint, which does not tell its unit; give eventTimeUnit "
+            f"option eventTime={name}: the column is a plain bigint, which has no unit; give eventTimeUnit "
             "(s, ms or us)"
         )
     if not is_number and unit is not None:

@@ -1,7 +1,7 @@
 """Makes Spark's stateful operators evict by the enumerator's watermark instead of one that Spark guesses.
 
 What Spark does, and why the steps are in this order: `withWatermark` takes the highest value of a column over all rows
-of a micro-batch; the metadata key alone tells operators which column is the event time, and `withWatermark` wipes it
+of a micro-batch; only the metadata key defines which column is the event time, and `withWatermark` removes it
 elsewhere. The filter that takes the marker rows out is not deterministic, so that Spark pushes neither it nor a user's
 filter below the node that takes the watermark (SPARK-21587): rows that are filtered out still move it.
 """
@@ -24,9 +24,9 @@ _DELAY_KEY: Final = "spark.watermarkDelayMs"
 def with_source_watermark(df: DataFrame, event_time: str = "ts", delay_ms: int = 0) -> DataFrame:
     """`df` with its event-time column `event_time` and the watermark of the source, without the source's two columns.
 
-    `df` is what `load()` with the option `eventTime` returned, batch or stream, or made from it with both columns
-    kept; a filter that stands before this call holds rows, and their watermark, back: put filters behind it. A column
-    made of the event time later (a cast, an interval added) is no event time for Spark. `delay_ms`: how much longer
+    `df` is what `load()` with the option `eventTime` returned, batch or stream, or derived from it with both columns
+    kept. A filter before this call removes rows, and their watermark: put filters after it. A column derived from the
+    event time later (a cast, an interval added) is no event time for Spark. `delay_ms`: how much longer
     than the watermark says `dropDuplicatesWithinWatermark` keeps keys.
 
     ConfigurationError: the source's columns are not there, or `event_time` is no timestamp column.
@@ -54,7 +54,7 @@ def _event_time(schema: st.StructType, name: str) -> st.StructField:
         (resolved,) = resolve_columns((name,), schema.fieldNames())
     except PenstockError as error:
         raise ConfigurationError(
-            f"with_source_watermark: event_time: {error}; a field of a struct is made a column first"
+            f"with_source_watermark: event_time: {error}; convert a field of a struct into a column first"
         ) from error
     field = schema[resolved]
     if not isinstance(field.dataType, st.TimestampType | st.TimestampNTZType):

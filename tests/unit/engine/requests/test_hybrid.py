@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
     "an end": ({"upto": "20260101000000"}, "option upto ends a stream in the lake"),
     "the newest as an end": ({"upto": "latest"}, "upto"),
     "a changelog from an instant on": ({"after": "20260101000000"}, "got after=20260101000000; leave after out"),
-    "a changelog from the newest on": ({"after": "latest"}, "commits alone do not tell its deletes"),
+    "a changelog from the newest on": ({"after": "latest"}, "commits alone do not contain its deletes"),
     "the table anew": ({"onLostRange": "snapshot"}, "onLostRange=snapshot hands out the table's rows anew"),
     "rows held": ({"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "hold"}, "=hold with hybrid"),
     "rows by commit": (

@@ -227,7 +227,7 @@ class TestFiles:
         assert "split a was handed out from row 10 on" in ended.stderr
         assert names(tmp_path) == []
 
-    def test_told_to_end_within_a_split(
+    def test_ended_by_signal_within_a_split(
         self, cli: Cli, door: Any, reading: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real = reading._batches

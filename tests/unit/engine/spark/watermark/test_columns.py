@@ -77,7 +77,7 @@ def test_times(kind: st.DataType) -> None:
 
 def test_plain_numbers_need_their_unit() -> None:
     table = declared(st.StructField("ts", st.LongType()))
-    with pytest.raises(ConfigurationError, match=r"does not tell its unit; give eventTimeUnit \(s, ms or us\)"):
+    with pytest.raises(ConfigurationError, match=r"has no unit; give eventTimeUnit \(s, ms or us\)"):
         event_time_column(table, GIVEN)
     assert event_time_column(table, ParsedOptions(event_time="ts", event_time_unit="s")).name == "ts"
 
