@@ -42,7 +42,7 @@ def followed_pages() -> Iterator[Any]:
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 
-@pytest.mark.parametrize("found", list(followed_pages()))
+@pytest.mark.parametrize("page_blocks", list(followed_pages()))
 def test_a_page_can_be_followed(
     page_blocks: list[Block],
     world: World,

@@ -13,7 +13,7 @@ plan, `penstock tail`
 those of a consumer. Spark, Python and `--option` accept any spelling in any case.
 
 An explicit value overrides the environment, and the environment overrides the default. An unknown name is an error that
-names the nearest option. An option with a default that could lose rows has no default.
+names the nearest option. No default can lose rows.
 
 """
 
