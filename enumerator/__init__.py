@@ -1,5 +1,5 @@
 """Control plane: discover, plan, bound, assign, serve.
 
-Decisions (`order`, `planner`, `assigner`) are pure; I/O is in `discovery`, `bounds` and `server`. Never imports the
+Decisions (`core`, the planners of `planning`) are pure. Never imports the
 reader or the engine.
 """

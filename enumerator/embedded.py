@@ -1,8 +1,4 @@
-"""The enumerator inside a process: `EmbeddedEnumerator`. The server is this one behind gRPC.
-
-Shell: puts together tables, planner, clock and log. Not here: any of their decisions; plans that are kept and handed
-out split by split (`kept_plans`).
-"""
+"""The enumerator inside a process: `EmbeddedEnumerator`. The server offers the same over gRPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the enumerator tells its log, logger `penstock.enumerator`: one line an event, `what happened key=value …`.
+"""The log of the enumerator, logger `penstock.enumerator`: one line per event, `what happened key=value …`.
 
 Events: `plan opened`, `slot sealed` (INFO once, DEBUG when repeated); of each split at DEBUG `split assigned`,
 `split repeated` (asked for again), `split finished`; `progress moved to another timeline layout`, `event times read`

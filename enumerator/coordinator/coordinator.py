@@ -2,9 +2,9 @@
 
 Belongs here: the order of those three. Not here: what is decided (`core`), what disks do (`store`).
 
-What was decided is taken into the state at once and appended behind what was decided before; nobody is told until it is
-durable. A failed write ends the keeper: every further call fails like it, until the service starts anew on its store.
-So does another server that took the store over.
+A decision is applied to the state at once and appended after earlier decisions; the caller receives its answer once the
+decision is durable. The coordinator stops after a failed write, because the disk state is unknown: every further call
+fails until the service restarts on its store. It also stops when another server takes over the store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penstock.proto.errors import Fenced, PenstockError, StorageError
 from penstock.proto.model.splits import Plan
 
 REWRITE_RECORDS: Final = 20_000
-"""Appended records behind which the log is looked at for what it could be shortened to."""
+"""Appended records after which a compaction of the log is considered."""
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -63,9 +63,9 @@ class Coordinator:
         self._state = State() if state is None else state
         self.observer = observer
         self.when_lost: Callable[[PenstockError], object] = lambda error: None
-        """Told, by whichever thread finds it, that nothing can be remembered any more; perhaps more than once."""
+        """Called when the state cannot be written any more, by the thread that notices; possibly more than once."""
         self.lost: PenstockError | None = None
-        """Why nothing can be remembered any more, from when that was found on."""
+        """The error after which the state cannot be written; None while it can."""
         self._lock = threading.Lock()
         self._last: Ticket | None = None
         self._appended = 0
@@ -100,7 +100,7 @@ class Coordinator:
         return decision.answer
 
     def read(self, at: Callable[[State], _T]) -> _T:
-        """What `at` finds in the state, under the lock; told once all of it is durable."""
+        """The result of `at` on the state, under the lock; returns once the state that it saw is durable."""
         with self._lock:
             found, ticket = at(self._state), self._last
         if ticket is not None:
@@ -209,7 +209,7 @@ def durable_coordinator(
     settings: CoordinatorSettings,
     observer: Observer = NO_OBSERVER,
 ) -> Coordinator:
-    """A keeper that goes on where the store's last one ended; leases and plans get their whole time again."""
+    """A coordinator that continues the state of a store. Leases and plans start their full time again."""
     state, orphans = recovered(store)
     if orphans:
         journal.append((), (), orphans)

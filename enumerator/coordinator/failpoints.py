@@ -5,7 +5,7 @@ variable is read once, when this module is imported; unset, `hit` is one look at
 
     PENSTOCK_FAILPOINTS="append.before=kill;append.after=kill@3"
 
-`append.before`: decided, not given to the store. `append.after`: durable, and nobody was told. `@N`: at the Nth time.
+`append.before`: decided, not appended. `append.after`: durable, not answered. `@N`: at the Nth time.
 """
 
 from __future__ import annotations

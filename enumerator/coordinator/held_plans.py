@@ -1,7 +1,4 @@
-"""Plans that are kept and handed out split by split: what `EmbeddedEnumerator` and the service do with a keeper.
-
-Shell: asks the core through its keeper, tells log and observer. Not here: planning (`planning`), decisions (`core`).
-"""
+"""Held plans, which readers pull split by split: the plan API over a coordinator."""
 
 from __future__ import annotations
 
@@ -83,7 +80,7 @@ def split_kind(query: PlanQuery) -> SplitKind:
 
 
 class HeldPlans:
-    """The plans of one keeper. Any thread."""
+    """The plans of one coordinator. Any thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the keeper's records and state say to whoever measures. Pure: an observer is told, nothing is kept."""
+"""Records and state of the coordinator as events of an observer. Keeps nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The enumerator's memory and decisions: a pure state machine over plans and consumer groups.
+"""State and decisions of the enumerator: a pure state machine over plans and consumer groups.
 
-`step` decides what an event means and changes nothing; `evolve` takes in what was decided. Belongs here: who gets which
-split, leases, rounds, resets. Not here: clocks, locks, storage, tables, gRPC.
+`decide` makes a decision about an event and changes nothing; `apply` applies its records to the state. Belongs here:
+assignment of splits, leases, rounds, resets. Not here: clocks, locks, storage, tables, gRPC.
 """

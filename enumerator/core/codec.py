@@ -49,9 +49,9 @@ from penstock.proto.model.queries import RoundLimits
 
 Json = Mapping[str, Any]
 VERSION: Final = 1
-"""Of every kind of record that tells nothing of a topic."""
+"""The version of records that refer to no topic."""
 HYBRID_VERSION: Final = 2
-"""Of a group that reads on in a topic, and of a place there."""
+"""The version of records of hybrid groups and of positions in a topic."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
@@ -94,7 +94,7 @@ def _version(record: Durable) -> int:
 
 
 def _payload(record: Durable) -> dict[str, Any]:
-    told: dict[str, Any]
+    fields: dict[str, Any]
     match record:
         case NumbersUsed(last):
             return {"last": last}
@@ -115,7 +115,7 @@ def _payload(record: Durable) -> dict[str, Any]:
             return {"plans": plan_ids}
         case GroupCreated():
             scope = record.scope
-            told = {
+            fields = {
                 "number": record.number,
                 "request": base64.b64encode(encode_request(scope.request)).decode(),
                 "upto": None if scope.upto is None else _position(scope.upto),
@@ -125,7 +125,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 **({"principal": record.principal} if record.principal else {}),
             }
         case RoundPlanned():
-            told = {
+            fields = {
                 "plan": record.plan_id,
                 "after": _position(record.commit_range.after),
                 "upto": _position(record.commit_range.upto),
@@ -135,32 +135,32 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "commits": record.commits,
             }
         case ReaderJoined():
-            told = {
+            fields = {
                 "reader": record.reader_id,
                 "epoch": record.epoch,
                 "request_id": record.request_id,
                 **({"principal": record.principal} if record.principal else {}),
             }
         case SplitsAssigned():
-            told = {"reader": record.reader_id, "sequence": record.sequence, "splits": record.splits}
+            fields = {"reader": record.reader_id, "sequence": record.sequence, "splits": record.splits}
         case SplitsCommitted():
-            told = {"ordinals": record.ordinals, "finished": record.finished}
+            fields = {"ordinals": record.ordinals, "finished": record.finished}
         case ReaderGone():
-            told = {"reader": record.reader_id, "cause": record.cause.value}
+            fields = {"reader": record.reader_id, "cause": record.cause.value}
         case GroupStopped():
-            told = {"code": record.code, "text": record.text}
+            fields = {"code": record.code, "text": record.text}
         case GroupMoved():
-            told = {
+            fields = {
                 "number": record.number,
                 "progress": _progress(record.progress),
                 "cause": record.cause.value,
                 "behind": _position(record.behind),
             }
         case GroupDeleted():
-            told = {"expired": True} if record.expired else {}
+            fields = {"expired": True} if record.expired else {}
         case GroupEnded():
-            told = {}
-    return {"table": record.key.table, "group": record.key.group, **told}
+            fields = {}
+    return {"table": record.key.table, "group": record.key.group, **fields}
 
 
 def _position(position: Position) -> list[Any]:
@@ -179,111 +179,111 @@ def _progress(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _key(told: Json) -> GroupKey:
-    return GroupKey(str(told["table"]), str(told["group"]))
+def _key(fields: Json) -> GroupKey:
+    return GroupKey(str(fields["table"]), str(fields["group"]))
 
 
-def _position_of(told: Any) -> Position:
-    order_key, index = told
+def _position_of(fields: Any) -> Position:
+    order_key, index = fields
     return Position(InstantTime(order_key), int(index))
 
 
-def _progress_of(told: Json) -> Progress:
+def _progress_of(fields: Json) -> Progress:
     place = None
-    if "kafka" in told:
-        kafka = dict(told["kafka"])
+    if "kafka" in fields:
+        kafka = dict(fields["kafka"])
         place = place_from_json("progress", "kafka", str(kafka.pop("phase")), kafka)
-    position = _position_of(told["position"])
+    position = _position_of(fields["position"])
     return Progress(
         position=position,
-        layout=int(told["layout"]),
-        consumed=frozenset(map(InstantTime, told["consumed"])),
-        ahead=frozenset(map(InstantTime, told["ahead"])),
-        table_id=str(told["table_id"]),
+        layout=int(fields["layout"]),
+        consumed=frozenset(map(InstantTime, fields["consumed"])),
+        ahead=frozenset(map(InstantTime, fields["ahead"])),
+        table_id=str(fields["table_id"]),
         kafka=checked_position("progress", "kafka", position, place),
     )
 
 
-def _pairs(told: Any) -> tuple[tuple[str, int], ...]:
-    return tuple((str(plan_id), int(index)) for plan_id, index in told)
+def _pairs(fields: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((str(plan_id), int(index)) for plan_id, index in fields)
 
 
-def _created(told: Json) -> GroupCreated:
+def _created(fields: Json) -> GroupCreated:
     scope = GroupScope(
-        request=decode_request(base64.b64decode(told["request"])),
-        upto=None if told["upto"] is None else _position_of(told["upto"]),
-        on_lost_range=OnLostRange(told["on_lost_range"]),
+        request=decode_request(base64.b64decode(fields["request"])),
+        upto=None if fields["upto"] is None else _position_of(fields["upto"]),
+        on_lost_range=OnLostRange(fields["on_lost_range"]),
     )
     return GroupCreated(
-        key=_key(told),
-        number=int(told["number"]),
+        key=_key(fields),
+        number=int(fields["number"]),
         scope=scope,
-        limits=RoundLimits(**{name: int(value) for name, value in told["limits"].items()}),
-        progress=_progress_of(told["progress"]),
-        principal=str(told.get("principal", "")),
+        limits=RoundLimits(**{name: int(value) for name, value in fields["limits"].items()}),
+        progress=_progress_of(fields["progress"]),
+        principal=str(fields.get("principal", "")),
     )
 
 
-def _planned(told: Json) -> RoundPlanned:
+def _planned(fields: Json) -> RoundPlanned:
     return RoundPlanned(
-        key=_key(told),
-        plan_id=str(told["plan"]),
-        commit_range=CommitRange(_position_of(told["after"]), _position_of(told["upto"])),
-        progress=_progress_of(told["progress"]),
-        facts=_facts(told),
-        reshaped=frozenset(int(item) for item in told["reshaped"]),
-        commits=int(told["commits"]),
+        key=_key(fields),
+        plan_id=str(fields["plan"]),
+        commit_range=CommitRange(_position_of(fields["after"]), _position_of(fields["upto"])),
+        progress=_progress_of(fields["progress"]),
+        facts=_facts(fields),
+        reshaped=frozenset(int(item) for item in fields["reshaped"]),
+        commits=int(fields["commits"]),
     )
 
 
-def _opened(told: Json) -> PlanOpened:
+def _opened(fields: Json) -> PlanOpened:
     return PlanOpened(
-        plan_id=str(told["plan"]),
-        request_id=str(told["request_id"]),
-        table=str(told["table"]),
-        query=PlanQuery.parse(str(told["query"])),
-        facts=_facts(told),
-        slots=int(told["slots"]),
-        stream=str(told.get("stream", "")),
-        digest=str(told.get("digest", "")),
+        plan_id=str(fields["plan"]),
+        request_id=str(fields["request_id"]),
+        table=str(fields["table"]),
+        query=PlanQuery.parse(str(fields["query"])),
+        facts=_facts(fields),
+        slots=int(fields["slots"]),
+        stream=str(fields.get("stream", "")),
+        digest=str(fields.get("digest", "")),
     )
 
 
-def _facts(told: Json) -> SplitFacts:
-    return SplitFacts.decoded(base64.b64decode(told["facts"]))
+def _facts(fields: Json) -> SplitFacts:
+    return SplitFacts.decoded(base64.b64decode(fields["facts"]))
 
 
-def _joined(told: Json) -> ReaderJoined:
+def _joined(fields: Json) -> ReaderJoined:
     return ReaderJoined(
-        key=_key(told),
-        reader_id=str(told["reader"]),
-        epoch=int(told["epoch"]),
-        request_id=str(told["request_id"]),
-        principal=str(told.get("principal", "")),
+        key=_key(fields),
+        reader_id=str(fields["reader"]),
+        epoch=int(fields["epoch"]),
+        request_id=str(fields["request_id"]),
+        principal=str(fields.get("principal", "")),
     )
 
 
-def _assigned(told: Json) -> SplitsAssigned:
+def _assigned(fields: Json) -> SplitsAssigned:
     return SplitsAssigned(
-        key=_key(told),
-        reader_id=str(told["reader"]),
-        sequence=int(told["sequence"]),
-        splits=_pairs(told["splits"]),
+        key=_key(fields),
+        reader_id=str(fields["reader"]),
+        sequence=int(fields["sequence"]),
+        splits=_pairs(fields["splits"]),
     )
 
 
-def _committed(told: Json) -> SplitsCommitted:
-    ordinals = tuple((str(plan_id), int(index), int(ordinal)) for plan_id, index, ordinal in told["ordinals"])
-    return SplitsCommitted(key=_key(told), ordinals=ordinals, finished=_pairs(told["finished"]))
+def _committed(fields: Json) -> SplitsCommitted:
+    ordinals = tuple((str(plan_id), int(index), int(ordinal)) for plan_id, index, ordinal in fields["ordinals"])
+    return SplitsCommitted(key=_key(fields), ordinals=ordinals, finished=_pairs(fields["finished"]))
 
 
-def _moved(told: Json) -> GroupMoved:
+def _moved(fields: Json) -> GroupMoved:
     return GroupMoved(
-        key=_key(told),
-        number=int(told["number"]),
-        progress=_progress_of(told["progress"]),
-        cause=Moved(told["cause"]),
-        behind=_position_of(told["behind"]),
+        key=_key(fields),
+        number=int(fields["number"]),
+        progress=_progress_of(fields["progress"]),
+        cause=Moved(fields["cause"]),
+        behind=_position_of(fields["behind"]),
     )
 
 
@@ -308,18 +308,20 @@ _HYBRID_KINDS: Final = frozenset(_KINDS[kind] for kind in (GroupCreated, RoundPl
 """Kinds that may be of HYBRID_VERSION."""
 
 _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
-    "numbers": lambda told: NumbersUsed(int(told["last"])),
+    "numbers": lambda fields: NumbersUsed(int(fields["last"])),
     "group-created": _created,
     "round-planned": _planned,
     "reader-joined": _joined,
     "splits-assigned": _assigned,
     "splits-committed": _committed,
-    "reader-gone": lambda told: ReaderGone(key=_key(told), reader_id=str(told["reader"]), cause=Gone(told["cause"])),
-    "group-stopped": lambda told: GroupStopped(key=_key(told), code=str(told["code"]), text=str(told["text"])),
+    "reader-gone": lambda fields: ReaderGone(
+        key=_key(fields), reader_id=str(fields["reader"]), cause=Gone(fields["cause"])
+    ),
+    "group-stopped": lambda fields: GroupStopped(key=_key(fields), code=str(fields["code"]), text=str(fields["text"])),
     "group-moved": _moved,
-    "group-ended": lambda told: GroupEnded(key=_key(told)),
-    "group-deleted": lambda told: GroupDeleted(_key(told), bool(told.get("expired", False))),
+    "group-ended": lambda fields: GroupEnded(key=_key(fields)),
+    "group-deleted": lambda fields: GroupDeleted(_key(fields), bool(fields.get("expired", False))),
     "plan-opened": _opened,
-    "slots-asked": lambda told: SlotsAsked(str(told["plan"]), tuple(int(slot) for slot in told["slots"])),
-    "plans-forgotten": lambda told: PlansForgotten(tuple(str(plan_id) for plan_id in told["plans"])),
+    "slots-asked": lambda fields: SlotsAsked(str(fields["plan"]), tuple(int(slot) for slot in fields["slots"])),
+    "plans-forgotten": lambda fields: PlansForgotten(tuple(str(plan_id) for plan_id in fields["plans"])),
 }

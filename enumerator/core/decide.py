@@ -1,6 +1,6 @@
-"""What an event means: `step`. Pure: the state is read, never changed; an error means that nothing happened.
+"""`decide`: from state and event to a decision. Pure: reads the state, never changes it; an error changes nothing.
 
-The caller appends the durable records, lets `state.evolve` take all of them in, and only then gives the answer.
+The caller appends the durable records, applies all records (`state.apply`), and then returns the answer.
 """
 
 from __future__ import annotations

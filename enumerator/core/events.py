@@ -1,4 +1,4 @@
-"""What happens: calls of readers, members and operators, what was found in tables, time. Values only."""
+"""Events: calls of readers and operators, results of discoveries, time. Values only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Join(Event[Joined]):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Event[None]):
-    """A member lives."""
+    """A member renews its lease."""
 
     member: Member
 
@@ -64,7 +64,7 @@ class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
 
 @dataclass(frozen=True, slots=True)
 class CommitSplits(Event[Committed]):
-    """A member is done with rows."""
+    """A member commits progress of its splits."""
 
     member: Member
     done: tuple[SplitProgress, ...]
@@ -72,7 +72,7 @@ class CommitSplits(Event[Committed]):
 
 @dataclass(frozen=True, slots=True)
 class Leave(Event[None]):
-    """A member goes."""
+    """A member leaves the group."""
 
     member: Member
 
@@ -94,7 +94,7 @@ class Delete(Event[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered(Event[None]):
-    """A round was found behind `start`; it counts only if the group still stands there (`number` is its generation)."""
+    """A round after `start` was planned. Ignored unless the group is still at `start` and of generation `number`."""
 
     key: GroupKey
     number: int
@@ -108,7 +108,7 @@ class Discovered(Event[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingFound(Event[None]):
-    """Nothing is behind `start`."""
+    """Discovery found nothing after `start`."""
 
     key: GroupKey
     number: int
@@ -117,7 +117,7 @@ class NothingFound(Event[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CannotGoOn(Event[None]):
-    """What lies behind `start` cannot be planned, and asking again does not help: an error's code and text."""
+    """The range after `start` cannot be planned, and a retry does not help: code and text of the error."""
 
     key: GroupKey
     number: int
@@ -168,7 +168,7 @@ class OpenPlan(Event[PlanHeld]):
 
 @dataclass(frozen=True, slots=True)
 class UsePlan(Event[PlanHeld]):
-    """Somebody asks about a plan."""
+    """A plan is used."""
 
     plan_id: str
 

@@ -150,8 +150,8 @@ def moved(group: Group, number: int, progress: Progress, cause: Moved) -> GroupM
 
 def round_id(key: GroupKey, number: int, commit_range: CommitRange) -> str:
     """The plan id of a group's round: of what it is, so that it is the same after a restart."""
-    told = "\x00".join((key.table, key.group, str(number), str(commit_range.after), str(commit_range.upto)))
-    return "r" + hashlib.sha256(told.encode()).hexdigest()[:31]
+    identity = "\x00".join((key.table, key.group, str(number), str(commit_range.after), str(commit_range.upto)))
+    return "r" + hashlib.sha256(identity.encode()).hexdigest()[:31]
 
 
 def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:

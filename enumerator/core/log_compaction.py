@@ -1,4 +1,4 @@
-"""The records that a state would have been made of without its past: what a store's log is rewritten to. Pure."""
+"""Compaction of the log: the shortest records that restore a state. Pure."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _of_group(group: Group) -> Iterator[Durable]:
 
 
 def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
-    """Joined twice where it holds what it was not told of: the second join makes all of it undelivered."""
+    """A reader with undelivered splits joins twice: the second join makes all of its splits undelivered."""
     joined = ReaderJoined(
         key=group.key,
         reader_id=reader.reader_id,
@@ -90,9 +90,9 @@ def _of_reader(group: Group, reader: Reader) -> Iterator[Durable]:
     if reader.held:
         yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=tuple(reader.held))
         yield joined
-    told = tuple(item for item in reader.held if item not in reader.undelivered)
-    if told:
-        yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=told)
+    delivered = tuple(item for item in reader.held if item not in reader.undelivered)
+    if delivered:
+        yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=0, splits=delivered)
     if reader.sequence:
         answered = tuple(item for item in reader.answered if item in reader.held)
         yield SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=reader.sequence, splits=answered)

@@ -1,4 +1,4 @@
-"""Readers of groups: joining, leases, leaving. Pure decisions; see `step`."""
+"""Readers of groups: joining, leases, leaving. Pure decisions; see `decide`."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def leave(state: State, member: Member) -> Decision[None]:
 def overdue(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
     """Readers whose lease is over. After a standstill of this process they get a new one: they could not renew it."""
     stood_still = now_ms - before_ms > settings.lease_ms // 2
-    made: list[Record] = []
+    records: list[Record] = []
     for key, group in state.groups.items():
         for reader_id, reader in group.readers.items():
             if stood_still or reader.until_ms is None:
-                made.append(LeaseRenewed(key=key, reader_id=reader_id, until_ms=now_ms + settings.lease_ms))
+                records.append(LeaseRenewed(key=key, reader_id=reader_id, until_ms=now_ms + settings.lease_ms))
             elif reader.until_ms <= now_ms:
-                made.append(ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED))
-    return made
+                records.append(ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED))
+    return records
 
 
 def without_readers(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
@@ -131,12 +131,12 @@ def without_readers(state: State, before_ms: int, now_ms: int, settings: Coordin
     if settings.group_expiry_ms is None:
         return []
     stood_still = now_ms - before_ms > settings.lease_ms // 2
-    made: list[Record] = []
+    records: list[Record] = []
     for key, group in state.groups.items():
         if group.readers:
             continue
         if stood_still or group.idle_since_ms is None:
-            made.append(GroupIdle(key, now_ms))
+            records.append(GroupIdle(key, now_ms))
         elif now_ms - group.idle_since_ms >= settings.group_expiry_ms:
-            made.append(GroupDeleted(key, expired=True))
-    return made
+            records.append(GroupDeleted(key, expired=True))
+    return records

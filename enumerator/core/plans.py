@@ -1,4 +1,4 @@
-"""The range door: plans that are held, and whose slots' lists grow. Pure decisions; see `step`.
+"""The plan API: held plans and the lists of their slots. Pure decisions; see `decide`.
 
 A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
 back. Beyond `max_plans` or `max_held_splits` the plans that are *settled* (every list sealed, every split reported) and

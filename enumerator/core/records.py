@@ -1,7 +1,8 @@
-"""What is remembered: each decision, as a value. The state is what its records made of it.
+"""Records: the decisions, as values. The state is the result of applying its records.
 
-Durable ones are appended before anybody is told; `Volatile` ones (leases, times of use, reports) live as long as the
-process. What may be added: a record with defaults for what older stores lack, or a new kind; their encoding is `codec`.
+Durable records are appended before the caller receives its answer; `Volatile` ones (leases, times of use, reports) live
+as long as the process. Compatible additions: a field with a default for what older stores lack, or a new kind. `codec`
+encodes them.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class GroupStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMoved:
-    """The group starts again behind `progress`: rounds forgotten, readers fenced, a stop undone."""
+    """The group starts again after `progress`: rounds forgotten, readers fenced, a stop undone."""
 
     key: GroupKey
     number: int
@@ -190,7 +191,7 @@ class GroupDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
-    """A plan of the range door is held; `slots` readers may pull from it. `query` is the kind of query, `stream` the
+    """A plan of the plan API is held; `slots` readers may pull from it. `query` is the kind of query, `stream` the
     id of the stream whose batch it is, or empty. `digest` is that of the request's content, '' in a record of before
     digests were kept."""
 
@@ -258,7 +259,7 @@ class NothingGranted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
-    """Volatile: nothing was behind this position when the table was looked at."""
+    """Volatile: a discovery found nothing after this position."""
 
     key: GroupKey
     position: Position

@@ -1,6 +1,6 @@
 """A round of a group: which of its splits are pending, held, done, and which must wait for earlier ones.
 
-Pure, but changed in place by `evolve` alone. Sized for a million splits: arrays for all, dictionaries only for splits
+Pure, but changed in place by `apply` alone. Sized for a million splits: arrays for all, dictionaries only for splits
 that are held, came back, or are done in part.
 """
 
@@ -54,7 +54,7 @@ class Round:
         commits: int,
         earlier: Sequence[Round],
     ) -> Round:
-        """A new round behind `earlier` ones that are open."""
+        """A new round after the open rounds `earlier`."""
         contended = np.zeros(len(facts), dtype=np.bool_)
         for older in earlier:
             contended |= np.isin(facts.lanes, older.facts.lanes)

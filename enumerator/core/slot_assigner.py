@@ -26,7 +26,7 @@ TASK_COST_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Entry of a slot's list: the split's index in the plan. `replayed` if it was told before."""
+    """Entry of a slot's list: the split's index in the plan. `replayed` if an earlier call received it."""
 
     split: int
     replayed: bool
@@ -34,7 +34,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The slot's list ends here, now and for ever. `replayed` if it was told before."""
+    """The slot's list ends here, now and for ever. `replayed` if an earlier call received it."""
 
     replayed: bool
 

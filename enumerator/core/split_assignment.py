@@ -1,4 +1,4 @@
-"""What members ask for and are done with. Pure decisions; see `step`."""
+"""Assign splits to readers and commit finished ones. Pure decisions; see `decide`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ so passing over the rest for now stops nobody for good."""
 
 def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
     """At most `most` splits for the reader, in the order to be read."""
-    told = tuple(reader.undelivered)[:most]
+    undelivered = tuple(reader.undelivered)[:most]
     chosen: dict[str, set[int]] = defaultdict(set)
-    found: list[tuple[str, int]] = []
+    chosen_splits: list[tuple[str, int]] = []
     considered = 0
     rounds = list(group.rounds.values())
     for place, one in enumerate(rounds):
         with_others = one.first_with_others(reader.reader_id)
         passed: set[int] = set()
         for index in one.pending_in_order():
-            if len(told) + len(found) >= most or considered >= MAX_CONSIDERED:
-                return told + tuple(found)
+            if len(undelivered) + len(chosen_splits) >= most or considered >= MAX_CONSIDERED:
+                return undelivered + tuple(chosen_splits)
             considered += 1
             partition = int(one.facts.partitions[index])
             if one.contended[index] and (
@@ -48,8 +48,8 @@ def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ..
                 passed.add(partition)  # what follows it there waits too: no need to look at every round for that
                 continue
             chosen[one.plan_id].add(index)
-            found.append((one.plan_id, index))
-    return told + tuple(found)
+            chosen_splits.append((one.plan_id, index))
+    return undelivered + tuple(chosen_splits)
 
 
 def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chosen: dict[str, set[int]]) -> bool:
@@ -78,23 +78,23 @@ def request(
         )
     if event.sequence < reader.heard or event.sequence < 1:
         raise Fenced(
-            f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} came after its request "
-            f"{reader.heard}: it was delayed on the way, and counts no more"
+            f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} is stale and was "
+            f"ignored: request {reader.heard} was already handled"
         )
     raise_if_stopped(group)
     lease = renewed(group, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
-        return Decision((lease,), _told(group, tuple(item for item in reader.answered if item in reader.held)))
-    if event.sequence == reader.heard:  # told nothing: the member may have gone on, and would never hear of splits now
+        return Decision((lease,), _granted(group, tuple(item for item in reader.answered if item in reader.held)))
+    if event.sequence == reader.heard:  # answered without splits: the member may have continued
         return Decision((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.undelivered:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = choose(group, reader, event.max_splits)
     if not chosen:
-        told = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
-        return Decision((lease, told), _nothing(group, settings))
+        nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
+        return Decision((lease, nothing), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
-    return Decision((lease, assigned), _told(group, chosen))
+    return Decision((lease, assigned), _granted(group, chosen))
 
 
 def raise_if_stopped(group: Group) -> None:
@@ -106,7 +106,7 @@ def raise_if_stopped(group: Group) -> None:
     raise kind(f"{group.key} stopped at {group.progress.position}: {text}; then `penstock groups reset`")
 
 
-def _told(group: Group, splits: tuple[tuple[str, int], ...]) -> SplitsGranted:
+def _granted(group: Group, splits: tuple[tuple[str, int], ...]) -> SplitsGranted:
     return SplitsGranted(
         tuple(
             GrantedSplit(
@@ -127,7 +127,7 @@ def _nothing(group: Group, settings: CoordinatorSettings) -> NothingYet | EndOfG
 
 
 def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings) -> Decision[Committed]:
-    """All of what is told is done, or nothing of it.
+    """Commits all of the given progress or none of it.
 
     What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
     it for a finished one, and finds out when it writes.
@@ -151,13 +151,13 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Coordina
     lease = renewed(group, event.member, now_ms, settings)
     if not event.done:
         return Decision((lease,), Committed(()))
-    told = tuple((*place, ordinal) for place, ordinal in ordinals.items())
-    committed = SplitsCommitted(key=group.key, ordinals=told, finished=tuple(finished))
+    progress = tuple((*place, ordinal) for place, ordinal in ordinals.items())
+    committed = SplitsCommitted(key=group.key, ordinals=progress, finished=tuple(finished))
     return Decision((lease, committed), Committed(tuple(finished)))
 
 
 def _is_over(group: Group, done: SplitProgress) -> bool:
-    """Whether the split is finished already: then it may be told again."""
+    """Whether the split is finished already: it may be committed again."""
     found = group.rounds.get(done.ref.plan_id)
     if found is None:
         return done.finished

@@ -1,7 +1,7 @@
 """What deciding needs of a round's splits: sizes, and which of them must keep an order. Arrays, no split.
 
 A *lane* is a file group: its splits of different rounds go to one reader at a time, in order. Lanes and partitions are
-told apart by 64-bit hashes: two that share one wait for each other without need, and nothing worse.
+identified by 64-bit hashes. Two that collide wait for each other without need; there is no other effect.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
 
 
 def sizes_alone(sizes_bytes: Iterable[int]) -> SplitFacts:
-    """Facts of splits that nothing orders: those of the range door, whose slots take them as they come."""
+    """Facts of splits that nothing orders: those of the plan API."""
     sizes = np.fromiter(sizes_bytes, dtype=np.int64)
     return SplitFacts(sizes, np.zeros_like(sizes), np.zeros_like(sizes))
 
 
 def hash_of(*names: str) -> int:
     """The same number for the same names, for ever."""
-    told = b"".join(len(name.encode()).to_bytes(8, "big") + name.encode() for name in names)
-    return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big", signed=True)
+    encoded = b"".join(len(name.encode()).to_bytes(8, "big") + name.encode() for name in names)
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "big", signed=True)

@@ -121,11 +121,11 @@ class TableActivity:
 
     rounds: deque[RoundSeen] = field(default_factory=lambda: deque(maxlen=MAX_ROUNDS))
     watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
-    """(when it was told, the watermark), both in milliseconds."""
+    """(when it was planned, the watermark), both in milliseconds."""
 
 
 class Activity:
-    """Keeps what it is told. `lock` guards it where several threads tell and ask."""
+    """An `Observer` that keeps recent events. `lock` guards it if several threads use it."""
 
     def __init__(self, clock_ms: Callable[[], int], lock: AbstractContextManager[object] | None = None) -> None:
         self._clock_ms = clock_ms

@@ -33,7 +33,7 @@ def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> 
 
 
 def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool) -> GroupDescription:
-    """The group in full, but for its lag, which its table tells."""
+    """The group in full, without its lag, which needs the table."""
     code, text = group.stopped or ("", "")
     readers = tuple(
         ReaderState(

@@ -1,7 +1,6 @@
 """The threads of a service: one lets time pass, one begins looks at tables, and each look has a thread of its own.
 
-Belongs here: that no table, and no exception, keeps the others from being looked at. Not here: what a look is
-(`looking`).
+Neither an exception nor a slow table delays the discovery of another table.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _Job = tuple[str, str]
 
 
 class DiscoveryThreads:
-    """Every `interval_ms`, or at once when woken: the keeper's time passes, and each table that is due is looked at.
+    """Every `interval_ms`, or at once after `wake`: ticks the coordinator, starts discoveries that are due.
 
     An exception ends neither. A thread that ends all the same is started again by the other one, or by `check`. While
     a thread is dead, or has completed no round for STALLED_MS, `on_trouble` was last called with the reason; with ''
-    once all go on. Everything ends by itself when the keeper's store failed: nothing more can be remembered.
+    once all go on. All threads end when the store of the coordinator failed.
     """
 
     def __init__(self, split_discovery: SplitDiscovery, interval_ms: int, checks: TableChecks | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Tells the observer where consumer groups stand, and warns before a cleaner takes what one has not read.
+"""Measures consumer groups for the observer, and warns before a cleaner removes data that a group has not read.
 
 Shell: tables' lag, a clock. Not here: what is counted as it happens (`group_metrics`).
 """
@@ -30,7 +30,7 @@ CLOSE_SECONDS: Final = 3600.0
 
 @dataclass(slots=True)
 class LagMonitor:
-    """Measures the groups that a looker follows. Any thread; a table is measured by one at a time."""
+    """Measures the groups of a `SplitDiscovery`. Any thread; a table is measured by one at a time."""
 
     split_discovery: SplitDiscovery
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class LagMonitor:
         """The lags of all by one reading of the table; none if one of them fails: then each is measured alone."""
         try:
             return self.split_discovery.follows.lags(self.split_discovery.path_of(table), places) if places else []
-        except Exception:  # noqa: BLE001 - the group that fails so tells of it
+        except Exception:  # noqa: BLE001 - the group that fails is then measured alone
             return []
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:

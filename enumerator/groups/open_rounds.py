@@ -1,7 +1,7 @@
 """Planned rounds of groups whose files a cleaner took before they were read.
 
 Shell: files of splits that are not finished. Belongs here: when they are looked at, and when a round counts as lost.
-Not here: what a lost round means for its group (`looking`, `core`).
+`split_discovery` decides what a lost round means for its group.
 
 Files are looked at when the table has a clean that the look before did not show, and at every look while one is
 missing. A round is lost if it lacks a file for as long as a lease lasts: a reader that has the file open can finish it

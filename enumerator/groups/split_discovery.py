@@ -1,4 +1,4 @@
-"""Looks at the tables of consumer groups and tells the keeper what lies behind their positions.
+"""Discovers rounds of consumer groups: reads their tables and reports the next round to the coordinator.
 
 Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
 (`looking_threads`), what a round is (`watch`), whether it still counts (`core`).
@@ -128,7 +128,8 @@ class SplitDiscovery:
         return frozenset(key.table for key, *_ in wanted)
 
     def discover_table(self, table: str) -> int:
-        """Looks for each group of the table that wants more; how many rounds were found. One call a table at a time."""
+        """Discovers the next round of each group of the table. Returns how many were planned. One call per table at a
+        time."""
         glances: dict[str, TableFingerprint] = {}
         self.running_since_ms[table] = self.clock_ms()
         try:
@@ -186,7 +187,7 @@ class SplitDiscovery:
         on_lost: OnLostRange,
         glances: dict[str, TableFingerprint],
     ) -> int:
-        """The step, whose exceptions are this group's trouble. Only a keeper that has lost its store raises."""
+        """The step, whose exceptions are this group's trouble. Raises only if the coordinator has lost its store."""
         try:
             return step(key, number, following, on_lost, glances)
         except BaseException as error:
@@ -212,10 +213,10 @@ class SplitDiscovery:
             self._seen(key)  # no other look of a paused group would say that storage answers again
         if lost is None:
             return 0
-        behind = EARLIEST
+        after = EARLIEST
         if on_lost is OnLostRange.EARLIEST:
-            behind = max(self.follows.earliest(path, key.table, following.request), lost.committed)
-        progress = self.follows.start(path, behind)
+            after = max(self.follows.earliest(path, key.table, following.request), lost.committed)
+        progress = self.follows.start(path, after)
         reason = f"file {lost.file} of the planned round {lost.plan_id} is gone"
         self._move(key, number, following.progress.position, progress, reason, lost.plan_id)
         return 0
@@ -300,7 +301,7 @@ class SplitDiscovery:
     def _lost(
         self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, error: PositionExpired
     ) -> None:
-        """The range behind the position is gone: what the group's scope says is done, and always told."""
+        """The range after the position is lost: acts as the group's scope says, and always logs it."""
         start = following.progress.position
         if on_lost is OnLostRange.FAIL or following.request.hybrid is not None:
             self._stop(key, number, start, error)
@@ -310,10 +311,10 @@ class SplitDiscovery:
             return
         try:
             path = self.path_of(key.table)
-            behind = EARLIEST
+            after = EARLIEST
             if on_lost is OnLostRange.EARLIEST:
-                behind = self.follows.earliest(path, key.table, following.request)
-            progress = self.follows.start(path, behind)
+                after = self.follows.earliest(path, key.table, following.request)
+            progress = self.follows.start(path, after)
         except PenstockError as failed:
             if is_repeated(failed):
                 raise

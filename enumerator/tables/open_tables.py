@@ -46,7 +46,7 @@ class OpenTables:
 
     A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
     so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
-    whose files do not tell their event times, for requests that want that; what files and reads told is kept.
+    whose files do not have their event times, for requests that ask for it; event times of files and reads are cached.
     `open_topic` is the way to the topics of hybrid reads, `topics` says how those of tables (by name) are reached;
     None: as each request says.
     """

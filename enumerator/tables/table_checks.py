@@ -1,6 +1,6 @@
 """Whether each table of a server can be opened: looked at when it starts and again and again, each table by itself.
 
-Shell: asks storage through `check`. Not here: threads (`looking_threads`), tables of groups (`looking`).
+`check` opens a table; `groups.discovery_threads` runs the checks.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class TableChecks:
                 _log_failure(name, health.error, health.failures)
 
     def report_silent(self) -> None:
-        """Tells the observer of tables whose check has not ended for SLOW_DISCOVERY_MS."""
+        """Reports tables whose check has run for more than SLOW_DISCOVERY_MS to the observer."""
         for name in self.names:
             if self._is_silent(name):
                 self._observer.observe(TableChecked(name, StorageError.code))

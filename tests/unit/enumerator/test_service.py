@@ -406,7 +406,7 @@ def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> Non
     first = world.asked(1)
     assert world.service.request_splits(world.member, 1, world.sequence) == first
     world.asked(1)
-    with pytest.raises(Fenced, match="delayed on the way"):
+    with pytest.raises(Fenced, match="is stale and was ignored"):
         world.service.request_splits(world.member, 1, 1)
     assert world.service.join_group("g", "r1", world.spec, "first").member == world.member
 

@@ -34,7 +34,7 @@ def test_a_request_older_than_one_that_was_answered_with_nothing_is_refused() ->
     core.ask(member, 1)
     core.ask(member, 2)
     core.plan(("p", "a"))
-    with pytest.raises(Fenced, match="came after its request 2"):
+    with pytest.raises(Fenced, match="request 2 was already handled"):
         core.ask(member, 1)
 
 
