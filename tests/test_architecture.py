@@ -103,10 +103,10 @@ KNOWN_CYCLES: dict[str, tuple[frozenset[str], ...]] = {}
 STALE_WORDS = re.compile(r"(?<![A-Za-z])(told|looker|keeper|shelf|patience)(?![A-Za-z])", re.I)
 PERSISTED_WORDS: frozenset[tuple[str, str]] = frozenset()
 """(file, line) where a stale word stands in a name that is stored or sent."""
-ROOMS_WITH_STALE_WORDS = {"proto", "kafka", "enumerator", "reader", "engine"}
+ROOMS_WITH_STALE_WORDS = {"enumerator", "reader", "engine"}
 """Rooms whose rewrite is not complete. Delete a room when it is."""
 
-ROOMS_WITH_STALE_REFERENCES = {"proto", "kafka", "enumerator", "reader", "engine"}
+ROOMS_WITH_STALE_REFERENCES = {"enumerator", "reader", "engine"}
 """Rooms whose docstrings still refer to names that do not exist. Delete a room when it is mended."""
 
 FOREIGN_PROJECT = re.compile(

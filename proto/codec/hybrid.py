@@ -26,7 +26,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def hybrid_to_message(hybrid: Hybrid) -> pb.Hybrid:
-    """All but `access`. ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    """All but `access`. ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     rules = hybrid.rules
     return pb.Hybrid(
         mode=hybrid.mode.value,
@@ -101,7 +101,7 @@ def records_from_message(what: str, message: pb.TopicRecords) -> TopicRecords:
 
 
 def range_to_message(item: KafkaRange) -> pb.KafkaRange:
-    """ValueError (see `codec_checks.encoding`) if a number has no place in a message."""
+    """ValueError (see `checks.encoding`) if a number does not fit into a message."""
     return pb.KafkaRange(
         topic=item.topic, topic_id=item.topic_id, partition=item.partition, first=item.first, end=item.end
     )
@@ -136,7 +136,7 @@ def _range(message: pb.KafkaRange) -> KafkaRange:
 
 
 def place_to_message(place: KafkaPlace) -> pb.KafkaPlace:
-    """ValueError (see `codec_checks.encoding`) if a number has no place in a message."""
+    """ValueError (see `checks.encoding`) if a number does not fit into a message."""
     return pb.KafkaPlace(
         phase=place.phase.value,
         topic=place.topic,

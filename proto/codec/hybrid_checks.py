@@ -1,7 +1,7 @@
 """Bounds on what hybrid reads carry, wherever it comes from: a message, a checkpoint, a store.
 
 Pure; standard library and values only. Belongs here: what must hold within one value and between values that travel
-together. Every breach is a ConfigurationError of `codec_checks`.
+together. Every violation is a ConfigurationError (`penstock.proto.codec.checks.breach`).
 """
 
 from __future__ import annotations

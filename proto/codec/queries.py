@@ -23,7 +23,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def set_query(message: pb.OpenPlanRequest, query: Query) -> None:
-    """Puts a query into a request. ValueError (see `codec_checks.encoding`) if a number has no place in it."""
+    """Puts a query into a request. ValueError (see `checks.encoding`) if a number does not fit into it."""
     match query:
         case Snapshot():
             message.snapshot.CopyFrom(pb.Snapshot())

@@ -53,7 +53,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def split_to_message(split: Split) -> pb.Split:
-    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    """ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     message = pb.Split(
         format_version=split.format_version,
         split_id=split.split_id,
@@ -201,7 +201,7 @@ def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | NoEv
 
 
 def scan_to_message(scan: Scan) -> pb.Scan:
-    """ValueError (see `codec_checks.encoding`) if a number or text has no place in a message."""
+    """ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     message = pb.Scan(
         format_version=scan.format_version,
         table=scan.table,

@@ -167,7 +167,7 @@ def _rule_from_message(what: str, message: pb.EventTimeRule) -> EventTimeRule:
 
 
 def progress_to_message(progress: Progress) -> pb.Progress:
-    """What was consumed of a table. ValueError (see `codec_checks.encoding`) if a number has no place in it."""
+    """What was consumed of a table. ValueError (see `checks.encoding`) if a number does not fit into it."""
     return pb.Progress(
         position=position_to_message(progress.position),
         layout=progress.layout,
