@@ -1,7 +1,7 @@
 """How this process reads ranges of a topic: what the options say, opened.
 
 Shell: nothing is connected before a range is read. Belongs here: the one way from options into `reader.topics`. Not
-here: which options go together (`hybrid_requests`), clients (`penstock.kafka`).
+here: which options go together (`requests.hybrid`), clients (`penstock.kafka`).
 """
 
 from __future__ import annotations

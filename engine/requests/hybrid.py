@@ -1,8 +1,8 @@
 """Options of a hybrid read, turned into the topic it goes on in; which of them go together, and with others.
 
 Pure: nothing is asked of a table or a broker. Belongs here: what a hybrid read means for streams and groups alike. Not
-here: names and types of options (`penstock.proto.options.kafka`), the rest of a stream or a group (`stream_requests`,
-`group_requests`).
+here: names and types of options (`penstock.proto.options.kafka`), the rest of a stream or a group (`requests.stream`,
+`requests.group`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
 
 def hybrid_of(options: ParsedOptions, entry_point: EntryPoint, policy: OnLostRange = OnLostRange.FAIL) -> Hybrid | None:
-    """The topic that a stream (`Door.STREAM`) or a group goes on in; None where `hybrid` is not given.
+    """The topic that a stream (`EntryPoint.STREAM`) or a group goes on in; None where `hybrid` is not given.
 
     `policy` FAIL stops at offsets that have expired, anything else goes on behind them. ConfigurationError for options
     that do not go together; it never shows a setting of the client.

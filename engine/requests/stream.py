@@ -1,7 +1,7 @@
 """Options of a stream whose caller keeps the place, turned into what it reads, how far a batch goes, where it starts.
 
 Belongs here: which options go together for a stream, and what they mean for a table. Not here: options of any plan
-(`requests`), texts of times (`times`), consumer groups (`group_requests`), Spark's schema and columns (`spark`). Pure
+(`requests`), texts of times (`times`), consumer groups (`requests.group`), Spark's schema and columns (`spark`). Pure
 but for `describe`, which asks for the table.
 """
 

@@ -1,6 +1,6 @@
 """Measures consumer groups for the observer, and warns before a cleaner removes data that a group has not read.
 
-Shell: tables' lag, a clock. Not here: what is counted as it happens (`group_metrics`).
+Shell: tables' lag, a clock. Not here: what is counted as it happens (`coordinator.metrics`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Discovers rounds of consumer groups: reads their tables and reports the next round to the coordinator.
 
 Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
-(`looking_threads`), what a round is (`watch`), whether it still counts (`core`).
+(`discovery_threads`), what a round is (`continuous`), whether it still counts (`core`).
 
 A table that is not there (yet) is waited for. Where storage fails or refuses, or memory is short, the look is repeated
 after pauses that double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops
@@ -60,7 +60,7 @@ class GroupTables(ChecksFiles, Protocol):
         ...
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        """See `watch.advance.advance`."""
+        """See `continuous.advance`."""
         ...
 
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
@@ -68,11 +68,11 @@ class GroupTables(ChecksFiles, Protocol):
         ...
 
     def start(self, path: str, position: Position | None) -> Progress:
-        """See `watch.advance.start_progress`."""
+        """See `continuous.advance.start_progress`."""
         ...
 
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
-        """See `watch.retention.lag`."""
+        """See `continuous.retention.lag`."""
         ...
 
     def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:

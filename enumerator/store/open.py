@@ -1,7 +1,7 @@
 """Opens a state directory and takes its leadership: one process writes, the one with the newest epoch.
 
 Belongs here: making a new state, checks before anything is written, the next epoch. Not here: the lock file
-(`holding`), reads and writes of the open store (`sqlite`).
+(`lock`), reads and writes of the open store (`sqlite`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Safety. The bytes are hostile, and compiled code checks no bounds of its own:
 - a length is checked against what is left of the record before it is used, and copies stay inside the buffer;
 - a place that went wrong becomes FAR, which every later check refuses; no sum with it overflows;
 - targets are written at [slot, row] and inside a text slot only. Slots are numbered by the plan that sizes the lanes
-  (`avro_plan`), rows are those of `begin`, by which the caller sizes them;
+  (`plan`), rows are those of `begin`, by which the caller sizes them;
 - offsets[slot, row + 1] has a place more than there are rows;
 - text[slot, fill[slot]:]: each byte of a record is copied to a slot once at most, after its length was compared with
   what is left of the record, and a text slot has room for all bytes of all records handed in and OVERCOPY more, which

@@ -2,7 +2,7 @@
 
 A split whose file is there is only committed. That is right only while each file holds what the command would write
 now; so a command with another table, query, filter, form or other columns is refused. Not here: splits and their files
-(`tail_output`).
+(`tail_sink`).
 """
 
 from __future__ import annotations

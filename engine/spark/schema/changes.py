@@ -2,7 +2,7 @@
 
 Pure. A column goes on as it is, or widened (as Hudi promotes types: each value is cast back where it fits exactly), or
 not at all: it is gone, or its new type has nothing to do with the old. What was added is not seen. Not here: the cast
-itself (`narrowing`), what the stream does about it (`stream_reader`).
+itself (`narrowing`), what the stream does about it (`stream.reader`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The two columns that rows have in Spark with the option `eventTime`, and the row that carries nothing else.
 
 Pure but for Arrow. Belongs here: their names and types, what a schema must hold, how a batch gets them. Not here: what
-a watermark is (`penstock.proto.model.streams`), how Spark takes it (`source_watermark`).
+a watermark is (`penstock.proto.model.streams`), how Spark takes it (`eviction`).
 """
 
 from __future__ import annotations
