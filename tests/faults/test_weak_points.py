@@ -29,7 +29,7 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
     def overlapped(path: str, name: str, following: Following) -> Advance:
         world.script.advance = plain  # type: ignore[method-assign]
         found = plain(path, name, following)
-        assert other.look() == 1, "another look from the same position is over first"
+        assert other.discover() == 1, "another discovery from the same position is over first"
         return found
 
     world.script.advance = overlapped  # type: ignore[method-assign]

@@ -141,7 +141,7 @@ def _stop(producer: TopicProducer, filler: LakeFiller) -> None:
 def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridCast:
     reading = {"hybrid": "changelog" if plot.kind is Kind.UPSERT else "append", "kafka.topic": plot.topic}
     return HybridCast(
-        enumerator=plot.door,
+        door=plot.door,
         broker=broker,
         table=filler.table,
         folder=folder,

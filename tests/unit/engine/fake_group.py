@@ -63,7 +63,7 @@ class FakeClock:
 
 
 @dataclass
-class FakePulse:
+class FakeHeartbeat:
     """Beats when the test says so."""
 
     beat: Callable[[], float | None]

@@ -29,7 +29,7 @@ from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, Split
 from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 
 if TYPE_CHECKING:
-    from tests.unit.engine.fake_group import GoldenTables
+    from tests.golden_tables import GoldenTables
 
 SCHEMA = pa.schema([("id", pa.int64())])
 SCAN = Scan(

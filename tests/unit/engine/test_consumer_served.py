@@ -21,7 +21,8 @@ from penstock.proto.errors import Fenced
 from penstock.proto.model.queries import Incremental, PlanRequest
 
 if TYPE_CHECKING:
-    from tests.unit.engine.fake_group import FakeClock, FakeGroup, GoldenTables
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.fake_group import FakeClock, FakeGroup
 
 CASE = "A_compaction_then_updates_v9_h120"
 
