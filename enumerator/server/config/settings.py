@@ -1,4 +1,4 @@
-"""What a server is told: values with their defaults and ranges. Pure, standard library only.
+"""The settings of a server, with defaults and ranges. Pure, standard library only.
 
 One definition serves the flags of `penstock serve`, a caller in the process, and the file (`config` checks types by
 these very fields). A key of the file is the field's name in camelCase, an environment variable PENSTOCK_ and the name
@@ -49,7 +49,7 @@ class TableSettings:
     path: str = field(repr=False)
     """A local path or URI; credentials belong into the process's environment."""
     poll_interval_ms: int | None = None
-    """How often it is looked at; not given: as `pollIntervalMs` of the server."""
+    """How often it is checked for new commits; default: `pollIntervalMs` of the server."""
     kafka: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
     """Settings of a Kafka client (librdkafka's names) for the topic that fills the table; `${env:NAME}` and
     `${file:PATH}` stand for what they name. Empty: no hybrid read of the table is served."""
@@ -149,7 +149,7 @@ class AclRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
-    """What one server takes, under `[limits]`."""
+    """The limits of one server, under `[limits]`."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
     ranges: ClassVar[_Ranges] = {
@@ -175,15 +175,15 @@ class LimitSettings:
     metadata_bytes: int = 16 << 10
     """Size of a call's metadata; beyond it RESOURCE_EXHAUSTED."""
     calls: int = 1000
-    """Calls under way or waiting; beyond it RESOURCE_EXHAUSTED at once."""
+    """Calls in progress or queued; beyond it RESOURCE_EXHAUSTED at once."""
     streams_per_connection: int = 100
-    """Calls under way of one connection; beyond it UNAVAILABLE at once, which clients repeat."""
+    """Calls in progress of one connection; beyond it UNAVAILABLE at once, which clients retry."""
     rate_per_second: float = 5000.0
     """Calls a second of one peer's address; beyond it `OVERLOADED` with RetryInfo. 0: no limit."""
     rate_burst: int = 10_000
-    """Calls that such a peer may make at once after a pause."""
+    """Calls that such a peer may make at once after an idle time."""
     connection_age_ms: int = 1_800_000
-    """After this a connection is renewed; calls under way are answered."""
+    """After this a connection is renewed; calls in progress are answered."""
     connection_grace_ms: int = 60_000
     """How long those calls may then take."""
     handshake_ms: int = 10_000
@@ -233,16 +233,16 @@ class Settings:
     acl: tuple[AclRule, ...] = ()
     """Who may do what; required once `tokens` or `tls.clientCa` is set."""
     limits: LimitSettings = field(default_factory=LimitSettings)
-    """What the server takes."""
+    """Limits on requests, calls and consumer groups."""
     metrics_listen: str = ""
     """HOST:PORT of the metrics and the page; empty: none. The flag takes a port alone, which is loopback's."""
     health_listen: str = ""
     """HOST:PORT where the health service alone answers, without TLS and to anybody: for probes, which know no
     certificates; empty: nowhere."""
     reflection: bool = False
-    """Whether gRPC reflection tells the service's messages."""
+    """Whether gRPC reflection describes the service."""
     poll_interval_ms: int = 5_000
-    """How often tables are looked at. The flag takes a duration such as `5s`."""
+    """How often tables are checked for new commits. The flag takes a duration such as `5s`."""
     hollow_after_ms: int | None = None
     """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all,
     its groups stop with LATE_INSTANT. Not given: never."""
@@ -254,7 +254,7 @@ class Settings:
     drain_ms: int = 0
     """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
     grace_ms: int = 10_000
-    """At the end: how long calls under way may then take."""
+    """At shutdown: how long calls in progress may then take."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
