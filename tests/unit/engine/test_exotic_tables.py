@@ -82,10 +82,10 @@ class TestFilesOfOtherWriters:
 
     def test_only_the_metadata_table_tells_of_them(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
-        with pytest.raises(TableError, match="another writer made: its metadata table alone"):
+        with pytest.raises(TableError, match="another writer made: only its metadata table"):
             rows(table, metadata="off")
         shutil.rmtree(table / ".hoodie/metadata")
-        with pytest.raises(TableError, match="another writer made: its metadata table alone"):
+        with pytest.raises(TableError, match="another writer made: only its metadata table"):
             rows(table)
 
     def test_a_commit_that_names_another_folder_is_damage(self, name: str, tmp_path: pathlib.Path) -> None:

@@ -56,7 +56,7 @@ def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.
     properties.chmod(0)
     line = the_line(4, "STORAGE_DENIED", "read", table, prefix=BOUND_BY_MODES)
     assert "hoodie.properties" in line and str(table) in line
-    assert "give the user the right to read the table" in line
+    assert "give the user permission to read the table" in line
 
 
 def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
