@@ -16,11 +16,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = "(spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal")
+
+
+class Environments(NamedTuple):
+    """The environment variables of both parts."""
+
+    with_jvm: dict[str, str]
+    """Kernels as users run them."""
+    without_jvm: dict[str, str]
+    """Kernels that check every index: other machine code, with a cache of its own."""
+
+
+def environments(variables: Mapping[str, str]) -> Environments:
+    """The environments, made of the caller's."""
+    base = {**variables, "PENSTOCK_TEST_INSTALLED": "1"}
+    cache = base.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".cache" / "numba"))
+    return Environments(base, {**base, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": f"{cache}-checked"})
 
 
 def command(selection: str, suites: str, *options: str) -> list[str]:
@@ -32,17 +50,18 @@ def command(selection: str, suites: str, *options: str) -> list[str]:
 def run(selection: str, *options: str) -> int:
     """Runs both parts at the same time, prints the output of one after that of the other."""
     began = time.monotonic()
-    base = {**os.environ, "PENSTOCK_TEST_INSTALLED": "1"}
-    kernels = base.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".cache" / "numba"))
-    # Kernels that check every index are other machine code, with a cache of its own.
-    checked = {**base, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": f"{kernels}-checked"}
+    suites = environments(os.environ)
     with tempfile.TemporaryFile("w+") as output:
         with_jvm = subprocess.Popen(
-            command(selection, WITH_JVM, *options), cwd=REPOSITORY, env=base, stdout=output, stderr=subprocess.STDOUT
+            command(selection, WITH_JVM, *options),
+            cwd=REPOSITORY,
+            env=suites.with_jvm,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
         try:
             without_jvm = subprocess.run(
-                command(selection, f"not {WITH_JVM}", *PARALLEL, *options), cwd=REPOSITORY, env=checked
+                command(selection, f"not {WITH_JVM}", *PARALLEL, *options), cwd=REPOSITORY, env=suites.without_jvm
             )
             with_jvm.wait()
         finally:

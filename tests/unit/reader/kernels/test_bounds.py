@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from penstock.reader.kernels import deletes
+from tools import run_suites
 
 ROOT = pathlib.Path(__file__).parents[4]
 GUARD = " or row >= len(kinds)"
@@ -86,8 +87,13 @@ def test_a_delete_kernel_without_its_guard_is_caught(tmp_path: pathlib.Path) -> 
     assert checked(UNGUARDED, tmp_path) == "caught"
 
 
-def test_the_suites_without_a_jvm_run_checked_kernels() -> None:
-    recipes = re.findall(r"^\t@(.*\$\(PARALLEL\).*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert len(recipes) == 2
+def test_suites_without_a_jvm_run_checked_kernels() -> None:
+    """`make check` by the Makefile's own recipe, `make test` and `make test-all` by `tools/run_suites.py`."""
+    makefile = (ROOT / "Makefile").read_text()
+    recipes = re.findall(r"^\t@(.*\$\(PARALLEL\).*)$", makefile, re.MULTILINE)
+    assert len(recipes) == 1
     assert all(recipe.startswith("$(CHECKED)") for recipe in recipes)
-    assert "CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=" in (ROOT / "Makefile").read_text()
+    assert "CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=" in makefile
+    suites = run_suites.environments({"NUMBA_CACHE_DIR": "cache"})
+    assert suites.without_jvm["NUMBA_BOUNDSCHECK"] == "1" and suites.without_jvm["NUMBA_CACHE_DIR"] == "cache-checked"
+    assert "NUMBA_BOUNDSCHECK" not in suites.with_jvm and suites.with_jvm["NUMBA_CACHE_DIR"] == "cache"
