@@ -1,11 +1,8 @@
-"""Backup and restore of a state directory: an online copy, and a state that no earlier process can write to.
+"""Backup and restore of a state directory: an online copy, and a restored state that fences all earlier readers.
 
-Shell: files, SQLite's online copy. Belongs here: what a restored state forgets, and its first epoch. Not here: how a
-directory is opened and led (`store.opening`), what its records mean (`core`).
-
-A backup is older than what the server did last. Readers of that time believe in splits and epochs of which the backup
-holds nothing. So a restored state has no members, forgets the plans of reads that are under way, and gives out epochs
-that no server on this state ever gave out: an earlier member is FENCED, a reader of an earlier plan gets UnknownPlan.
+A backup does not contain the last actions of the server. Readers may hold splits and epochs that the backup does not
+contain. Therefore a restored state has no members, drops the plans of reads in progress, and assigns epochs that no
+server on this state ever assigned: an earlier member is FENCED, and a reader of an earlier plan gets UnknownPlan.
 """
 
 from __future__ import annotations
@@ -27,47 +24,53 @@ from penstock.enumerator.core.records import Durable, Gone, NumbersUsed, PlansFo
 from penstock.enumerator.core.state import State
 from penstock.enumerator.store.check import StateReport, check_state, unchanged
 from penstock.enumerator.store.connections import connect
-from penstock.enumerator.store.errors import told
-from penstock.enumerator.store.lock import Clocks, look_at_lock, take_lock
+from penstock.enumerator.store.errors import translated_errors
+from penstock.enumerator.store.lock import Clocks, read_lock, take_lock
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.row_format import DATABASE, REPLACED, WAL
 from penstock.proto.errors import ConfigurationError, StateDamaged, StorageError
 
 EPOCHS_A_SECOND: Final = 1 << 20
-"""More than a server can give out: each append is a sync of the disk."""
+"""More epochs than a server can assign in a second: each append syncs the disk."""
 LEAST_JUMP: Final = 1 << 32
-"""Where the wall clock says less than the state's own epochs."""
+"""The least distance from the last epoch of the backup, if the wall clock gives a lower epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """`moved_to`: the folder with what was in the directory before; None if there was no state in it."""
+    """The result of a restore."""
 
     report: StateReport
+    """The check of the backup."""
     groups: int
+    """The number of consumer groups in the backup."""
     readers: int
+    """The number of readers that were fenced."""
     plans: int
+    """The number of plans that were dropped."""
     first_epoch: int
+    """The first epoch that the restored state assigns."""
     moved_to: Path | None
+    """The folder with the previous content of the directory; None if there was no state in it."""
 
 
 def back_up(directory: Path | str, file: Path | str) -> StateReport:
-    """Copies the state into one file, beside a server that runs or without, and checks every record and piece of the
-    copy. The file appears whole or not at all.
+    """Copies the state into one file, also while a server runs, and checks every record and piece of the copy. The file
+    appears under its name only when it is complete.
 
-    ConfigurationError: no state is there, or the file is; StateDamaged: the state is, and no file is written;
-    StorageError.
+    ConfigurationError: there is no state, or the file exists; StateDamaged: the state is damaged, and no file is
+    written; StorageError.
     """
     directory, file = Path(directory), Path(file)
     if not (directory / DATABASE).exists():
         raise ConfigurationError(f"state directory {directory}: there is no state in it (no {DATABASE})")
     if file.exists():
         raise ConfigurationError(f"backup {file}: it is there already; name a file that is not")
-    with told(file.parent, "write a backup to it"), _staging(file.parent, file.name) as staging:
-        _, live = look_at_lock(directory)
+    with translated_errors(file.parent, "write a backup to it"), _staging(file.parent, file.name) as staging:
+        _, live = read_lock(directory)
         os.close(os.open(staging / DATABASE, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         with (
-            told(directory, "read it", checking=True),
+            translated_errors(directory, "read it", checking=True),
             unchanged(directory, live=live) as uri,
             closing(connect(uri)) as source,
             closing(sqlite3.connect(staging / DATABASE)) as copy,
@@ -87,11 +90,11 @@ def restore(
     clocks: Clocks = Clocks(),  # noqa: B008 - frozen
     random_below: Callable[[int], int] = secrets.randbelow,
 ) -> Restored:
-    """Puts the backup into the directory, checked, without members and plans, with epochs that were never given out.
+    """Checks the backup and restores it into the directory, without members and plans, and with unused epochs.
 
-    What was in the directory is moved into a folder in it, never deleted. Nothing is changed before the backup is
-    proved whole. StorageError while a server runs on the directory; ConfigurationError without a backup; StateDamaged
-    and StateVersionError of the backup.
+    The previous content of the directory is moved into a folder in it, never deleted. Nothing changes before the backup
+    has been checked. StorageError while a server runs on the directory; ConfigurationError without a backup;
+    StateDamaged and StateVersionError for the backup.
     """
     file, directory = Path(file), Path(directory)
     if not file.is_file():
@@ -99,7 +102,10 @@ def restore(
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = take_lock(directory, takeover=False, wait_ms=0, clocks=clocks)
     try:
-        with told(directory, "restore a backup to it", checking=True), _staging(directory, "restore") as staging:
+        with (
+            translated_errors(directory, "restore a backup to it", checking=True),
+            _staging(directory, "restore") as staging,
+        ):
             _copied(file, staging)
             report = _whole(staging)
             state, first_epoch = _fenced(staging, int(clocks.wall()), random_below)
@@ -120,24 +126,24 @@ def restore(
 
 
 def fencing_records(state: State, now_s: int, random_below: Callable[[int], int]) -> list[Durable]:
-    """Records that fence every member and plan of a restored state. Pure; `now_s`: seconds since 1970.
+    """Records that fence every member and plan of a restored state. Pure. `now_s`: seconds since 1970 UTC.
 
-    Epochs go on from the wall clock's seconds times EPOCHS_A_SECOND: above all that was given out after the backup, and
-    above those of an earlier restore of the same backup.
+    Epochs continue from the wall clock's seconds times EPOCHS_A_SECOND. This is above all epochs that were assigned
+    after the backup, and above those of an earlier restore of the same backup.
     """
-    made: list[Durable] = [
+    records: list[Durable] = [
         ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED)
         for key, group in sorted(state.groups.items())
         for reader_id in sorted(group.readers)
     ]
     if state.plans:
-        made.append(PlansForgotten(tuple(state.plans)))
+        records.append(PlansForgotten(tuple(state.plans)))
     last = max(state.last_number + LEAST_JUMP, now_s * EPOCHS_A_SECOND) + random_below(EPOCHS_A_SECOND)
-    return [*made, NumbersUsed(last)]
+    return [*records, NumbersUsed(last)]
 
 
 def _fenced(staging: Path, now_s: int, random_below: Callable[[int], int]) -> tuple[State, int]:
-    """The state of the copy as it was, and the first epoch that it will give out."""
+    """The state of the copy before the fencing records, and the first epoch that it will assign."""
     store = open_sqlite(staging)
     try:
         state, orphans = recovered(store)
@@ -148,7 +154,7 @@ def _fenced(staging: Path, now_s: int, random_below: Callable[[int], int]) -> tu
     wal = staging / WAL
     if wal.exists() and wal.stat().st_size:
         raise StorageError(
-            f"restore into {staging.parent}: the records that fence readers of before are left in its WAL: is the disk "
+            f"restore into {staging.parent}: the records that fence earlier readers are left in its WAL: is the disk "
             "full? Nothing was changed; restore again"
         )
     [last] = [record.last for record in records if isinstance(record, NumbersUsed)]
@@ -156,7 +162,7 @@ def _fenced(staging: Path, now_s: int, random_below: Callable[[int], int]) -> tu
 
 
 def _copied(file: Path, staging: Path) -> None:
-    """The backup, with its WAL if it is a copy of the files of a state directory."""
+    """Copies the backup, with its WAL if the backup is a file copy of a state directory."""
     shutil.copyfile(file, staging / DATABASE)
     wal = file.with_name(f"{file.name}-wal")
     if wal.exists():
@@ -173,8 +179,7 @@ def _whole(staging: Path) -> StateReport:
 
 
 def _set_aside(directory: Path, clocks: Clocks) -> Path | None:
-    """The state that the directory held, with its WAL, in a folder of its own: a WAL must not lie beside another
-    database."""
+    """Moves the previous state with its WAL into a new folder, because a WAL must not lie beside another database."""
     files = sorted(directory.glob(f"{DATABASE}*"))
     if not files:
         return None
@@ -193,7 +198,7 @@ def _set_aside(directory: Path, clocks: Clocks) -> Path | None:
 
 @contextmanager
 def _staging(folder: Path, name: str) -> Iterator[Path]:
-    """A new folder on the same disk, gone afterwards."""
+    """A temporary folder on the same disk."""
     staging = folder / f".{name}.{secrets.token_hex(4)}"
     staging.mkdir(mode=0o700)
     try:

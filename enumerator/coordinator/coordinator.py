@@ -27,7 +27,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
-from penstock.enumerator.store.errors import again
+from penstock.enumerator.store.errors import copy_of
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
 from penstock.proto.errors import Fenced, PenstockError, StorageError
@@ -142,7 +142,7 @@ class Coordinator:
 
     def _require_kept(self) -> None:
         if self.lost is not None:
-            raise again(self.lost)
+            raise copy_of(self.lost)
 
     def _lose(self, error: BaseException) -> PenstockError:
         """What was decided is not written, or not taken in: state and store may differ, so nothing more is decided."""

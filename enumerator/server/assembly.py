@@ -82,7 +82,7 @@ def built(
         with _following(settings, coordinator, scan_event_time, activity) as service:
             yield service
         return
-    from penstock.enumerator.store.lock import Clocks, look_at_lock
+    from penstock.enumerator.store.lock import Clocks, read_lock
     from penstock.enumerator.store.open import open_sqlite
 
     def sleep(seconds: float) -> None:
@@ -92,7 +92,7 @@ def built(
     try:
         store = open_sqlite(settings.state, takeover=settings.takeover)
     except StorageError as error:
-        if look_at_lock(pathlib.Path(settings.state))[1]:
+        if read_lock(pathlib.Path(settings.state))[1]:
             log.warning("waiting: %s", error)
         store = open_sqlite(settings.state, wait_ms=WAIT_MS, clocks=Clocks(sleep=sleep))
     try:

@@ -1,5 +1,5 @@
-"""The service's durable memory: records in order, and the splits of plans. Never a user's table.
+"""The durable state of the service: records in order, and the splits of plans. It never holds data of a user's table.
 
-Belongs here: stores (memory, SQLite), the journal that commits for many callers at once, leadership, checks of a state
+Belongs here: the SQLite store, the journal that groups the commits of many callers, leadership, checks of a state
 directory. Not here: what a record means (`penstock.enumerator.core`).
 """

@@ -1,7 +1,7 @@
-"""What a state directory holds, and whether it is whole: for operators, without leading and without changing a byte.
+"""Checks a state directory and reports its content, for operators. Takes no leadership and changes no byte.
 
-Belongs here: reading beside a server that runs, or what a server left behind. Not here: repairs: there are none, a
-state that lost something must not go on as if it had not.
+The check works while a server runs, and after a server stopped. There are no repairs: a server must not continue with a
+state that lost records.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.enumerator.store.connections import checked_meta, connect, pragma, set_up_reader, uri_of
-from penstock.enumerator.store.errors import told
-from penstock.enumerator.store.lock import Holder, look_at_lock
+from penstock.enumerator.store.errors import translated_errors
+from penstock.enumerator.store.lock import Holder, read_lock
 from penstock.enumerator.store.open import check_plan_list, check_structure, check_wal_at_rest
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.store.row_format import (
@@ -41,52 +41,66 @@ class KindCount:
     """Records of one kind and version, and the bytes of their payloads."""
 
     kind: str
+    """The kind of the records."""
     version: int
+    """The version of their payload format."""
     records: int
+    """The number of records."""
     size_bytes: int
+    """The total size of their payloads."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StateReport:
-    """What was found, as far as it could be read: `damage` is the first, "" for none.
-
-    `holder` took the directory last; `live`: that process still runs. `size_bytes` of the files; `free_bytes` of them
-    are empty pages that will be used again.
-    """
+    """The result of a check. If the state is damaged, it covers the part that could be read."""
 
     directory: str
+    """The state directory."""
     holder: Holder | None = None
+    """The process that locked the directory last; None: unknown."""
     live: bool = False
+    """Whether that process still holds the lock."""
     format_version: int | None = None
+    """The store's format version; None: it could not be read."""
     state_id: str = ""
+    """The random id of the state."""
     epoch: int = 0
+    """The epoch of the last leader."""
     records: int = 0
+    """The number of records in the log."""
     kinds: tuple[KindCount, ...] = ()
+    """The records by kind and version."""
     plans: int = 0
+    """The number of held plans."""
     splits: int = 0
+    """The number of splits of these plans."""
     size_bytes: int = 0
+    """The size of the database and its WAL."""
     free_bytes: int = 0
+    """The part of `size_bytes` that is empty pages, which SQLite will reuse."""
     damage: str = ""
+    """The text of the first error; empty if the state is whole."""
 
 
 def check_state(directory: Path | str) -> StateReport:
-    """Reads every record and every piece of every plan. A server may run: it goes on, its log of writes only grows
-    until this ends. ConfigurationError: no state is there; StateVersionError: a newer store; StorageError."""
+    """Reads every record and every piece of every plan. A running server continues; its WAL is not truncated until the
+    check ends. ConfigurationError: there is no state; StateVersionError: a newer version wrote the store; StorageError.
+    """
     directory = Path(directory)
     if not directory.is_dir():
         raise ConfigurationError(f"state directory {directory}: there is no such directory")
     if not any(directory.glob(f"{DATABASE}*")):
         raise ConfigurationError(f"state directory {directory}: there is no state in it (no {DATABASE})")
     while True:
-        holder, live = look_at_lock(directory)
+        holder, live = read_lock(directory)
         report = StateReport(directory=str(directory), holder=holder, live=live)
         try:
-            with told(directory, "read it", checking=True):
+            with translated_errors(directory, "read it", checking=True):
                 _fill(report, directory, live=live)
         except StateDamaged as error:
             report.damage = str(error)
-            if not live and look_at_lock(directory)[1]:
-                continue  # a server started and wrote while we took the files to be at rest
+            if not live and read_lock(directory)[1]:
+                continue  # a server started and wrote during a check that assumed unchanging files
         return report
 
 
@@ -116,7 +130,7 @@ def _fill(report: StateReport, directory: Path, *, live: bool) -> None:
 
 
 def _count(report: StateReport, records: Iterator[StoredRecord]) -> None:
-    """Records by kind and version; those before the first damage if there is one."""
+    """Counts records by kind and version, up to the first damaged one."""
     number: Counter[tuple[str, int]] = Counter()
     size_bytes: Counter[tuple[str, int]] = Counter()
     try:
@@ -129,7 +143,7 @@ def _count(report: StateReport, records: Iterator[StoredRecord]) -> None:
 
 
 def _whole(connection: sqlite3.Connection, plans: list[PlanRow]) -> Iterator[PlanRow]:
-    """Each plan once all its pieces were seen, in one walk over the table of pieces. DamagedRow."""
+    """Yields each plan after all its pieces were checked, in one scan of the table of pieces. DamagedRow."""
     rows = iter(connection.execute(SELECT_PIECES))
     for plan in plans:
         for place in range(FIRST_SPLIT_PLACE + plan.splits):
@@ -143,7 +157,7 @@ def _whole(connection: sqlite3.Connection, plans: list[PlanRow]) -> Iterator[Pla
 
 @contextmanager
 def unchanged(directory: Path, *, live: bool) -> Iterator[str]:
-    """The URI by which SQLite reads the database with its WAL and makes, changes and deletes no file of it."""
+    """The URI with which SQLite reads the database and its WAL without creating, changing or deleting a file."""
     database = directory / DATABASE
     wal = directory / WAL
     if live:
@@ -152,7 +166,7 @@ def unchanged(directory: Path, *, live: bool) -> Iterator[str]:
         yield uri_of(database, "ro&immutable=1")
     elif (directory / f"{DATABASE}-shm").exists():
         yield uri_of(database, "ro&readonly_shm=1")
-    else:  # SQLite would make the missing index of the WAL
+    else:  # SQLite would create the missing index of the WAL
         with tempfile.TemporaryDirectory() as copies:
             for path in (database, wal):
                 shutil.copyfile(path, Path(copies) / path.name)

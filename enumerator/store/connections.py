@@ -1,8 +1,4 @@
-"""SQLite connections of the store, and the few statements that all its parts share.
-
-Belongs here: how a connection is set up (WAL, durability, limits). Not here: what is written (`sqlite`), who may
-(`opening`).
-"""
+"""SQLite connections of the store: set-up (WAL, durability, limits), and the statements that its modules share."""
 
 from __future__ import annotations
 
@@ -32,26 +28,26 @@ from penstock.proto.errors import InvariantViolation
 BUSY_S: Final = 10.0
 """How long a write waits for another process that is writing (at a takeover)."""
 CHECKPOINT_PAGES: Final = 4096
-"""16 MiB of WAL, then its pages go to the database."""
+"""After this many pages (16 MiB) of WAL, SQLite copies them to the database."""
 WAL_LIMIT_BYTES: Final = 64 << 20
-"""What a big transaction left of the WAL file beyond this is given back to the disk."""
+"""After a large transaction, SQLite truncates the WAL file to this size."""
 
 Connect = Callable[[str], sqlite3.Connection]
-"""Opens a connection for an SQLite URI; tests put their own here."""
+"""Opens a connection for an SQLite URI. Tests pass their own."""
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    """A connection in autocommit mode, for use under a lock from any thread."""
+    """A connection in autocommit mode. Any thread may use it under a lock."""
     return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 def uri_of(database: Path, mode: str) -> str:
-    """SQLite's URI of a file; mode: `rw`, `rwc` or `ro`, and further settings behind it."""
+    """The URI of a file for SQLite. `mode`: `rw`, `rwc` or `ro`, and further parameters after it."""
     return f"{database.absolute().as_uri()}?mode={mode}"
 
 
 def set_up_writer(connection: sqlite3.Connection) -> None:
-    """Durable commits, a WAL that stays small. DamagedRow: the file says that it is not in WAL mode."""
+    """Sets durable commits and a small WAL. DamagedRow: the file is not in WAL mode."""
     if pragma(connection, "journal_mode") != "wal":
         raise DamagedRow("its header says that it has no WAL")
     for setting in (
@@ -69,66 +65,66 @@ def set_up_writer(connection: sqlite3.Connection) -> None:
 
 
 def set_up_reader(connection: sqlite3.Connection) -> None:
-    """A connection that cannot write."""
+    """Makes a connection read-only."""
     for setting in ("query_only = ON", "cache_size = -16384", "cell_size_check = ON", "trusted_schema = OFF"):
         pragma(connection, setting)
 
 
 def pragma(connection: sqlite3.Connection, text: str) -> object:
-    """The first value that a PRAGMA answers, if any."""
+    """The first value of a PRAGMA's result; None if it returns no row."""
     row = connection.execute(f"PRAGMA {text}").fetchone()
     return None if row is None else row[0]
 
 
 def read_meta(connection: sqlite3.Connection) -> Meta:
-    """What the store knows of itself. DamagedRow."""
+    """The store's row of metadata. DamagedRow."""
     rows = connection.execute(SELECT_META).fetchmany(2)
     return meta_of(rows[0] if len(rows) == 1 else None)
 
 
 def checked_meta(connection: sqlite3.Connection, directory: Path) -> Meta:
-    """As `read_meta`, of a file of which nothing is known. DamagedRow, StateVersionError."""
-    found = pragma(connection, "user_version")
+    """`read_meta` for an unchecked file. DamagedRow, StateVersionError."""
+    version = pragma(connection, "user_version")
     if pragma(connection, "application_id") != APPLICATION_ID:
         raise DamagedRow("it is not a state file of Penstock")
-    if not isinstance(found, int):
-        raise InvariantViolation(f"SQLite has the user version {found!r}")
-    if found > FORMAT_VERSION:
+    if not isinstance(version, int):
+        raise InvariantViolation(f"SQLite has the user version {version!r}")
+    if version > FORMAT_VERSION:
         try:
             meta = read_meta(connection)
         except (DamagedRow, sqlite3.Error):
-            raise newer_version(directory, found) from None  # what a newer version keeps where, only it knows
-        if meta.version == found:
-            raise newer_version(directory, found)
-        raise DamagedRow(f"its header says store format version {found}, its content {meta.version}")
+            raise newer_version(directory, version) from None  # a newer version may use another layout
+        if meta.version == version:
+            raise newer_version(directory, version)
+        raise DamagedRow(f"its header says store format version {version}, its content {meta.version}")
     meta = read_meta(connection)
-    if found != FORMAT_VERSION or meta.version != FORMAT_VERSION:
-        raise DamagedRow(f"its header says store format version {found}, its content {meta.version}")
+    if version != FORMAT_VERSION or meta.version != FORMAT_VERSION:
+        raise DamagedRow(f"its header says store format version {version}, its content {meta.version}")
     return meta
 
 
 def find_plan(connection: sqlite3.Connection, plan_id: str) -> PlanRow | None:
-    """Of a kept plan. DamagedRow."""
+    """The row of a held plan; None for an unknown id. DamagedRow."""
     row = connection.execute(SELECT_PLAN, (plan_id,)).fetchone()
     return None if row is None else plan_of(row)
 
 
 def find_piece(connection: sqlite3.Connection, plan: PlanRow, place: int) -> bytes:
-    """One piece of a kept plan. DamagedRow."""
+    """One piece of a held plan. DamagedRow."""
     row = connection.execute(SELECT_PIECE, (piece_key(plan.number, place),)).fetchone()
     return piece_of(row, plan, place)
 
 
 def find_pieces(connection: sqlite3.Connection, plan: PlanRow, first: int, last: int, most_bytes: int) -> list[bytes]:
-    """Pieces at the places first..last of a kept plan; fewer where they are more than `most_bytes`, but one.
-    DamagedRow."""
-    found: list[bytes] = []
+    """The pieces at the places first..last of a held plan. It stops before `most_bytes` is exceeded, but returns at
+    least one piece. DamagedRow."""
+    pieces: list[bytes] = []
     size_bytes = 0
     rows = connection.execute(SELECT_PIECES_FROM, (piece_key(plan.number, first), piece_key(plan.number, last)))
     for place in range(first, last + 1):
         data = piece_of(rows.fetchone(), plan, place)
         size_bytes += len(data)
-        if found and size_bytes > most_bytes:
+        if pieces and size_bytes > most_bytes:
             break
-        found.append(data)
-    return found
+        pieces.append(data)
+    return pieces

@@ -1,4 +1,4 @@
-"""What went wrong in a state directory, as errors of Penstock with what to do about it. Opens no connection."""
+"""Translates failures of a state directory into errors of Penstock that say what to do. Opens no connection."""
 
 from __future__ import annotations
 
@@ -17,78 +17,79 @@ _DAMAGE: Final = frozenset(
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
         sqlite3.SQLITE_FORMAT,
-        sqlite3.SQLITE_ERROR,  # a schema that it cannot make out: our own statements are right
-        sqlite3.SQLITE_CONSTRAINT,  # a row that is there already, which the log says is not
+        sqlite3.SQLITE_ERROR,  # a schema that SQLite cannot parse: the statements of the store are valid
+        sqlite3.SQLITE_CONSTRAINT,  # a row exists already that does not exist according to the log
     }
 )
 _PRIMARY: Final = 0xFF
-"""The bits of SQLite's extended error codes that are the code itself."""
+"""Mask of the primary result code in an extended result code of SQLite."""
 _LEAST_ROOM_BYTES: Final = 64 << 10
-"""With less a disk counts as full: SQLite makes its shared memory 32 KiB at a time."""
+"""A disk with less free space counts as full: SQLite extends its shared memory file by 32 KiB at a time."""
 
 
 @contextmanager
-def told(directory: Path, doing: str, *, checking: bool = False) -> Iterator[None]:
-    """Errors of SQLite, of rows and of the system as StateDamaged or StorageError that name the directory.
+def translated_errors(directory: Path, action: str, *, checking: bool = False) -> Iterator[None]:
+    """Raises errors of SQLite, of damaged rows and of the operating system as StateDamaged or StorageError.
 
-    `checking`: by `penstock state check`, which needs not be named.
+    The error names the directory and the action that failed. `checking`: the caller is `penstock state check`, so the
+    error does not recommend that command.
     """
     try:
         yield
     except (DamagedRow, OSError) as error:
-        raise _as_penstock(error, directory, doing, checking) from error
+        raise _as_penstock(error, directory, action, checking) from error
     except sqlite3.Error as error:
         if not hasattr(error, "sqlite_errorcode") and not isinstance(error, sqlite3.OperationalError):
-            raise  # of the sqlite3 module itself: we called it wrongly
-        raise _as_penstock(error, directory, doing, checking) from error
+            raise  # an error of the sqlite3 module itself: a wrong call in this code
+        raise _as_penstock(error, directory, action, checking) from error
 
 
-def damaged(directory: Path, what: str, *, checking: bool = False) -> StateDamaged:
-    """The error for damage, with what to do."""
-    look = "" if checking else f"look with `penstock state check {directory}`, then "
+def damaged(directory: Path, damage: str, *, checking: bool = False) -> StateDamaged:
+    """The error for a damaged state. It says what to do."""
+    first_step = "" if checking else f"look with `penstock state check {directory}`, then "
     return StateDamaged(
-        f"state directory {directory}: {DATABASE} is damaged: {what}: {look}restore a backup of the directory, or "
-        "start with a new one and reset the consumer groups (`penstock groups reset`)"
+        f"state directory {directory}: {DATABASE} is damaged: {damage}: {first_step}restore a backup of the directory, "
+        "or start with a new one and reset the consumer groups (`penstock groups reset`)"
     )
 
 
-def newer_version(directory: Path, found: int) -> StateVersionError:
-    """The error for a store that another version of Penstock wrote."""
+def newer_version(directory: Path, version: int) -> StateVersionError:
+    """The error for a store that a newer version of Penstock wrote."""
     return StateVersionError(
-        f"state directory {directory}: {DATABASE} has store format version {found}, this Penstock reads and writes "
+        f"state directory {directory}: {DATABASE} has store format version {version}, this Penstock reads and writes "
         f"version {FORMAT_VERSION}: use the version of Penstock that wrote it, or a new directory"
     )
 
 
-def again(error: PenstockError) -> PenstockError:
-    """An error of the same kind for another thread or a later call: no two share one traceback."""
+def copy_of(error: PenstockError) -> PenstockError:
+    """A new error of the same class and text, for another thread or a later call: a traceback must not be shared."""
     return type(error)(str(error))
 
 
 def _has_no_room(directory: Path) -> bool:
-    """Whether the disk is full: SQLite calls that a failed disk where it maps a file."""
+    """Whether the disk is full. For a mapped file, SQLite reports a full disk as an I/O error."""
     try:
         return shutil.disk_usage(directory).free < _LEAST_ROOM_BYTES
     except OSError:
         return False
 
 
-def _as_penstock(error: Exception, directory: Path, doing: str, checking: bool) -> PenstockError:
+def _as_penstock(error: Exception, directory: Path, action: str, checking: bool) -> PenstockError:
     if isinstance(error, DamagedRow):
         return damaged(directory, str(error), checking=checking)
     if isinstance(error, OSError):
-        return StorageError(f"state directory {directory}: cannot {doing}: {error.strerror or error}")
-    # text that is no UTF-8 is found by the sqlite3 module, which gives no code
+        return StorageError(f"state directory {directory}: cannot {action}: {error.strerror or error}")
+    # the sqlite3 module raises an error without a code for text that is not UTF-8
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY
     if code in _DAMAGE:
-        return damaged(directory, f"cannot {doing}: {error}", checking=checking)
+        return damaged(directory, f"cannot {action}: {error}", checking=checking)
     hints = {
         sqlite3.SQLITE_FULL: "the disk is full: make room, then start the server again",
-        sqlite3.SQLITE_IOERR: "the disk failed: nobody knows what it holds, start the server again once it is sound",
-        sqlite3.SQLITE_BUSY: "another process keeps a write open: end it, then start the server again",
-        sqlite3.SQLITE_READONLY: "it may not be written: check its permissions",
+        sqlite3.SQLITE_IOERR: "the disk failed and its content is unknown: start the server again when the disk works",
+        sqlite3.SQLITE_BUSY: "another process holds a write transaction open: stop it, then start the server again",
+        sqlite3.SQLITE_READONLY: "it is not writable: check its permissions",
         sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check its permissions",
     }
     full = code == sqlite3.SQLITE_IOERR and _has_no_room(directory)
     hint = hints.get(sqlite3.SQLITE_FULL if full else code, "start the server again")
-    return StorageError(f"state directory {directory}: cannot {doing}: {error} ({hint})")
+    return StorageError(f"state directory {directory}: cannot {action}: {error} ({hint})")

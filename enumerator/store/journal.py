@@ -1,8 +1,4 @@
-"""Appends of many threads, made durable together: one sync of the disk for all that wait.
-
-Belongs here: the queue, its bounds, the one thread that writes. Not here: what is written (`penstock.enumerator.core`),
-how (`protocol`).
-"""
+"""Group commit: one thread writes the appends of many threads, with one sync of the disk for all that wait."""
 
 from __future__ import annotations
 
@@ -12,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from penstock.enumerator.store.errors import again
+from penstock.enumerator.store.errors import copy_of
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
 from penstock.proto.errors import Overloaded, PenstockError, StorageError
 
 MAX_QUEUED_RECORDS: Final = 100_000
 MAX_QUEUED_BYTES: Final = 256 << 20
-"""What waits for the disk; beyond either bound an append is refused, unless nothing else waits."""
+"""Bounds of the queue. An append beyond either one is refused, unless the queue is empty."""
 
 
 class Ticket:
-    """The promise that something appended is, or will be, durable. Any thread may wait, any number of times."""
+    """The future of one append. Any thread may wait for it, any number of times."""
 
     __slots__ = ("_done", "_error")
 
@@ -31,28 +27,28 @@ class Ticket:
         self._error: BaseException | None = None
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Returns once it is durable, and all before it. Else the store's error; StorageError when the time is over:
-        then nobody knows yet."""
+        """Returns when this append and all before it are durable. Raises the store's error; StorageError after the
+        timeout, when the outcome is unknown."""
         if not self._done.wait(timeout_s):
             raise StorageError(f"not durable within {timeout_s} s: it may be later, or not; ask again")
         if isinstance(self._error, PenstockError):
-            raise again(self._error) from self._error
+            raise copy_of(self._error) from self._error
         if self._error is not None:
             raise self._error
 
     @property
     def done(self) -> bool:
-        """Whether `wait` would answer at once."""
+        """Whether `wait` would return at once."""
         return self._done.is_set()
 
     def settle(self, error: BaseException | None) -> None:
-        """For the journal alone: durable, or failed."""
+        """Called by the journal: the append is durable, or failed with the error."""
         self._error = error
         self._done.set()
 
 
 class AnyJournal(Protocol):
-    """What the coordinator appends to: `Journal`, or a script in a test."""
+    """The interface of `Journal` that the coordinator uses."""
 
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
@@ -71,7 +67,7 @@ class AnyJournal(Protocol):
 
 @dataclass(slots=True)
 class _Batch:
-    """Appends that go to the store in one call, in their order; or one rewrite."""
+    """Appends that are one call of the store, in order; or one rewrite."""
 
     records: list[StoredRecord] = field(default_factory=list)
     plans: list[PlanPieces] = field(default_factory=list)
@@ -79,40 +75,40 @@ class _Batch:
     rewritten: Sequence[StoredRecord] | None = None
     tickets: list[Ticket] = field(default_factory=list)
     size_bytes: int = 0
-    kept: set[str] = field(default_factory=set)
+    plan_ids: set[str] = field(default_factory=set)
 
-    def takes(self, other: _Batch) -> bool:
-        """Whether both can be one append: a store forgets the dropped first, and then keeps."""
+    def can_merge(self, other: _Batch) -> bool:
+        """Whether both can be one append. Within an append a store drops plans before it writes new ones."""
         if self.rewritten is not None or other.rewritten is not None:
             return False
-        return self.kept.isdisjoint(other.dropped) and self.kept.isdisjoint(other.kept)
+        return self.plan_ids.isdisjoint(other.dropped) and self.plan_ids.isdisjoint(other.plan_ids)
 
-    def take(self, other: _Batch) -> None:
-        """Adds the later one behind this one."""
+    def merge(self, other: _Batch) -> None:
+        """Adds a later batch to the end of this one."""
         self.records += other.records
         self.plans += other.plans
         self.dropped += other.dropped
         self.tickets += other.tickets
-        self.kept |= other.kept
+        self.plan_ids |= other.plan_ids
 
     def write(self, store: Store) -> None:
-        """To the store, durable on return."""
+        """Writes to the store; durable on return."""
         if self.rewritten is not None:
             store.rewrite(self.rewritten)
         else:
             store.append(self.records, self.plans, self.dropped)
 
     def settle(self, error: BaseException | None) -> None:
-        """Tells all that wait."""
+        """Wakes all threads that wait for one of its tickets."""
         for ticket in self.tickets:
             ticket.settle(error)
 
 
 class Journal:
-    """Group commit on a store. Any thread. What is appended first is durable first.
+    """Group commit on a store. Any thread. Appends become durable in their order.
 
-    After a failed write every ticket that waits, and every later one, fails with that error. The store stays its
-    owner's to close, after this.
+    After a failed write every waiting and every later ticket fails with that error. The owner of the store closes it,
+    after the journal.
     """
 
     def __init__(
@@ -131,18 +127,18 @@ class Journal:
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
     ) -> Ticket:
-        """Queues one append of `Store.append`. Overloaded: too much waits for the disk, and nothing was queued;
-        never of an append without records and plans, which takes no room."""
+        """Queues one `Store.append`. Overloaded: the queue is full, and nothing was queued. An append without records
+        and plans takes no room and is never refused."""
         batch = _Batch(list(records), list(plans), list(dropped), size_bytes=_size(records, plans))
-        batch.kept.update(plan.plan_id for plan in plans)
+        batch.plan_ids.update(plan.plan_id for plan in plans)
         return self._put(batch)
 
     def rewrite(self, records: Sequence[StoredRecord]) -> Ticket:
-        """Queues one `Store.rewrite`: the records take the place of all that was appended before. Overloaded."""
+        """Queues one `Store.rewrite`: the records replace all records that were appended before. Overloaded."""
         return self._put(_Batch(rewritten=tuple(records), size_bytes=_size(records, ())))
 
     def close(self) -> None:
-        """Writes what is queued, then ends; later appends fail with StorageError. May be called again."""
+        """Writes the queue, then ends. Later appends fail with StorageError. May be called again."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -176,7 +172,7 @@ class Journal:
             )
 
     def _write_all(self) -> None:
-        """Until the journal is closed. Should this end in any other way, all that waits and comes later fails."""
+        """Runs until the journal is closed. If it ends in any other way, all waiting and later appends fail."""
         waiting: list[_Batch] = []
         try:
             while True:
@@ -202,7 +198,7 @@ class Journal:
             if error is None:
                 try:
                     batch.write(self._store)
-                except BaseException as failed:  # noqa: BLE001 - whatever it is, those who wait must be told
+                except BaseException as failed:  # noqa: BLE001 - every waiting thread must get the error
                     error = failed
                     with self._changed:
                         self._failure = failed
@@ -210,11 +206,11 @@ class Journal:
 
 
 def _merged(batches: list[_Batch]) -> list[_Batch]:
-    """As few calls of the store as give the same."""
+    """The batches, merged into as few calls of the store as possible."""
     groups: list[_Batch] = []
     for batch in batches:
-        if groups and groups[-1].takes(batch):
-            groups[-1].take(batch)
+        if groups and groups[-1].can_merge(batch):
+            groups[-1].merge(batch)
         else:
             groups.append(batch)
     return groups

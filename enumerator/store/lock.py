@@ -1,12 +1,12 @@
-"""Who has a state directory: the lock of the operating system that tells whether a process that serves is alive.
+"""The lock of a state directory. It shows whether a serving process is alive.
 
-Belongs here: the lock file, its holder's name, waiting for it, taking it away. Not here: leadership itself, which is
-the epoch in the database: the lock only spares two servers the fight.
+The lock is not the leadership, which is the epoch in the database. It keeps two servers from taking the leadership from
+each other in turns.
 
-A BSD lock (`flock`) on `penstock.lock`: the system lets go of it when its process ends, however it ends, and a second
-opening in the same process counts as another. A takeover puts a new, locked file in the place of the old one, so that
-the lock under that name is always the newest leader's; that is what lock files by name alone (and the `filelock`
-library) cannot do. POSIX only.
+It is a BSD lock (`flock`) on `penstock.lock`. The operating system releases it when its process ends for any reason. A
+second open in the same process conflicts with the first. A takeover replaces the file with a new, locked one, so the
+file under that name always belongs to the newest leader; lock files by name alone (and the `filelock` library) cannot
+do this. POSIX only.
 """
 
 from __future__ import annotations
@@ -30,51 +30,59 @@ try:
     import fcntl
 except ImportError as missing:  # Windows
     raise ConfigurationError(
-        "a state directory needs POSIX file locks, which this system has not: serve without one, or on Linux or macOS"
+        "a state directory needs POSIX file locks, which this system does not have: serve without one, or on Linux or "
+        "macOS"
     ) from missing
 
-LOOK_AGAIN_S: Final = 0.02
+RETRY_INTERVAL_S: Final = 0.02
+"""The interval between attempts to take the lock."""
 LEAST_WAIT_S: Final = 0.06
-"""`penstock state check` looks whether the lock is held by taking it for a moment: no reason to give up."""
+"""The shortest wait: `penstock state check` takes the lock for a moment to test it, which must not fail an opening."""
 _MAX_HOLDER_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Time as this file needs it: seconds that only grow, a sleep, the time of day in seconds since 1970."""
+    """The clocks that this module uses, all in seconds."""
 
     monotonic: Callable[[], float] = time.monotonic
+    """A monotonic clock, for timeouts."""
     sleep: Callable[[float], None] = time.sleep
+    """Blocks the thread for a time."""
     wall: Callable[[], float] = time.time
+    """The wall clock, in seconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that took a state directory last. `since` is an ISO time in UTC."""
+    """The process that locked a state directory last."""
 
     pid: int
+    """Its process id."""
     host: str
+    """Its host's name."""
     since: str
+    """When it took the lock, as an ISO time in UTC."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
 class DirectoryLock:
-    """A lock that is held until `release`, or until another process takes its place."""
+    """A lock that is held until `release`, or until another process replaces it."""
 
     def __init__(self, path: Path, descriptor: int, *, from_another: bool) -> None:
         self.from_another = from_another
-        """Whether another process that may be alive had it, and may still have the files open."""
+        """Whether it was taken over from a process that may be alive and may still have the files open."""
         self._path = path
         self._descriptor: int | None = descriptor
 
     def is_newest(self) -> bool:
-        """Whether nobody has put another lock in the place of this one."""
+        """Whether no other process has replaced this lock."""
         return self._descriptor is not None and _same_file(self._descriptor, self._path)
 
     def release(self) -> None:
-        """May be called again."""
+        """Releases the lock. May be called again."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
@@ -83,7 +91,7 @@ class DirectoryLock:
 def take_lock(directory: Path, *, takeover: bool, wait_ms: int, clocks: Clocks) -> DirectoryLock:
     """The directory's lock. If another process holds it: waits for up to `wait_ms`, or takes over at once.
 
-    StorageError naming the holder when the wait was in vain, and for what the system says.
+    StorageError: the holder, which it names, did not release the lock in this time; or an operating system error.
     """
     path = directory / LOCK
     until = clocks.monotonic() + max(wait_ms / 1000, LEAST_WAIT_S)
@@ -99,13 +107,13 @@ def take_lock(directory: Path, *, takeover: bool, wait_ms: int, clocks: Clocks) 
                     f"state directory {directory}: {_read_holder(path) or 'another process'} serves from it, and did "
                     f"not end within {wait_ms} ms: stop it, wait longer, or take over"
                 )
-            clocks.sleep(LOOK_AGAIN_S)
+            clocks.sleep(RETRY_INTERVAL_S)
     except OSError as error:
         raise StorageError(f"state directory {directory}: cannot lock {LOCK}: {error.strerror}") from error
 
 
-def look_at_lock(directory: Path) -> tuple[Holder | None, bool]:
-    """Who took the directory last, if that is known, and whether that process still holds it. Changes nothing."""
+def read_lock(directory: Path) -> tuple[Holder | None, bool]:
+    """The process that locked the directory last, if known, and whether it still holds the lock. Changes nothing."""
     path = directory / LOCK
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -168,12 +176,12 @@ def _write_holder(descriptor: int, clocks: Clocks) -> None:
 def _read_holder(path: Path) -> Holder | None:
     try:
         with path.open("rb") as stream:
-            found = json.loads(stream.read(_MAX_HOLDER_BYTES))
-        return Holder(int(found["pid"]), str(found["host"]), str(found["since"]))
+            fields = json.loads(stream.read(_MAX_HOLDER_BYTES))
+        return Holder(int(fields["pid"]), str(fields["host"]), str(fields["since"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def newest_holder(directory: Path) -> str:
-    """Who holds or last held the directory, for the text of an error."""
+    """The process that holds or last held the directory, for the text of an error."""
     return str(_read_holder(directory / LOCK) or "another process")

@@ -1,7 +1,6 @@
-"""Opens a state directory and takes its leadership: one process writes, the one with the newest epoch.
+"""Opens a state directory and takes its leadership: only the process with the newest epoch writes.
 
-Belongs here: making a new state, checks before anything is written, the next epoch. Not here: the lock file
-(`lock`), reads and writes of the open store (`sqlite`).
+An opening creates a new state or checks the existing one before it writes the next epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from penstock.enumerator.store.connections import (
     set_up_writer,
     uri_of,
 )
-from penstock.enumerator.store.errors import told
+from penstock.enumerator.store.errors import translated_errors
 from penstock.enumerator.store.lock import Clocks, DirectoryLock, take_lock
 from penstock.enumerator.store.row_format import (
     DATABASE,
@@ -42,7 +41,7 @@ from penstock.enumerator.store.wal import check_wal
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged, StorageError
 
 CHECKED_BYTES: Final = 256 << 20
-"""A database up to this size has its structure checked at each opening; `penstock state check` checks any."""
+"""Each opening checks the structure of a database up to this size. `penstock state check` checks any size."""
 
 
 def open_sqlite(
@@ -53,16 +52,16 @@ def open_sqlite(
     clocks: Clocks = Clocks(),  # noqa: B008 - frozen
     connect: Connect = connect,
 ) -> SqliteStore:
-    """The store of a state directory, made if it is not there, under a new epoch.
+    """Opens the store of a state directory under a new epoch. A missing directory is created.
 
-    While another live process has the directory: waits for it for up to `wait_ms`, then StorageError naming it; with
-    `takeover` it is fenced at once. The log is read through before leadership is taken: StateDamaged,
-    StateVersionError, with nothing changed. ConfigurationError: no directory can be there.
+    If another live process holds the directory: waits for up to `wait_ms`, then raises StorageError, which names that
+    process. With `takeover` it is fenced at once. The whole log is read before leadership is taken: StateDamaged and
+    StateVersionError leave the directory unchanged. ConfigurationError: the directory cannot be created.
     """
-    directory = _made(Path(directory))
+    directory = _created(Path(directory))
     lock = take_lock(directory, takeover=takeover, wait_ms=wait_ms, clocks=clocks)
     try:
-        with told(directory, "open it"):
+        with translated_errors(directory, "open it"):
             if not (directory / DATABASE).exists():
                 _check_no_restore_ended_early(directory)
                 _create(directory, connect)
@@ -84,8 +83,8 @@ def open_sqlite(
 
 
 def _check_no_restore_ended_early(directory: Path) -> None:
-    """StateDamaged if a restore moved the database away and put none in its place: a new, empty state would lose the
-    position of every group."""
+    """StateDamaged if an interrupted restore moved the database away without a replacement. A new, empty state would
+    lose the position of every group."""
     replaced = sorted(directory.glob(f"{REPLACED}*"))
     if replaced:
         raise StateDamaged(
@@ -94,7 +93,7 @@ def _check_no_restore_ended_early(directory: Path) -> None:
         )
 
 
-def _made(directory: Path) -> Path:
+def _created(directory: Path) -> Path:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -105,13 +104,13 @@ def _made(directory: Path) -> Path:
 
 
 def _create(directory: Path, connect: Connect) -> None:
-    """Puts a whole, empty state under its name, so that an empty or half file under that name is always damage."""
+    """Creates an empty state, and renames it when it is complete. An incomplete file is thus always damage."""
     left = sorted(directory.glob(f"{DATABASE}-*"))
     if left:
         raise DamagedRow(f"it is missing, though {left[0].name} is there")
     fresh = directory / f"{DATABASE}.new"
     for name in (fresh.name, f"{fresh.name}-wal", f"{fresh.name}-shm", f"{fresh.name}-journal"):
-        (directory / name).unlink(missing_ok=True)  # of an opening that was killed
+        (directory / name).unlink(missing_ok=True)  # left by an opening that was killed
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     with closing(connect(uri_of(fresh, "rw"))) as connection:
         pragma(connection, "synchronous = FULL")
@@ -122,7 +121,7 @@ def _create(directory: Path, connect: Connect) -> None:
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
             connection.execute(statement)
-        nothing = Meta(
+        empty = Meta(
             version=FORMAT_VERSION,
             state_id=secrets.token_hex(16),
             epoch=0,
@@ -131,7 +130,7 @@ def _create(directory: Path, connect: Connect) -> None:
             next_plan=1,
             plans=0,
         )
-        connection.execute(WRITE_META, nothing.row())
+        connection.execute(WRITE_META, empty.row())
         connection.execute("COMMIT")
     fresh.replace(directory / DATABASE)
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -142,7 +141,7 @@ def _create(directory: Path, connect: Connect) -> None:
 
 
 def check_wal_at_rest(directory: Path) -> None:
-    """DamagedRow if the WAL, which no process may be writing, is damaged in the middle."""
+    """DamagedRow if the WAL is damaged in the middle. No process may be writing it."""
     wal = directory / WAL
     if wal.exists():
         with wal.open("rb") as stream:
@@ -150,18 +149,18 @@ def check_wal_at_rest(directory: Path) -> None:
 
 
 def _empty_wal(connection: sqlite3.Connection) -> None:
-    """Puts the WAL into the database, so that what a killed process left behind its end is not seen again. Where a
-    reader is in the way, the next opening does it."""
-    waited = pragma(connection, "busy_timeout")
+    """Copies the WAL into the database and truncates it, so that frames of a killed process after the WAL's end are not
+    read again. If a reader prevents this, the next opening does it."""
+    timeout = pragma(connection, "busy_timeout")
     pragma(connection, "busy_timeout = 0")
     try:
         pragma(connection, "wal_checkpoint(TRUNCATE)")
     finally:
-        pragma(connection, f"busy_timeout = {waited}")
+        pragma(connection, f"busy_timeout = {timeout}")
 
 
 def _check(connection: sqlite3.Connection, directory: Path) -> None:
-    """DamagedRow or StateVersionError if the log or the list of plans is not whole; pieces are checked when read."""
+    """DamagedRow or StateVersionError if the log or the list of plans is damaged. Pieces are checked on read."""
     connection.execute("BEGIN")
     try:
         meta = checked_meta(connection, directory)
@@ -175,25 +174,25 @@ def _check(connection: sqlite3.Connection, directory: Path) -> None:
 
 
 def check_structure(connection: sqlite3.Connection, *, limit_bytes: int | None) -> None:
-    """What SQLite itself can say of its file, unless that is larger than the limit. DamagedRow."""
+    """Runs SQLite's own check, unless the file is larger than the limit. DamagedRow."""
     pages, page_bytes = pragma(connection, "page_count"), pragma(connection, "page_size")
     if not isinstance(pages, int) or not isinstance(page_bytes, int):
         raise InvariantViolation(f"SQLite counts {pages!r} pages of {page_bytes!r} bytes")
     if limit_bytes is None or pages * page_bytes <= limit_bytes:
-        said = pragma(connection, "quick_check(1)")
-        if said != "ok":
-            raise DamagedRow(" ".join(str(said).split()))
+        result = pragma(connection, "quick_check(1)")
+        if result != "ok":
+            raise DamagedRow(" ".join(str(result).split()))
 
 
 def check_plan_list(connection: sqlite3.Connection, meta: Meta) -> None:
-    """DamagedRow if a plan's row is not whole or missing."""
-    found = len([plan_of(row) for row in connection.execute(SELECT_PLANS)])
-    if found != meta.plans:
-        raise DamagedRow(f"{found} plans are there, {meta.plans} are kept")
+    """DamagedRow if the row of a plan is damaged or missing."""
+    plans = len([plan_of(row) for row in connection.execute(SELECT_PLANS)])
+    if plans != meta.plans:
+        raise DamagedRow(f"{plans} plans are there, {meta.plans} are kept")
 
 
 def _lead(connection: sqlite3.Connection, directory: Path, lock: DirectoryLock) -> Meta:
-    """The next epoch, taken by the process whose lock is the newest."""
+    """Takes the next epoch, if this process still has the newest lock."""
     connection.execute("BEGIN IMMEDIATE")
     meta = read_meta(connection)
     if not lock.is_newest():

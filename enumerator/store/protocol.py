@@ -1,6 +1,6 @@
-"""What a store must do: the seam between decisions and disks.
+"""The interface of a store.
 
-A store holds one ordered list of records and, by plan, one list of pieces (encoded scans and splits). Nothing else.
+A store holds one ordered list of records, and one list of pieces (the encoded scan and splits) for each plan.
 """
 
 from __future__ import annotations
@@ -12,44 +12,50 @@ from typing import Final, Protocol
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as it is kept: `kind` and `version` say how `payload` is to be read."""
+    """An encoded record."""
 
     kind: str
+    """The kind of the record."""
     version: int
+    """The version of the payload format of this kind."""
     payload: bytes
+    """The encoded record."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPieces:
-    """What belongs to a plan and is read piece by piece: its scan and its splits, encoded."""
+    """A plan, encoded in pieces that are read one by one."""
 
     plan_id: str
+    """The plan's id."""
     scan: bytes
+    """The encoded scan."""
     splits: tuple[bytes, ...]
+    """The encoded splits, in order."""
 
 
 AHEAD_BYTES: Final = 256 << 10
-"""Of the splits that `Store.splits_from` reads in one go."""
+"""The most bytes that one call of `Store.splits_from` returns, except for a single larger split."""
 
 
 class Store(Protocol):
-    """One process writes, under one epoch; appends of a process whose epoch is not the newest are refused.
+    """One process writes, under one epoch. Appends of a process whose epoch is not the newest are refused.
 
-    Any thread. After a failed write (StorageError) every further call fails the same way until the store is opened
-    anew: nobody knows what the disk holds.
+    Any thread. After a failed write (StorageError) every further call fails with the same error until the store is
+    opened again, because the content of the disk is unknown.
     """
 
     @property
     def epoch(self) -> int:
-        """This process's epoch; each opening has a higher one."""
+        """The epoch of this process. Each opening has a higher one."""
         ...
 
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
     ) -> None:
-        """Adds the records at the end, forgets the dropped plans (unknown ids are nothing), then keeps the new ones (in
-        the place of one of the same id): all or nothing, durable on return. Fenced if another process opened the
-        store since; StorageError."""
+        """Appends the records, drops plans (unknown ids are ignored), then writes the new plans (each replaces one of
+        the same id). Atomic, and durable on return. Fenced if another process has opened the store since;
+        StorageError."""
         ...
 
     def records(self) -> Iterator[StoredRecord]:
@@ -57,26 +63,26 @@ class Store(Protocol):
         ...
 
     def rewrite(self, records: Iterable[StoredRecord]) -> None:
-        """Replaces all records by fewer that mean the same: all or nothing, durable on return. Plans stay."""
+        """Replaces all records by fewer equivalent ones. Atomic, and durable on return. Plans stay."""
         ...
 
     def plan_ids(self) -> frozenset[str]:
-        """The plans kept."""
+        """The ids of the held plans."""
         ...
 
     def scan(self, plan_id: str) -> bytes:
-        """Of a kept plan; KeyError else. StateDamaged."""
+        """The scan of a held plan; KeyError for an unknown id. StateDamaged."""
         ...
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[bytes]:
-        """Those splits of a kept plan, in the order asked; KeyError else. StateDamaged."""
+        """These splits of a held plan, in the order of `indices`; KeyError for an unknown one. StateDamaged."""
         ...
 
     def splits_from(self, plan_id: str, first: int, most: int) -> list[bytes]:
-        """Splits of a kept plan from `first` on, in order: at most `most`, fewer at its end, or where they are more
-        than AHEAD_BYTES together, but one; KeyError else. StateDamaged."""
+        """Splits of a held plan from `first` on, in order: at most `most`, and at most AHEAD_BYTES, but at least one.
+        KeyError for an unknown plan or split. StateDamaged."""
         ...
 
     def close(self) -> None:
-        """Lets another process have the store at once. May be called again."""
+        """Closes the store, so that another process can open it at once. May be called again."""
         ...

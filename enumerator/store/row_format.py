@@ -1,11 +1,9 @@
-"""How the state is laid out in SQLite: tables, rows, checksums. Pure: a function of the rows alone.
+"""The format of the state in SQLite: tables, rows, checksums. Pure.
 
-Belongs here: the format of the store and what makes a row damaged. Not here: connections (`sqlite`), the meaning of a
-record (`penstock.enumerator.core`).
-
-Format version 1. `records` is the log: `seq` without gaps from `first_seq` up to `next_seq` of `meta`. `pieces` holds
-plans piece by piece, its key being the plan's number and the place (scan, splits in order), so that one piece is
-one look-up in a table that grows at its end alone. Every row carries a CRC-32 over all of it, its key included.
+Format version 1. `records` is the log: `seq` has no gaps from `first_seq` up to `next_seq` of `meta`. `pieces` holds
+plans piece by piece. The key of a piece is the plan's number and the place (the scan, then the splits in order), so
+reading one piece is one look-up, and the table grows only at its end. Every row carries a CRC-32 over all its columns,
+including its key.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from typing import Final
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 
 FORMAT_VERSION: Final = 1
-"""Of the store alone; kept in SQLite's `user_version` and again in `meta`. Records have versions of their own."""
+"""The version of the store's format, in SQLite's `user_version` and in `meta`. Records have their own versions."""
 APPLICATION_ID: Final = 0x50535444
-"""SQLite's `application_id` of a state file: that it is Penstock's."""
+"""SQLite's `application_id`, which marks a state file of Penstock."""
 
 DATABASE: Final = "penstock.db"
 WAL: Final = f"{DATABASE}-wal"
 REPLACED: Final = "replaced-"
-"""How the names of folders begin that hold what a restore moved away."""
+"""Prefix of the folders that hold the files that a restore moved away."""
 LOCK: Final = "penstock.lock"
 
 SCAN_PLACE: Final = 0
@@ -64,51 +62,61 @@ DROP_PIECES: Final = "DELETE FROM pieces WHERE id BETWEEN ? AND ?"
 
 
 class DamagedRow(ValueError):
-    """A row that is not what was written, or is not there; the text says which."""
+    """A row is damaged or missing; the text says which row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """What the store knows of itself, changed in each transaction."""
+    """The store's metadata, written by each transaction."""
 
     version: int
+    """The format version."""
     state_id: str
+    """The random id of the state."""
     epoch: int
+    """The epoch of the leader that wrote last."""
     first_seq: int
+    """The sequence number of the first record of the log."""
     next_seq: int
+    """The sequence number after the last record."""
     next_plan: int
+    """The number of the next plan."""
     plans: int
+    """The number of held plans."""
 
     def row(self) -> tuple[int | str, ...]:
-        """As WRITE_META takes it."""
+        """The parameters of WRITE_META."""
         numbers = (self.epoch, self.first_seq, self.next_seq, self.next_plan, self.plans)
         return (self.version, self.state_id, *numbers, _meta_crc(self))
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Where the pieces of a kept plan are."""
+    """The location of the pieces of a held plan."""
 
     plan_id: str
+    """The plan's id."""
     number: int
+    """The plan's number, the upper part of its pieces' keys."""
     splits: int
+    """The number of its splits."""
 
     def row(self) -> tuple[int | str, ...]:
-        """As WRITE_PLAN takes it."""
+        """The parameters of WRITE_PLAN."""
         return (self.plan_id, self.number, self.splits, _plan_crc(self))
 
     def key_range(self) -> tuple[int, int]:
-        """The first and the last key that pieces of this plan can have."""
+        """The first and the last possible key of this plan's pieces."""
         return piece_key(self.number, 0), piece_key(self.number + 1, 0) - 1
 
 
 def piece_key(number: int, place: int) -> int:
-    """The key of a piece: plans behind each other, pieces in their order."""
+    """The key of a piece. Keys are ordered by plan, then by place."""
     return (number << _PLACE_BITS) | place
 
 
 def meta_of(row: Sequence[object] | None) -> Meta:
-    """DamagedRow if it is not whole."""
+    """The parsed row of `meta`. DamagedRow if it is missing or damaged."""
     match row:
         case (int() as version, str() as state_id, int() as epoch, int() as first, int() as following, *others):
             match others:
@@ -128,19 +136,19 @@ def meta_of(row: Sequence[object] | None) -> Meta:
 
 
 def record_row(seq: int, epoch: int, record: StoredRecord) -> tuple[int | str | bytes, ...]:
-    """As WRITE_RECORD takes it. ValueError for a record that no store takes."""
+    """The parameters of WRITE_RECORD. ValueError for an invalid record."""
     check_record(record)
     return (seq, epoch, record.kind, record.version, record.payload, _record_crc(seq, epoch, record))
 
 
 def check_record(record: StoredRecord) -> None:
-    """ValueError for a record that no store takes."""
+    """ValueError for a record without a kind, or with a version outside 0 to 2^31."""
     if not record.kind or not 0 <= record.version < _MAX_VERSION:
         raise ValueError(f"record {record.kind!r} version {record.version}: expected a kind and a version below 2^31")
 
 
 def record_of(row: Sequence[object], expected_seq: int) -> StoredRecord:
-    """DamagedRow if it is not whole, or not the one that follows."""
+    """The parsed row of `records`. DamagedRow if it is damaged, or its sequence number is not the expected one."""
     match row:
         case (int() as seq, int() as epoch, str() as kind, int() as version, bytes() as payload, int() as crc):
             if seq != expected_seq:
@@ -152,7 +160,7 @@ def record_of(row: Sequence[object], expected_seq: int) -> StoredRecord:
 
 
 def plan_of(row: Sequence[object]) -> PlanRow:
-    """DamagedRow if it is not whole."""
+    """The parsed row of `plans`. DamagedRow if it is damaged."""
     match row:
         case (str() as plan_id, int() as number, int() as splits, int() as crc):
             plan = PlanRow(plan_id, number, splits)
@@ -162,7 +170,7 @@ def plan_of(row: Sequence[object]) -> PlanRow:
 
 
 def piece_rows(number: int, plan: PlanPieces) -> Iterator[tuple[int, bytes, int]]:
-    """A plan's pieces as WRITE_PIECE takes them."""
+    """The parameters of WRITE_PIECE for each piece of a plan."""
     key = piece_key(number, SCAN_PLACE)
     for data in (plan.scan, *plan.splits):
         yield key, data, _piece_crc(key, data)
@@ -170,7 +178,7 @@ def piece_rows(number: int, plan: PlanPieces) -> Iterator[tuple[int, bytes, int]
 
 
 def piece_of(row: Sequence[object] | None, plan: PlanRow, place: int) -> bytes:
-    """DamagedRow if it is missing or not whole."""
+    """The bytes of a row of `pieces`. DamagedRow if it is missing or damaged."""
     named = "scan" if place == SCAN_PLACE else f"split {place - FIRST_SPLIT_PLACE}"
     if row is None:
         raise DamagedRow(f"plan {plan.plan_id}: its {named} is missing")

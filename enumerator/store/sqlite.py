@@ -1,9 +1,6 @@
 """The durable store: one SQLite file in WAL mode, written by one process at a time.
 
-Belongs here: appending, reading and compacting in transactions. Not here: how the directory is opened and led
-(`opening`), the rows (`layout`), many callers at once (`journal`).
-
-Writes and reads have a connection each, so that a read does not wait for a disk that syncs.
+Writes and reads use separate connections, so that a read does not wait for a disk sync.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from penstock.enumerator.store.connections import (
     set_up_reader,
     uri_of,
 )
-from penstock.enumerator.store.errors import again, told
+from penstock.enumerator.store.errors import copy_of, translated_errors
 from penstock.enumerator.store.lock import DirectoryLock, newest_holder
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
 from penstock.enumerator.store.row_format import (
@@ -52,11 +49,11 @@ from penstock.enumerator.store.row_format import (
 from penstock.proto.errors import Fenced, PenstockError, StorageError
 
 READ_ROWS: Final = 256
-"""Records that are fetched at a time."""
+"""Records that one fetch returns."""
 
 
 class SqliteStore:
-    """`penstock.enumerator.store.protocol.Store` on a directory; made by `penstock.enumerator.store.open`."""
+    """`penstock.enumerator.store.protocol.Store` on a directory. `penstock.enumerator.store.open` creates it."""
 
     def __init__(
         self, directory: Path, meta: Meta, writer: sqlite3.Connection, lock: DirectoryLock, connect: Connect
@@ -74,23 +71,23 @@ class SqliteStore:
 
     @property
     def epoch(self) -> int:
-        """As the protocol says."""
+        """See `Store`."""
         return self._epoch
 
     @property
     def state_id(self) -> str:
-        """Random, of this state for as long as it exists: two states never share one."""
+        """The random id of this state, constant for its lifetime. No two states share one."""
         return self._state_id
 
     @property
     def directory(self) -> Path:
-        """Where the state is."""
+        """The state directory."""
         return self._directory
 
     def append(
         self, records: Sequence[StoredRecord], plans: Sequence[PlanPieces] = (), dropped: Sequence[str] = ()
     ) -> None:
-        """As the protocol says."""
+        """See `Store`."""
         with self._write_lock, self._writing("append to the log") as (connection, meta):
             rows = [record_row(meta.next_seq + i, self._epoch, record) for i, record in enumerate(records)]
             connection.executemany(WRITE_RECORD, rows)
@@ -102,7 +99,7 @@ class SqliteStore:
             connection.execute(WRITE_META, meta.row())
 
     def rewrite(self, records: Iterable[StoredRecord]) -> None:
-        """As the protocol says. The records may be made from `records()` of this store as they are asked for."""
+        """See `Store`. `records` may be a lazy iterator over `records()` of this store."""
         with self._write_lock, self._writing("rewrite the log") as (connection, meta):
             connection.execute("DELETE FROM records")
             first = following = meta.next_seq
@@ -112,24 +109,24 @@ class SqliteStore:
             connection.execute(WRITE_META, replace(meta, first_seq=first, next_seq=following).row())
 
     def records(self) -> Iterator[StoredRecord]:
-        """As the protocol says: those that are there when the first is asked for, whatever is written meanwhile."""
+        """See `Store`. It reads a snapshot as of the first record; later writes do not change it."""
         self._raise_if_failed()
-        with told(self._directory, "read the log"), closing(self._new_reader()) as connection:
+        with translated_errors(self._directory, "read the log"), closing(self._new_reader()) as connection:
             connection.execute("BEGIN")
             yield from log_of(connection, read_meta(connection))
 
     def plan_ids(self) -> frozenset[str]:
-        """As the protocol says."""
+        """See `Store`."""
         with self._read_lock, self._reading() as connection:
             return frozenset(plan_of(row).plan_id for row in connection.execute(SELECT_PLANS))
 
     def scan(self, plan_id: str) -> bytes:
-        """As the protocol says."""
+        """See `Store`."""
         with self._read_lock, self._reading() as connection:
             return find_piece(connection, _known(connection, plan_id), SCAN_PLACE)
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[bytes]:
-        """As the protocol says."""
+        """See `Store`."""
         with self._read_lock, self._reading() as connection:
             plan = _known(connection, plan_id)
             for index in indices:
@@ -137,7 +134,7 @@ class SqliteStore:
             return [find_piece(connection, plan, FIRST_SPLIT_PLACE + index) for index in indices]
 
     def splits_from(self, plan_id: str, first: int, most: int) -> list[bytes]:
-        """As the protocol says."""
+        """See `Store`."""
         with self._read_lock, self._reading() as connection:
             plan = _known(connection, plan_id)
             _check_index(plan, first)
@@ -145,7 +142,7 @@ class SqliteStore:
             return find_pieces(connection, plan, begin, begin + min(most, plan.splits - first) - 1, AHEAD_BYTES)
 
     def close(self) -> None:
-        """As the protocol says."""
+        """See `Store`."""
         with self._write_lock, self._read_lock:
             if self._failure is None:
                 self._failure = StorageError(f"state directory {self._directory}: the store is closed")
@@ -156,12 +153,12 @@ class SqliteStore:
             self._lock.release()
 
     @contextmanager
-    def _writing(self, doing: str) -> Iterator[tuple[sqlite3.Connection, Meta]]:
-        """One transaction of the newest leader; any failure of it is the last thing that this store does."""
+    def _writing(self, action: str) -> Iterator[tuple[sqlite3.Connection, Meta]]:
+        """One transaction of the newest leader. After any failure the store refuses all further calls."""
         self._raise_if_failed()
         connection = self._writer
         try:
-            with told(self._directory, doing):
+            with translated_errors(self._directory, action):
                 connection.execute("BEGIN IMMEDIATE")
                 meta = read_meta(connection)
                 if meta.epoch != self._epoch:
@@ -176,20 +173,20 @@ class SqliteStore:
         if isinstance(error, PenstockError):
             self._failure = error
         elif not isinstance(error, Exception):  # the thread was stopped, perhaps within the commit
-            self._failure = StorageError(f"state directory {self._directory}: a write was broken off")
+            self._failure = StorageError(f"state directory {self._directory}: a write was interrupted")
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except sqlite3.Error as second:
             if self._failure is None:
-                self._failure = StorageError(f"state directory {self._directory}: cannot take back a write: {second}")
+                self._failure = StorageError(f"state directory {self._directory}: cannot roll back a write: {second}")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One moment of the state."""
+        """One read transaction."""
         self._raise_if_failed()
         connection = self._reader
-        with told(self._directory, "read"):
+        with translated_errors(self._directory, "read"):
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -199,7 +196,7 @@ class SqliteStore:
 
     def _raise_if_failed(self) -> None:
         if self._failure is not None:
-            raise again(self._failure)
+            raise copy_of(self._failure)
 
     def _fenced(self, newest: int) -> Fenced:
         return Fenced(
@@ -218,7 +215,7 @@ class SqliteStore:
 
 
 def log_of(connection: sqlite3.Connection, meta: Meta) -> Iterator[StoredRecord]:
-    """Every record in order. DamagedRow at the first that is damaged or missing."""
+    """Every record in order. DamagedRow at the first damaged or missing one."""
     seq = meta.first_seq
     cursor = connection.execute(SELECT_RECORDS)
     while rows := cursor.fetchmany(READ_ROWS):

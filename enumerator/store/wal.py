@@ -1,10 +1,10 @@
-"""Whether SQLite's WAL is damaged in the middle, which SQLite itself takes for its end. Pure: a function of its bytes.
+"""Detects damage in the middle of SQLite's WAL, which SQLite treats as the end of the WAL. Pure.
 
-SQLite reads a WAL up to the first frame whose checksum does not fit, and drops the rest (its file format,
-"The Write-Ahead Log"). That is right for a torn tail alone: with `synchronous=FULL` a transaction is
-begun when the one before it was synced, so that at most one, the last, can be half on disk. Two commits behind a
-broken frame were acknowledged: to drop them would be to forget what was promised. A flip in the very last transaction
-looks like a torn write; nobody can tell.
+SQLite reads a WAL up to the first frame whose checksum does not match, and drops the rest (its file format,
+"The Write-Ahead Log"). This is correct only for a torn tail. With `synchronous=FULL` a transaction begins after the
+previous one was synced, so at most the last transaction can be partly on disk. If two commits follow a broken frame, at
+least one of them was acknowledged and must not be dropped. A flipped bit in the last transaction cannot be
+distinguished from a torn write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.enumerator.store.row_format import DamagedRow
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24
 _MAGIC: Final = 0x377F0682
-"""The last bit says in which byte order the checksums are."""
+"""The last bit is the byte order of the checksums."""
 _LEAST_PAGE, _MOST_PAGE = 512, 65536
 _FRAMES_AT_A_TIME: Final = 512
 _MASK: Final = 0xFFFFFFFF
@@ -30,17 +30,17 @@ Words = npt.NDArray[np.uint32]
 
 
 def check_wal(stream: IO[bytes], name: str) -> None:
-    """DamagedRow if acknowledged transactions stand behind damage. `stream`: the whole file, from its beginning."""
+    """DamagedRow if acknowledged transactions follow a damaged frame. `stream`: the whole file, from its beginning."""
     header = stream.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:
         return
-    magic, _, page_bytes, _, salt_1, salt_2, *told = struct.unpack(">8I", header)
+    magic, _, page_bytes, _, salt_1, salt_2, *checksums = struct.unpack(">8I", header)
     order = ">" if magic & 1 else "<"
     sound = magic & ~1 == _MAGIC and _LEAST_PAGE <= page_bytes <= _MOST_PAGE and page_bytes & (page_bytes - 1) == 0
     sums = _Sums(3, order).after((0, 0), header[:24])[0] if sound else (0, 0)
-    if not sound or sums != tuple(told):
+    if not sound or sums != tuple(checksums):
         if len(stream.read(_FRAME_HEADER_BYTES + _LEAST_PAGE)) < _FRAME_HEADER_BYTES + _LEAST_PAGE:
-            return  # no frame was ever written behind it
+            return  # no frame was ever written after it
         raise DamagedRow(f"the header of {name} does not fit its checksum")
     broken: int | None = None
     commits = 0
@@ -51,23 +51,23 @@ def check_wal(stream: IO[bytes], name: str) -> None:
         if broken is not None and ours and size:
             commits += 1
             if commits > 1:
-                raise DamagedRow(f"frame {broken} of {name}, with acknowledged transactions behind it")
+                raise DamagedRow(f"frame {broken} of {name}, with acknowledged transactions after it")
 
 
 def _frames(
     stream: IO[bytes], page_bytes: int, sums: tuple[int, int], order: str
 ) -> Iterator[tuple[tuple[int, int], int, bool]]:
-    """Of each whole frame: its salts, the size that a commit gives (else 0), whether its checksum fits."""
+    """Yields the salts of each whole frame, the database size of a commit (else 0), whether its checksum matches."""
     frame_bytes = _FRAME_HEADER_BYTES + page_bytes
-    weighed = _Sums(1 + page_bytes // 8, order)
+    frame_sums = _Sums(1 + page_bytes // 8, order)
     while data := stream.read(frame_bytes * _FRAMES_AT_A_TIME):
         starts = range(0, len(data) - frame_bytes + 1, frame_bytes)
         summed = b"".join(data[at : at + 8] + data[at + _FRAME_HEADER_BYTES : at + frame_bytes] for at in starts)
-        reached = weighed.all_after(sums, summed)
+        reached = frame_sums.all_after(sums, summed)
         for at in starts:
-            _, size, salt_1, salt_2, *told = struct.unpack_from(">6I", data, at)
+            _, size, salt_1, salt_2, *checksums = struct.unpack_from(">6I", data, at)
             sums = next(reached)
-            yield (salt_1, salt_2), size, sums == tuple(told)
+            yield (salt_1, salt_2), size, sums == tuple(checksums)
 
 
 class _Sums:
@@ -87,7 +87,7 @@ class _Sums:
         self._pairs = pairs
 
     def all_after(self, sums: tuple[int, int], data: bytes) -> Iterator[tuple[int, int]]:
-        """The sums behind each block of the data."""
+        """The checksum after each block of the data."""
         words = np.frombuffer(data, self._dtype).astype(np.uint32).reshape(-1, self._pairs, 2)
         first = words[:, :, 0]
         second = first + words[:, :, 1]
@@ -100,5 +100,5 @@ class _Sums:
             yield sums
 
     def after(self, sums: tuple[int, int], data: bytes) -> list[tuple[int, int]]:
-        """As `all_after`, at once."""
+        """`all_after` as a list."""
         return list(self.all_after(sums, data))

@@ -80,7 +80,7 @@ def test_fault_03_a_failed_sync_is_not_tried_again(tmp_path: pathlib.Path, rewri
     store.append([record(0)])
     FailingConnection.failing = True
     try:
-        with pytest.raises(StorageError, match="the disk failed: nobody knows what it holds"):
+        with pytest.raises(StorageError, match="the disk failed and its content is unknown"):
             store.rewrite([]) if rewriting else store.append([record(1)])
     finally:
         FailingConnection.failing = False

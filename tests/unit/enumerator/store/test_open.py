@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from penstock.enumerator.store.connections import connect as plain_connect
-from penstock.enumerator.store.lock import Clocks, look_at_lock, take_lock
+from penstock.enumerator.store.lock import Clocks, read_lock, take_lock
 from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import ConfigurationError, StorageError
@@ -81,7 +81,7 @@ def test_a_failed_opening_lets_go_of_the_directory(tmp_path: pathlib.Path) -> No
 
     with pytest.raises(StorageError, match="check its permissions"):
         open_sqlite(tmp_path, connect=broken)
-    assert look_at_lock(tmp_path)[1] is False
+    assert read_lock(tmp_path)[1] is False
     open_sqlite(tmp_path).close()
 
 
@@ -95,7 +95,7 @@ def test_a_write_that_another_program_holds_up_is_told(tmp_path: pathlib.Path) -
 
     with closing(sqlite3.connect(tmp_path / "penstock.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match="another process keeps a write open"):
+        with pytest.raises(StorageError, match="another process holds a write transaction open"):
             open_sqlite(tmp_path, connect=impatient)
     store = open_sqlite(tmp_path)
     assert store.epoch == 2
@@ -107,13 +107,13 @@ def test_a_lock_that_was_replaced_while_it_was_taken_is_not_the_newest(tmp_path:
     assert first.is_newest() and not first.from_another
     second = take_lock(tmp_path, takeover=True, wait_ms=0, clocks=Clocks())
     assert second.is_newest() and second.from_another and not first.is_newest()
-    holder, live = look_at_lock(tmp_path)
+    holder, live = read_lock(tmp_path)
     assert live and holder is not None and holder.pid == os.getpid()
     first.release()
-    assert look_at_lock(tmp_path)[1]
+    assert read_lock(tmp_path)[1]
     second.release()
     second.release()
-    assert not look_at_lock(tmp_path)[1]
+    assert not read_lock(tmp_path)[1]
 
 
 def test_whoever_lost_the_lock_while_opening_takes_no_epoch(tmp_path: pathlib.Path) -> None:
