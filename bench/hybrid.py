@@ -203,7 +203,7 @@ def main() -> None:
     given = parser.parse_args()
     with filled(given.bootstrap, given.records, given.columns) as (source, size):
         topics = KafkaTopics(source.client)
-        topic_id = topics.facts(source.topic).topic_id
+        topic_id = topics.describe(source.topic).topic_id
         ways: dict[str, Callable[[], int]] = {
             "consume()": lambda: bare(source, touched=False),
             "consume(), each message asked": lambda: bare(source, touched=True),

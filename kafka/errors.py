@@ -20,8 +20,11 @@ from penstock.proto.errors import (
 )
 
 END_OF_PARTITION: Final = "_PARTITION_EOF"
+"""The reader has reached the end of a partition."""
 OUT_OF_RANGE: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"})
+"""The partition's log does not contain the offset."""
 TRUNCATED: Final = frozenset({"_LOG_TRUNCATION"})
+"""The partition's log was truncated."""
 DAMAGED: Final = frozenset(
     {
         "_BAD_COMPRESSION",
@@ -39,6 +42,7 @@ DAMAGED: Final = frozenset(
 GONE: Final = frozenset(
     {"_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "TOPIC_EXCEPTION", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART"}
 )
+"""The topic or the partition does not exist."""
 STALE: Final = frozenset({"_NOENT"})
 """The client's list of leaders is out of date, as after the restart of a broker."""
 
@@ -86,12 +90,12 @@ TRANSIENT: Final = frozenset(
 _FORBIDDEN: Final = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"}
 )
-_NOT_KNOWN: Final = frozenset(
+_UNAUTHENTICATED: Final = frozenset(
     {"_AUTHENTICATION", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 )
 _TOO_OLD: Final = frozenset({"_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
 _BAD_REQUEST: Final = frozenset({"_INVALID_ARG", "_NOT_CONFIGURED", "INVALID_GROUP_ID"})
-_LINE_BROKE: Final = ("transport failure", "timed out", "disconnected", "connection reset", "connection closed")
+_CONNECTION_LOST: Final = ("transport failure", "timed out", "disconnected", "connection reset", "connection closed")
 _CERTIFICATE: Final = ("certificate", "alert")
 
 
@@ -108,10 +112,10 @@ class ReportedError:
     def denies_access(self) -> bool:
         """Whether authentication failed, by credentials or certificates. A connection that broke during authentication
         is not such a failure."""
-        folded = self.text.lower()
-        if any(sign in folded for sign in _LINE_BROKE):
+        text = self.text.lower()
+        if any(sign in text for sign in _CONNECTION_LOST):
             return False
-        return self.name in _NOT_KNOWN or (self.name == "_SSL" and any(sign in folded for sign in _CERTIFICATE))
+        return self.name in _UNAUTHENTICATED or (self.name == "_SSL" and any(sign in text for sign in _CERTIFICATE))
 
 
 def permanent_error(reported: ReportedError, what: str) -> PenstockError | None:
@@ -134,8 +138,8 @@ def permanent_error(reported: ReportedError, what: str) -> PenstockError | None:
 
 def unavailable_error(reported: ReportedError | None, what: str, waited_s: float) -> KafkaUnavailable:
     """The error for brokers that did not answer for `waited_s` seconds."""
-    why = f": {reported.text} ({reported.name})" if reported else ""
+    reason = f": {reported.text} ({reported.name})" if reported else ""
     return KafkaUnavailable(
-        f"{what}: no answer from the Kafka brokers in {waited_s:.0f} s{why}; "
-        "check kafka.bootstrap.servers and the network, or ask again"
+        f"{what}: no answer from the Kafka brokers in {waited_s:.0f} s{reason}; "
+        "check kafka.bootstrap.servers and the network, or retry"
     )

@@ -66,8 +66,8 @@ class RecordChunk:
 class TopicMetadata(Protocol):
     """Metadata of topics. Any thread."""
 
-    def facts(self, topic: str) -> TopicDescription:
-        """The current description of the topic; each call asks the brokers."""
+    def describe(self, topic: str) -> TopicDescription:
+        """The current description of the topic; each call sends requests to the brokers."""
         ...
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Mapping[int, int]:

@@ -88,65 +88,67 @@ class KafkaTopics(TopicMetadata):
         self._admin: Any = None
         self._is_mock: bool | None = None
 
-    def facts(self, topic: str) -> TopicDescription:
-        """See `TopicMetadata.facts`."""
-        known = self.partitions_of(topic)
+    def describe(self, topic: str) -> TopicDescription:
+        """See `TopicMetadata.describe`."""
+        topic_partitions = self.partitions_of(topic)
+        numbers = topic_partitions.partitions
         # The starts first: after retention in between they could be above the ends.
-        starts = self._offsets(topic, known.partitions, "earliest", committed=False)
-        ends = self._offsets(topic, known.partitions, "latest", committed=self._committed)
-        written = self._offsets(topic, known.partitions, "latest", committed=False) if self._committed else ends
+        starts = self._offsets(topic, numbers, "earliest", committed=False)
+        ends = self._offsets(topic, numbers, "latest", committed=self._committed)
+        written = self._offsets(topic, numbers, "latest", committed=False) if self._committed else ends
         partitions = {
             number: PartitionOffsets(
                 log_start=starts[number][0], end=end, high_watermark=written[number][0], leader_epoch=epoch
             )
             for number, (end, epoch) in ends.items()
         }
-        return TopicDescription(topic=topic, topic_id=known.topic_id, partitions=partitions)
+        return TopicDescription(topic=topic, topic_id=topic_partitions.topic_id, partitions=partitions)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Mapping[int, int]:
         """See `TopicMetadata.offsets_at`."""
         # The ends first: a record that arrives in between is after them, or its own offset is returned.
         partitions = self.partitions_of(topic).partitions
         ends = self._offsets(topic, partitions, "latest", committed=self._committed)
-        found = self._offsets(topic, partitions, timestamp_ms, committed=self._committed)
-        return {number: at if at >= 0 else ends[number][0] for number, (at, _) in found.items()}
+        offsets = self._offsets(topic, partitions, timestamp_ms, committed=self._committed)
+        return {number: at if at >= 0 else ends[number][0] for number, (at, _) in offsets.items()}
 
     def group_offsets(self, topic: str, group: str) -> Mapping[int, int]:
         """See `TopicMetadata.group_offsets`."""
         kafka = library()
         partitions = self.partitions_of(topic).partitions
 
-        def question(admin: Any, seconds: float) -> dict[int, int]:
-            wanted = [kafka.TopicPartition(topic, number) for number in partitions]
-            request = [kafka.ConsumerGroupTopicPartitions(group, wanted)]
-            (future,) = admin.list_consumer_group_offsets(request, request_timeout=seconds).values()
-            found = self._answer(admin, future, seconds).topic_partitions
-            for one in found:
-                if one.error is not None:
-                    raise kafka.KafkaException(one.error)
-            return {one.partition: one.offset for one in found if one.offset >= 0}
+        def request(admin: Any, seconds: float) -> dict[int, int]:
+            topic_partitions = [kafka.TopicPartition(topic, number) for number in partitions]
+            groups = [kafka.ConsumerGroupTopicPartitions(group, topic_partitions)]
+            (future,) = admin.list_consumer_group_offsets(groups, request_timeout=seconds).values()
+            committed = self._result(admin, future, seconds).topic_partitions
+            for partition in committed:
+                if partition.error is not None:
+                    raise kafka.KafkaException(partition.error)
+            return {partition.partition: partition.offset for partition in committed if partition.offset >= 0}
 
-        offsets = self._ask(f"asking for the offsets of consumer group {group!r}", question)
+        offsets = self._retried(f"reading the offsets of consumer group {group!r}", request)
         return dict(sorted(offsets.items()))
 
     def partitions_of(self, topic: str, timeout_s: float | None = None) -> TopicPartitions:
         """The topic's id and partitions. TopicGone if the topic does not exist."""
 
-        def question(admin: Any, seconds: float) -> TopicPartitions:
-            if self._mock(admin, seconds):
-                return self._listed(admin, topic, seconds)
+        def request(admin: Any, seconds: float) -> TopicPartitions:
+            if self._is_mock_cluster(admin, seconds):
+                return self._from_listing(admin, topic, seconds)
             (future,) = admin.describe_topics(library().TopicCollection([topic]), request_timeout=seconds).values()
-            described = self._answer(admin, future, seconds)
-            return TopicPartitions(_topic_id(described.topic_id), tuple(sorted(one.id for one in described.partitions)))
+            description = self._result(admin, future, seconds)
+            numbers = sorted(partition.id for partition in description.partitions)
+            return TopicPartitions(_topic_id(description.topic_id), tuple(numbers))
 
-        return self._ask(f"looking up topic {topic}", question, timeout_s)
+        return self._retried(f"looking up topic {topic}", request, timeout_s)
 
     def log_offsets(self, topic: str, partition: int, timeout_s: float | None = None) -> LogOffsets:
         """The current offsets of a partition's log."""
-        of = (partition,)
-        start = self._offsets(topic, of, "earliest", committed=False, timeout_s=timeout_s)
-        end = self._offsets(topic, of, "latest", committed=self._committed, timeout_s=timeout_s)
-        written = self._offsets(topic, of, "latest", committed=False, timeout_s=timeout_s)
+        partitions = (partition,)
+        start = self._offsets(topic, partitions, "earliest", committed=False, timeout_s=timeout_s)
+        end = self._offsets(topic, partitions, "latest", committed=self._committed, timeout_s=timeout_s)
+        written = self._offsets(topic, partitions, "latest", committed=False, timeout_s=timeout_s)
         return LogOffsets(log_start=start[partition][0], end=end[partition][0], written=written[partition][0])
 
     def _offsets(
@@ -161,20 +163,20 @@ class KafkaTopics(TopicMetadata):
         """(offset, leader epoch) of each partition at 'latest', 'earliest' or a time; -1: none, or unknown."""
         kafka = library()
         spec = kafka.admin.OffsetSpec
-        place, lowest = (spec.for_timestamp(at), _NO_OFFSET) if isinstance(at, int) else (getattr(spec, at)(), 0)
+        offset_spec, lowest = (spec.for_timestamp(at), _NO_OFFSET) if isinstance(at, int) else (getattr(spec, at)(), 0)
         level = kafka.IsolationLevel.READ_COMMITTED if committed else kafka.IsolationLevel.READ_UNCOMMITTED
 
-        def question(admin: Any, seconds: float) -> dict[int, tuple[int, int]]:
-            wanted = {kafka.TopicPartition(topic, number): place for number in partitions}
-            futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-            found = {one.partition: self._answer(admin, future, seconds) for one, future in futures.items()}
-            if any(one.offset < lowest for one in found.values()):
+        def request(admin: Any, seconds: float) -> dict[int, tuple[int, int]]:
+            specs = {kafka.TopicPartition(topic, number): offset_spec for number in partitions}
+            futures = admin.list_offsets(specs, isolation_level=level, request_timeout=seconds)
+            results = {key.partition: self._result(admin, future, seconds) for key, future in futures.items()}
+            if any(result.offset < lowest for result in results.values()):
                 raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
-            return {number: (found[number].offset, _epoch(found[number].leader_epoch)) for number in partitions}
+            return {number: (results[number].offset, _epoch(results[number].leader_epoch)) for number in partitions}
 
-        return self._ask(f"asking for the offsets of topic {topic}", question, timeout_s) if partitions else {}
+        return self._retried(f"reading the offsets of topic {topic}", request, timeout_s) if partitions else {}
 
-    def _mock(self, admin: Any, seconds: float) -> bool:
+    def _is_mock_cluster(self, admin: Any, seconds: float) -> bool:
         is_mock = self._is_mock
         if is_mock is None:
             cluster = admin.cluster_id(timeout=seconds)
@@ -183,14 +185,14 @@ class KafkaTopics(TopicMetadata):
             is_mock = self._is_mock = bool(cluster.startswith(_MOCK))
         return is_mock
 
-    def _listed(self, admin: Any, topic: str, seconds: float) -> TopicPartitions:
-        found = admin.list_topics(timeout=seconds).topics.get(topic)
-        if found is None or found.error is not None:
+    def _from_listing(self, admin: Any, topic: str, seconds: float) -> TopicPartitions:
+        metadata = admin.list_topics(timeout=seconds).topics.get(topic)
+        if metadata is None or metadata.error is not None:
             kafka = library()
             raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.UNKNOWN_TOPIC_OR_PART))
-        return TopicPartitions("", tuple(sorted(found.partitions)))
+        return TopicPartitions("", tuple(sorted(metadata.partitions)))
 
-    def _ask(self, what: str, question: Callable[[Any, float], T], timeout_s: float | None = None) -> T:
+    def _retried(self, what: str, request: Callable[[Any, float], T], timeout_s: float | None = None) -> T:
         kafka = library()
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         began, gone, attempt_s = self._clock(), 0, FIRST_ATTEMPT_S
@@ -199,14 +201,14 @@ class KafkaTopics(TopicMetadata):
             admin = self._connected()
             admin.poll(0)
             try:
-                answer = question(admin, max(min(left, attempt_s), 0.1))
+                result = request(admin, max(min(left, attempt_s), 0.1))
             except kafka.KafkaException as error:
                 reported = self._error_log.reported(error.args[0])
             except NoAnswer:
                 reported = ReportedError("_TIMED_OUT", "no answer")
             else:
                 self._error_log.clear()
-                return answer
+                return result
             admin.poll(0)
             reported = self._error_log.denial or reported
             end = permanent_error(reported, what)
@@ -220,7 +222,7 @@ class KafkaTopics(TopicMetadata):
             self._sleep(RETRY_DELAY_S)
             attempt_s = min(attempt_s * 2, ATTEMPT_S)
 
-    def _answer(self, admin: Any, future: Any, seconds: float) -> Any:
+    def _result(self, admin: Any, future: Any, seconds: float) -> Any:
         """The future's result. Ends early if the brokers deny access, which the future does not report."""
         for _ in range(round((seconds + 1) / RETRY_DELAY_S)):
             try:

@@ -80,7 +80,7 @@ class ScriptedTopic:
         """As `kafka.factory.open_records`."""
         return ScriptedRecords(self.open(access), fail_on_data_loss)
 
-    def facts(self, topic: str) -> TopicDescription:
+    def describe(self, topic: str) -> TopicDescription:
         self.asked += 1
         if self.down:
             raise KafkaUnavailable("the scripted brokers are down")

@@ -90,8 +90,8 @@ def advance(
                 issued=_issued(table, end, clock_ms()),
             )
     raise StorageError(
-        f"the timeline of table {facts.table} changed during each of {_MAX_ATTEMPTS} attempts to plan; asking "
-        "again may help"
+        f"the timeline of table {facts.table} changed during each of {_MAX_ATTEMPTS} attempts to plan; a "
+        "retry may succeed"
     )
 
 

@@ -65,7 +65,7 @@ def switch_to_topic(
     progress = check_progress(table, following.progress)
     metadata = topic_source.open_topic(hybrid.access)
     outcome, instant = resolve_hand_over(table, progress.position, hybrid, metadata)
-    place = initial_place(outcome.offsets, metadata.facts(hybrid.topic), instant, progress.position)
+    place = initial_place(outcome.offsets, metadata.describe(hybrid.topic), instant, progress.position)
     log_event(
         "hand-over resolved",
         table=name,
@@ -85,10 +85,10 @@ def topic_round(
     place = progress.kafka
     if place is None:
         raise InvariantViolation(f"table {name}: the progress has no position in the topic")
-    facts = topic_source.open_topic(hybrid.access).facts(place.topic)
-    now = validated_place(place, facts, fail_on_data_loss=hybrid.fail_on_data_loss)
-    ranges = next_ranges(now.place, facts, following.limits)
-    reached = advanced_place(now.place, ranges, facts)
+    description = topic_source.open_topic(hybrid.access).describe(place.topic)
+    now = validated_place(place, description, fail_on_data_loss=hybrid.fail_on_data_loss)
+    ranges = next_ranges(now.place, description, following.limits)
+    reached = advanced_place(now.place, ranges, description)
     if reached.position == place.position:
         return NothingNew()
     table = table.refreshed()

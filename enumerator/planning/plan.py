@@ -154,7 +154,7 @@ def _planned(
             log_event(
                 "stale listing", level=logging.WARNING, table=table_name, files=len(unlisted), first=error.missing_file
             )
-    raise StorageError(f"the listing of table {table_name} lacks files of many instants; asking again may help")
+    raise StorageError(f"the listing of table {table_name} lacks files of many instants; a retry may succeed")
 
 
 def _listed_by_metadata(table: HudiTable, state: TableState, request: PlanRequest) -> bool:

@@ -177,7 +177,7 @@ def _file_has_operation(storage: Storage, path: str, stat: WriteStat) -> bool | 
         detail = str(error).partition("\n")[0][:200]
         if isinstance(error, OSError) and not is_storage_failure(error):
             raise CorruptFile(f"log file {path} has no readable schema: {detail}") from error
-        raise StorageError(f"log file {path} cannot be read: {detail}; asking again may help") from error
+        raise StorageError(f"log file {path} cannot be read: {detail}; a retry may succeed") from error
     return has_operation(schema_json, f"log file {path}") if schema_json else None
 
 

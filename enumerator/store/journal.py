@@ -30,7 +30,7 @@ class Ticket:
         """Returns when this append and all before it are durable. Raises the store's error; StorageError after the
         timeout, when the outcome is unknown."""
         if not self._done.wait(timeout_s):
-            raise StorageError(f"not durable within {timeout_s} s: it may be later, or not; ask again")
+            raise StorageError(f"not durable within {timeout_s} s: it may be later, or not; retry")
         if isinstance(self._error, PenstockError):
             raise copy_of(self._error) from self._error
         if self._error is not None:
@@ -168,7 +168,7 @@ class Journal:
         if self._queued_records + records > self._max_records or self._queued_bytes + size_bytes > self._max_bytes:
             raise Overloaded(
                 f"the state's disk is behind: {self._queued_records} records ({self._queued_bytes} bytes) wait for it, "
-                f"at most {self._max_records} ({self._max_bytes} bytes) may: ask again later"
+                f"at most {self._max_records} ({self._max_bytes} bytes) may: retry later"
             )
 
     def _write_all(self) -> None:

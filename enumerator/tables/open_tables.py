@@ -130,9 +130,7 @@ class OpenTables:
         except CorruptFile as error:
             if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
                 raise
-            raise StorageError(
-                f"{error}; it is waited for, as a listing may be stale: asking again may help"
-            ) from error
+            raise StorageError(f"{error}; it is waited for, as a listing may be stale: a retry may succeed") from error
         if found.point == point and scope.upto is None and not hybrid:
             self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
         return found

@@ -1,4 +1,4 @@
-"""GroupChanges and ChangesOf ⇄ their messages of `penstock.v1`. What may be added: the pair of a new change source."""
+"""Encodes and decodes `GroupChanges`, `ChangesOf` and the files they name as messages of `penstock.v1`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def file_to_message(file: FileRef) -> pb.FileRef:
-    """Any data file."""
+    """Encodes a file of the table."""
     message = pb.FileRef(path=file.path, size_bytes=file.size_bytes)
     if file.writes is not None:
         writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
@@ -30,7 +30,7 @@ def file_to_message(file: FileRef) -> pb.FileRef:
 
 
 def file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
-    """ConfigurationError naming `what` and `field` if it is none."""
+    """Decodes a file. ConfigurationError that names `what` and `field` for an invalid one."""
     path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
     size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
     return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
@@ -50,7 +50,7 @@ def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[Lo
 
 
 def slice_to_message(files: SliceFiles) -> pb.SliceFiles:
-    """Any slice's files."""
+    """Encodes the files of a slice."""
     return pb.SliceFiles(
         base=None if files.base is None else file_to_message(files.base),
         base_instant=files.base_instant,
@@ -59,7 +59,7 @@ def slice_to_message(files: SliceFiles) -> pb.SliceFiles:
 
 
 def slice_from_message(what: str, field: str, message: pb.SliceFiles) -> SliceFiles:
-    """ConfigurationError naming `what` and `field` if it is none."""
+    """Decodes the files of a slice. ConfigurationError that names `what` and `field` for invalid ones."""
     base = file_from_message(what, f"{field}.base", message.base) if message.HasField("base") else None
     logs = check.counted(what, f"{field}.logs", message.logs, check.MAX_LOGS)
     if base is None and not logs:
@@ -72,12 +72,12 @@ def slice_from_message(what: str, field: str, message: pb.SliceFiles) -> SliceFi
 
 
 def changes_to_message(changes: GroupChanges) -> pb.GroupChanges:
-    """Any group's changes."""
+    """Encodes the changes of a file group."""
     return pb.GroupChanges(steps=[_step_to_message(step) for step in changes.steps])
 
 
 def changes_from_message(what: str, message: pb.GroupChanges) -> GroupChanges:
-    """ConfigurationError naming `what` for steps that cannot be, none at all, or steps out of order."""
+    """Decodes such changes. ConfigurationError that names `what` for invalid, missing or unordered steps."""
     steps = tuple(
         _step_from_message(what, step) for step in check.counted(what, "changes", message.steps, check.MAX_STEPS)
     )
@@ -90,7 +90,7 @@ def changes_from_message(what: str, message: pb.GroupChanges) -> GroupChanges:
 
 
 def format_from_message(what: str, text: str) -> ChangeFormat:
-    """ConfigurationError naming `what` for a format that this build does not know."""
+    """Decodes a change format. ConfigurationError that names `what` for an unknown format."""
     try:
         return ChangeFormat(text)
     except ValueError:
@@ -98,12 +98,12 @@ def format_from_message(what: str, text: str) -> ChangeFormat:
 
 
 def changes_of_to_message(rows: ChangesOf) -> pb.ChangesOf:
-    """The format, and the instants in their order."""
+    """Encodes the format, and the instants in their order."""
     return pb.ChangesOf(format=rows.format, instants=rows.instants)
 
 
 def changes_of_from_message(what: str, message: pb.ChangesOf) -> ChangesOf:
-    """ConfigurationError naming `what` if it is none, or names an instant twice."""
+    """Decodes such a message. ConfigurationError that names `what` for an invalid field or a repeated instant."""
     counted = check.counted(what, "changes.instants", message.instants, check.MAX_INSTANTS)
     instants = tuple(check.instant(what, "changes.instants", value) for value in counted)
     check.distinct(what, "changes.instants", instants)

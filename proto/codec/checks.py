@@ -62,7 +62,7 @@ def breach(what: str, field: str, got: object, expected: str) -> ConfigurationEr
     """The error of one field of a message."""
     return ConfigurationError(
         f"{what}: field `{field}`: got {got}, expected {expected}; "
-        "the bytes are damaged, or were not written by a Penstock that speaks this contract"
+        "the bytes are damaged, or were not written by a compatible release of Penstock"
     )
 
 

@@ -77,30 +77,34 @@ _BY_STATUS: Final[dict[grpc.StatusCode, type[PenstockError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RpcFailure:
-    """A failed call as it travels. `retry_ms`: how long to wait before asking again; 0: nothing is said."""
+    """A failed call, as it is sent."""
 
     status: grpc.StatusCode
+    """The status."""
     details: str
+    """The error's text."""
     code: str
+    """The error's code; '' if gRPC itself failed the call."""
     retry_ms: int = 0
+    """The delay before a retry, in milliseconds; 0: none is given."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """The trailing metadata of the answer, with google.rpc.RetryInfo where `retry_ms` is set."""
-        ours: tuple[tuple[str, str | bytes], ...] = ((CODE_KEY, self.code),) if self.code else ()
+        """The trailing metadata of the response, with google.rpc.RetryInfo where `retry_ms` is set."""
+        code: tuple[tuple[str, str | bytes], ...] = ((CODE_KEY, self.code),) if self.code else ()
         if not self.retry_ms:
-            return ours
+            return code
         delay = Duration(seconds=self.retry_ms // 1000, nanos=self.retry_ms % 1000 * 1_000_000)
         packed = any_pb2.Any()
         packed.Pack(error_details_pb2.RetryInfo(retry_delay=delay))
         rich = status_pb2.Status(code=self.status.value[0], message=self.details, details=[packed])
-        return ours + tuple(rpc_status.to_status(rich).trailing_metadata)
+        return code + tuple(rpc_status.to_status(rich).trailing_metadata)
 
 
 def failure_of(error: Exception) -> RpcFailure:
     """The failure to send for an error; its text is cut at MAX_DETAILS_BYTES on the wire.
 
-    Anything outside the tree is a bug: INTERNAL, with its type and text but no stack trace.
+    An error that is not a PenstockError is a bug: INTERNAL, with its type and text but no stack trace.
     """
     if isinstance(error, PenstockError):
         retry_ms = (error.retry_ms or DEFAULT_RETRY_MS) if error.retryable else 0
@@ -113,7 +117,7 @@ def failure_of(error: Exception) -> RpcFailure:
 
 
 def cut(text: str, limit_bytes: int = MAX_DETAILS_BYTES) -> str:
-    """`text`, shortened if it would not fit into a header; characters that are no Unicode are replaced."""
+    """`text`, cut if it does not fit into a header; unpaired surrogates are replaced."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     if _wire_bytes(text) <= limit_bytes:
         return text
@@ -126,7 +130,7 @@ def cut(text: str, limit_bytes: int = MAX_DETAILS_BYTES) -> str:
 
 
 def _wire_bytes(text: str) -> int:
-    """gRPC sends printable ASCII but for '%' as it is, every other byte as three."""
+    """The size in a header: gRPC sends printable ASCII except '%' as one byte, every other byte as three."""
     return len(quote(text, safe=" !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"))
 
 
@@ -147,39 +151,39 @@ def error_of(failure: RpcFailure, call: str, address: str) -> PenstockError | In
 
 
 def _error_of_grpc(failure: RpcFailure, call: str, address: str) -> PenstockError:
-    asked = f"{call} of the enumerator at {address}"
+    where = f"{call} of the enumerator at {address}"
     match failure.status:
         case grpc.StatusCode.UNAVAILABLE if _NOT_TRUSTED in failure.details:
             return Unauthenticated(
-                f"{asked}: the server's certificate is not accepted: {_reason(failure.details)}: renew it at the "
+                f"{where}: the server's certificate is not accepted: {_reason(failure.details)}: renew it at the "
                 "server, or give the authority that signed it (option serverCa) and the name it is made out to"
             )
         case grpc.StatusCode.UNAVAILABLE:
             return ServerUnavailable(
-                f"{asked}: the server cannot be reached ({failure.details}): "
+                f"{where}: the server cannot be reached ({failure.details}): "
                 "is `penstock serve` running there, is the address the one it printed, and do both sides speak TLS, or "
                 "both not?"
             )
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return ServerUnavailable(
-                f"{asked}: no answer within the deadline: the server is overloaded or its storage slow"
+                f"{where}: no answer within the deadline: the server is overloaded or its storage slow"
             )
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in failure.details:
-            instead = _SMALLER.get(call, "ask for fewer columns, or for a shorter range")
-            return ConfigurationError(f"{asked}: {failure.details}: {instead}")
+            advice = _SMALLER.get(call, "read fewer columns, or a shorter range")
+            return ConfigurationError(f"{where}: {failure.details}: {advice}")
         case grpc.StatusCode.UNIMPLEMENTED:
             return ConfigurationError(
-                f"{asked}: the server does not know this call ({failure.details}): it is older than this client, or no "
+                f"{where}: the server does not know this call ({failure.details}): it is older than this client, or no "
                 "enumerator: servers are upgraded before their clients"
             )
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return Overloaded(f"{asked}: {failure.details}: ask again later")
+            return Overloaded(f"{where}: {failure.details}: retry later")
         case grpc.StatusCode.UNAUTHENTICATED:
-            return Unauthenticated(f"{asked}: refused with {failure.status.name}: {failure.details}")
+            return Unauthenticated(f"{where}: refused with {failure.status.name}: {failure.details}")
         case grpc.StatusCode.PERMISSION_DENIED:
-            return PermissionDenied(f"{asked}: refused with {failure.status.name}: {failure.details}")
+            return PermissionDenied(f"{where}: refused with {failure.status.name}: {failure.details}")
         case _:
-            return ServerUnavailable(f"{asked}: the call broke off with {failure.status.name}: {failure.details}")
+            return ServerUnavailable(f"{where}: the call failed with {failure.status.name}: {failure.details}")
 
 
 def _reason(details: str) -> str:
@@ -218,6 +222,6 @@ def _retry_ms(call: grpc.Call) -> int:
         except DecodeError:
             known = False
         if known:
-            asked_ms: int = info.retry_delay.seconds * 1000 + info.retry_delay.nanos // 1_000_000
-            return max(0, min(asked_ms, MAX_RETRY_MS))
+            delay_ms: int = info.retry_delay.seconds * 1000 + info.retry_delay.nanos // 1_000_000
+            return max(0, min(delay_ms, MAX_RETRY_MS))
     return 0

@@ -1,4 +1,4 @@
-"""The values of `penstock.proto.model.groups` as messages of `penstock.v1`."""
+"""Encodes and decodes the values of `penstock.proto.model.groups` as messages of `penstock.v1`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from penstock.proto.model.queries import Changes, Incremental, RoundLimits
 from penstock.proto.v1 import penstock_pb2 as pb
 
 STATES = ("running", "paused", "waiting", "stopped", "ended")
-"""Of a group."""
+"""The states of a group."""
 
 
 def required_position(what: str, field: str, message: pb.Position | None) -> Position:
-    """A position that must be there."""
+    """Decodes a mandatory position. ConfigurationError that names `what` and `field` if it is absent or invalid."""
     if message is None:
         raise check.breach(what, field, "nothing", "a position")
     return position_from_message(what, field, message)
 
 
 def scope_to_message(scope: GroupScope) -> pb.GroupScope:
-    """A scope."""
+    """Encodes a group's scope."""
     return pb.GroupScope(
         request=request_to_message(scope.request),
         upto=None if scope.upto is None else position_to_message(scope.upto),
@@ -52,7 +52,7 @@ def scope_to_message(scope: GroupScope) -> pb.GroupScope:
 
 
 def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
-    """ConfigurationError for a field that cannot be, or a query that no group consumes."""
+    """Decodes a group's scope. ConfigurationError for an invalid field, or a query that no group consumes."""
     if not message.HasField("request"):
         raise check.breach(what, "scope.request", "nothing", "a plan request")
     request = request_from_message(message.request)
@@ -66,7 +66,7 @@ def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
 
 
 def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRequest) -> GroupStart:
-    """Where a group is to start; there is no default, for one could lose rows or read them again."""
+    """Decodes the start of a group. There is no default, because a default could lose rows or repeat them."""
     match message.WhichOneof("start"):
         case "start_latest":
             return StartLatest()
@@ -79,7 +79,7 @@ def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRe
 
 
 def set_start(message: pb.JoinGroupRequest | pb.ResetGroupRequest, start: GroupStart) -> None:
-    """Puts a start into a request."""
+    """Sets the start of a request."""
     match start:
         case StartLatest():
             message.start_latest.CopyFrom(pb.StartLatest())
@@ -88,7 +88,7 @@ def set_start(message: pb.JoinGroupRequest | pb.ResetGroupRequest, start: GroupS
 
 
 def limits_to_message(limits: RoundLimits) -> pb.RoundLimits:
-    """A round's limits."""
+    """Encodes the limits of a round."""
     return pb.RoundLimits(
         max_commits=limits.max_commits,
         max_files=limits.max_files,
@@ -98,7 +98,7 @@ def limits_to_message(limits: RoundLimits) -> pb.RoundLimits:
 
 
 def limits_from_message(what: str, message: pb.RoundLimits) -> RoundLimits:
-    """An absent message is one without limits."""
+    """Decodes the limits of a round. An absent message sets no limit."""
     return RoundLimits(
         max_commits=check.number(what, "limits.max_commits", message.max_commits),
         max_files=check.number(what, "limits.max_files", message.max_files),
@@ -108,12 +108,12 @@ def limits_from_message(what: str, message: pb.RoundLimits) -> RoundLimits:
 
 
 def member_to_message(member: Member) -> pb.Member:
-    """A member."""
+    """Encodes a member."""
     return pb.Member(table=member.table, group=member.group, reader_id=member.reader_id, epoch=member.epoch)
 
 
 def member_from_message(what: str, message: pb.Member | None) -> Member:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes a member. ConfigurationError for an invalid field."""
     if message is None:
         raise check.breach(what, "member", "nothing", "a value")
     return Member(
@@ -125,7 +125,7 @@ def member_from_message(what: str, message: pb.Member | None) -> Member:
 
 
 def assigned_to_message(assigned: AssignedSplit) -> pb.AssignedSplit:
-    """An assigned split."""
+    """Encodes an assigned split."""
     return pb.AssignedSplit(
         plan_id=assigned.ref.plan_id,
         index=assigned.ref.index,
@@ -136,7 +136,7 @@ def assigned_to_message(assigned: AssignedSplit) -> pb.AssignedSplit:
 
 
 def assigned_from_message(what: str, message: pb.AssignedSplit) -> AssignedSplit:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes an assigned split. ConfigurationError for an invalid field."""
     if not message.HasField("split"):
         raise check.breach(what, "split", "nothing", "a split")
     return AssignedSplit(
@@ -148,7 +148,7 @@ def assigned_from_message(what: str, message: pb.AssignedSplit) -> AssignedSplit
 
 
 def progress_to_message(progress: SplitProgress) -> pb.SplitProgress:
-    """How far a split is."""
+    """Encodes the progress in a split."""
     return pb.SplitProgress(
         plan_id=progress.ref.plan_id,
         index=progress.ref.index,
@@ -159,7 +159,7 @@ def progress_to_message(progress: SplitProgress) -> pb.SplitProgress:
 
 
 def progress_from_message(what: str, message: pb.SplitProgress) -> SplitProgress:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes the progress in a split. ConfigurationError for an invalid field."""
     return SplitProgress(
         ref=_ref(what, message),
         ordinal=check.number(what, "ordinal", message.ordinal),
@@ -175,7 +175,7 @@ def _ref(what: str, message: pb.AssignedSplit | pb.SplitProgress) -> SplitRef:
 
 
 def summary_to_message(summary: GroupSummary) -> pb.GroupSummary:
-    """A group in a list."""
+    """Encodes a group of a list."""
     return pb.GroupSummary(
         table=summary.table,
         group=summary.group,
@@ -187,7 +187,7 @@ def summary_to_message(summary: GroupSummary) -> pb.GroupSummary:
 
 
 def summary_from_message(what: str, message: pb.GroupSummary) -> GroupSummary:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes a group of a list. ConfigurationError for an invalid field."""
     if message.state not in STATES:
         raise check.breach(what, "state", repr(message.state[:40]), f"one of {', '.join(STATES)}")
     committed = message.committed if message.HasField("committed") else None
@@ -203,7 +203,7 @@ def summary_from_message(what: str, message: pb.GroupSummary) -> GroupSummary:
 
 
 def reader_to_message(reader: ReaderState) -> pb.ReaderState:
-    """A reader of a group."""
+    """Encodes a reader of a group."""
     return pb.ReaderState(
         reader_id=reader.reader_id,
         epoch=reader.epoch,
@@ -213,7 +213,7 @@ def reader_to_message(reader: ReaderState) -> pb.ReaderState:
 
 
 def reader_from_message(what: str, message: pb.ReaderState) -> ReaderState:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes a reader of a group. ConfigurationError for an invalid field."""
     return ReaderState(
         reader_id=checked_name("reader id", message.reader_id),
         epoch=check.number(what, "readers.epoch", message.epoch),
@@ -223,7 +223,7 @@ def reader_from_message(what: str, message: pb.ReaderState) -> ReaderState:
 
 
 def lag_to_message(lag: GroupLag) -> pb.GroupLag:
-    """A group's lag."""
+    """Encodes a group's lag."""
     return pb.GroupLag(
         commits=lag.commits,
         size_bytes=lag.size_bytes,
@@ -234,7 +234,7 @@ def lag_to_message(lag: GroupLag) -> pb.GroupLag:
 
 
 def lag_from_message(what: str, message: pb.GroupLag) -> GroupLag:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes a group's lag. ConfigurationError for an invalid field."""
     loss_commits = (
         check.number(what, "lag.loss_commits", message.loss_commits) if message.HasField("loss_commits") else None
     )

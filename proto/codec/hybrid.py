@@ -1,7 +1,7 @@
-"""Values of hybrid reads ⇄ their messages of `penstock.v1`. What may be added: the pair of another value.
+"""Encodes and decodes the values of hybrid reads as messages of `penstock.v1`.
 
-`Hybrid.access` (how a process reaches brokers, secrets among it) has no field and never travels: whoever decodes puts
-its own in. Decoding checks every length, count and number (`hybrid_checks`).
+`Hybrid.access` contains the client settings and secrets of a process. It has no field and is never sent: the process
+that decodes a message sets its own. Decoding checks every length, count and number (`hybrid_checks`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def hybrid_to_message(hybrid: Hybrid) -> pb.Hybrid:
-    """All but `access`. ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
+    """Encodes all but `access`. ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     rules = hybrid.rules
     return pb.Hybrid(
         mode=hybrid.mode.value,
@@ -46,7 +46,7 @@ def hybrid_to_message(hybrid: Hybrid) -> pb.Hybrid:
 
 
 def hybrid_from_message(what: str, message: pb.Hybrid) -> Hybrid:
-    """ConfigurationError naming `what` for a field that cannot be."""
+    """Decodes all but `access`. ConfigurationError that names `what` for an invalid field."""
     return Hybrid(
         mode=_mode(what, "hybrid.mode", message.mode),
         topic=hybrid_checks.topic_name(what, "hybrid.topic", message.topic),
@@ -81,7 +81,7 @@ def _rules_from_message(what: str, message: pb.HandOverRules) -> HandOverRules:
 
 
 def records_to_message(records: TopicRecords) -> pb.TopicRecords:
-    """How records become rows."""
+    """Encodes how records become rows."""
     return pb.TopicRecords(
         mode=records.mode.value,
         value_format=records.value_format.value,
@@ -91,7 +91,7 @@ def records_to_message(records: TopicRecords) -> pb.TopicRecords:
 
 
 def records_from_message(what: str, message: pb.TopicRecords) -> TopicRecords:
-    """ConfigurationError naming `what` for a field that cannot be."""
+    """Decodes how records become rows. ConfigurationError that names `what` for an invalid field."""
     return TopicRecords(
         mode=_mode(what, "topic.mode", message.mode),
         value_format=_format(what, "topic.value_format", message.value_format),
@@ -100,29 +100,33 @@ def records_from_message(what: str, message: pb.TopicRecords) -> TopicRecords:
     )
 
 
-def range_to_message(item: KafkaRange) -> pb.KafkaRange:
-    """ValueError (see `checks.encoding`) if a number does not fit into a message."""
+def range_to_message(offsets: KafkaRange) -> pb.KafkaRange:
+    """Encodes a range. ValueError (see `checks.encoding`) if a number does not fit into a message."""
     return pb.KafkaRange(
-        topic=item.topic, topic_id=item.topic_id, partition=item.partition, first=item.first, end=item.end
+        topic=offsets.topic,
+        topic_id=offsets.topic_id,
+        partition=offsets.partition,
+        first=offsets.first,
+        end=offsets.end,
     )
 
 
 def range_from_message(what: str, field: str, message: pb.KafkaRange) -> KafkaRange:
-    """ConfigurationError naming `what` and `field` for one that cannot be, an empty one among them."""
+    """Decodes a range. ConfigurationError that names `what` and `field` for an invalid or empty one."""
     return hybrid_checks.checked_range(what, field, _range(message))
 
 
 def ranges_from_message(what: str, field: str, messages: Sequence[pb.KafkaRange]) -> tuple[KafkaRange, ...]:
-    """Ranges of one topic. ConfigurationError naming `what` and `field` for ranges that cannot be."""
+    """Decodes ranges of one topic. ConfigurationError that names `what` and `field` for invalid ones."""
     check.counted(what, field, messages, check.MAX_SPLITS)
     return hybrid_checks.checked_ranges(what, field, [_range(message) for message in messages])
 
 
 def batch_ranges_from_message(what: str, message: pb.TopicBatch, place: KafkaPlace | None) -> tuple[KafkaRange, ...]:
-    """The ranges of a batch that ends at `place`."""
+    """Decodes the ranges of a batch that ends at `place`. ConfigurationError that names `what` for invalid ones."""
     field = "point.topic"
     check.counted(what, field, message.ranges, check.MAX_SPLITS)
-    return hybrid_checks.checked_batch(what, field, [_range(item) for item in message.ranges], place)
+    return hybrid_checks.checked_batch(what, field, [_range(offsets) for offsets in message.ranges], place)
 
 
 def _range(message: pb.KafkaRange) -> KafkaRange:
@@ -136,7 +140,7 @@ def _range(message: pb.KafkaRange) -> KafkaRange:
 
 
 def place_to_message(place: KafkaPlace) -> pb.KafkaPlace:
-    """ValueError (see `checks.encoding`) if a number does not fit into a message."""
+    """Encodes a place. ValueError (see `checks.encoding`) if a number does not fit into a message."""
     return pb.KafkaPlace(
         phase=place.phase.value,
         topic=place.topic,
@@ -146,14 +150,14 @@ def place_to_message(place: KafkaPlace) -> pb.KafkaPlace:
         starts=_numbers_to_messages(place.starts),
         epochs=_numbers_to_messages(place.epochs),
         places=[
-            pb.PartitionPlace(partition=item.partition, next=item.next, high_us=item.high_us, behind=item.behind)
-            for item in place.places
+            pb.PartitionPlace(partition=at.partition, next=at.next, high_us=at.high_us, behind=at.behind)
+            for at in place.places
         ],
     )
 
 
 def place_from_message(what: str, field: str, message: pb.KafkaPlace) -> KafkaPlace:
-    """ConfigurationError naming `what` and `field` for one that cannot be."""
+    """Decodes a place. ConfigurationError that names `what` and `field` for an invalid one."""
     if not message.HasField("lake"):
         raise check.breach(what, f"{field}.lake", "nothing", "a position")
     phase = check.one_of(what, f"{field}.phase", message.phase, [phase.value for phase in Phase])
@@ -166,13 +170,11 @@ def place_from_message(what: str, field: str, message: pb.KafkaPlace) -> KafkaPl
             topic_id=message.topic_id,
             instant=check.instant(what, f"{field}.instant", message.instant),
             lake=position_from_message(what, f"{field}.lake", message.lake),
-            starts=tuple((item.partition, item.number) for item in message.starts),
-            epochs=tuple((item.partition, item.number) for item in message.epochs),
+            starts=tuple((start.partition, start.number) for start in message.starts),
+            epochs=tuple((epoch.partition, epoch.number) for epoch in message.epochs),
             places=tuple(
-                PartitionPlace(
-                    item.partition, item.next, item.high_us if item.HasField("high_us") else None, item.behind
-                )
-                for item in message.places
+                PartitionPlace(at.partition, at.next, at.high_us if at.HasField("high_us") else None, at.behind)
+                for at in message.places
             ),
         ),
     )

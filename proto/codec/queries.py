@@ -1,4 +1,4 @@
-"""The query of a plan request ⇄ its one of `OpenPlanRequest.query`. What may be added: another kind."""
+"""Encodes and decodes the query of a plan request, the oneof `OpenPlanRequest.query`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def set_query(message: pb.OpenPlanRequest, query: Query) -> None:
-    """Puts a query into a request. ValueError (see `checks.encoding`) if a number does not fit into it."""
+    """Sets the query of a request. ValueError (see `checks.encoding`) if a number does not fit into a message."""
     match query:
         case Snapshot():
             message.snapshot.CopyFrom(pb.Snapshot())
@@ -55,7 +55,7 @@ def set_query(message: pb.OpenPlanRequest, query: Query) -> None:
 
 
 def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
-    """ConfigurationError naming `what` for a field that cannot be, or a query kind that this build does not know."""
+    """Decodes a query. ConfigurationError that names `what` for an invalid field or an unknown query kind."""
     match message.WhichOneof("query"):
         case "snapshot":
             return Snapshot()
@@ -82,7 +82,7 @@ def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
 def _span(
     what: str, field: str, message: pb.Incremental | pb.Changes
 ) -> tuple[Position, Position | Latest, frozenset[InstantTime]]:
-    """(after, upto, without) of a range."""
+    """Decodes (after, upto, without) of a range."""
     if not message.HasField("after"):
         raise check.breach(what, f"{field}.after", "nothing", "a position, `0` for the earliest")
     after = position_from_message(what, f"{field}.after", message.after)

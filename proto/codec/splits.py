@@ -1,8 +1,9 @@
-"""Split, Scan and Plan ⇄ their messages of `penstock.v1`.
+"""Encodes and decodes `Split` and `Scan` as messages of `penstock.v1`.
 
-`*_to_message` is deterministic: sets are sorted. `*_from_message` checks every field and returns the very value that
-was encoded. Format versions: a message of a version above FORMAT_VERSION is refused, since a field this build ignores
-may change which rows are right; whoever adds such a field raises FORMAT_VERSION and keeps a fixture of the old one.
+`*_to_message` is deterministic: sets are sorted. `*_from_message` checks every field and returns a value equal to the
+encoded one. A message with a format version above FORMAT_VERSION is refused, because a field that this build ignores
+may change which rows are correct. A change that adds such a field raises FORMAT_VERSION and keeps a fixture of the old
+version.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def split_to_message(split: Split) -> pb.Split:
-    """ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
+    """Encodes a split. ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     message = pb.Split(
         format_version=split.format_version,
         split_id=split.split_id,
@@ -84,9 +85,13 @@ def split_to_message(split: Split) -> pb.Split:
     if split.ancestry is not None:
         message.ancestry.CopyFrom(_ancestry_to_message(split.ancestry))
     if split.left_out is not None:
-        left = split.left_out
+        exclusions = split.left_out
         message.left_out.CopyFrom(
-            pb.LeftOut(rows=sorted(left.rows), some_rows=sorted(left.some_rows), blocks=sorted(left.blocks))
+            pb.LeftOut(
+                rows=sorted(exclusions.rows),
+                some_rows=sorted(exclusions.some_rows),
+                blocks=sorted(exclusions.blocks),
+            )
         )
     return message
 
@@ -103,15 +108,15 @@ def _ancestry_to_message(ancestry: RowLineage) -> pb.Ancestry:
 
 
 def split_from_message(message: pb.Split, depth: int = 0) -> Split:
-    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be.
+    """Decodes a split. StateVersionError for an unknown format version, ConfigurationError for an invalid field.
 
-    `depth` counts the splits around this one (an origin's is inside another)."""
+    `depth` is the number of splits that contain this one: a split of an origin is inside another split."""
     what = f"split {message.split_id[:80]!r}"
     version = check.known_version(what, message.format_version)
     base = file_from_message(what, "base", message.base) if message.HasField("base") else None
     logs = check.counted(what, "logs", message.logs, check.MAX_LOGS)
     if message.HasField("kafka"):
-        _refuse_beside_range(what, message, depth)
+        _check_range_alone(what, message, depth)
     elif message.HasField("changes"):
         if base is not None or logs or message.HasField("row_groups"):
             raise check.breach(what, "changes", "changes beside a slice", "one of both")
@@ -137,10 +142,10 @@ def split_from_message(message: pb.Split, depth: int = 0) -> Split:
     )
 
 
-def _refuse_beside_range(what: str, message: pb.Split, depth: int) -> None:
-    beside = [field for field in ("base", "row_groups", "changes", "ancestry", "left_out") if message.HasField(field)]
-    if beside or message.logs or message.base_instant:
-        raise check.breach(what, "kafka", f"files beside a range of a topic: {beside or 'logs'}", "the range alone")
+def _check_range_alone(what: str, message: pb.Split, depth: int) -> None:
+    others = [field for field in ("base", "row_groups", "changes", "ancestry", "left_out") if message.HasField(field)]
+    if others or message.logs or message.base_instant:
+        raise check.breach(what, "kafka", f"files beside a range of a topic: {others or 'logs'}", "the range alone")
     if depth:
         raise check.breach(what, "ancestry.origins", "a range of a topic", "file slices")
 
@@ -155,7 +160,7 @@ def _left_out_from_message(what: str, message: pb.LeftOut) -> Exclusions:
 
 def _ancestry_from_message(what: str, message: pb.Split, depth: int) -> RowLineage:
     if depth >= check.MAX_ANCESTORS:
-        raise check.breach(what, "ancestry", f"{depth} splits in one another", f"up to {check.MAX_ANCESTORS}")
+        raise check.breach(what, "ancestry", f"{depth} nested splits", f"up to {check.MAX_ANCESTORS}")
     origins = check.counted(what, "ancestry.origins", message.ancestry.origins, check.MAX_LOGS)
     return RowLineage(
         inside=check.instants(what, "ancestry.inside", message.ancestry.inside),
@@ -201,7 +206,7 @@ def _bounds_from_message(what: str, message: pb.Split) -> EventTimeBounds | NoEv
 
 
 def scan_to_message(scan: Scan) -> pb.Scan:
-    """ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
+    """Encodes a scan. ValueError (see `checks.encoding`) if a number or text does not fit into a message."""
     message = pb.Scan(
         format_version=scan.format_version,
         table=scan.table,
@@ -251,11 +256,11 @@ def scan_to_message(scan: Scan) -> pb.Scan:
 
 
 def scan_from_message(message: pb.Scan) -> Scan:
-    """StateVersionError for an unknown format version, ConfigurationError for a field that cannot be."""
+    """Decodes a scan. StateVersionError for an unknown format version, ConfigurationError for an invalid field."""
     what = f"scan of table {message.table[:80]!r}"
     version = check.known_version(what, message.format_version)
     if not message.HasField("visible"):
-        raise check.breach(what, "visible", "nothing", "the instants whose log blocks count")
+        raise check.breach(what, "visible", "nothing", "the instants whose log blocks are visible")
     if not message.columns:
         raise check.breach(what, "columns", "none", "at least one output column")
     return Scan(
@@ -298,12 +303,12 @@ def _rows_from_message(what: str, message: pb.Scan) -> AllRows | RowsOf | Change
 
 
 def marker_to_message(marker: DeleteMarker) -> pb.DeleteMarker:
-    """Any delete marker."""
+    """Encodes a delete marker."""
     return pb.DeleteMarker(field=marker.field, value=marker.value)
 
 
 def marker_from_message(what: str, message: pb.DeleteMarker) -> DeleteMarker:
-    """ConfigurationError naming `what` for a marker without column or value."""
+    """Decodes a delete marker. ConfigurationError that names `what` if the column or the value is empty."""
     field = check.name(what, "delete_marker.field", message.field)
     return DeleteMarker(field, check.name(what, "delete_marker.value", message.value))
 

@@ -1,9 +1,7 @@
-"""Values of streams, and the calls that carry them ⇄ their messages of `penstock.v1`.
+"""Encodes and decodes the values of `penstock.proto.model.streams` and the calls of streams.
 
-Belongs here: the pair of functions of each value of `penstock.proto.model.streams`, and of its calls. Not here: the
-JSON that
-a caller keeps of a point. Decoding checks every length, count and number: a point comes back from wherever its caller
-kept it, so a request is untrusted to the server, and an answer to the client.
+Decoding checks every length, count and number. The caller of a stream stores its points, so a request is untrusted
+input for the server, and a response is untrusted input for the client.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 
 
 def start_to_message(scope: StreamScope, start: StreamStart) -> pb.StartStreamRequest:
-    """A request for the start of a stream."""
+    """Encodes a request for the start of a stream."""
     with check.encoding(f"start of a stream of table {scope.request.table!r}"):
         message = pb.StartStreamRequest(scope=_scope_to_message(scope))
         match start:
@@ -59,7 +57,7 @@ def start_to_message(scope: StreamScope, start: StreamStart) -> pb.StartStreamRe
 
 
 def start_from_message(message: pb.StartStreamRequest) -> tuple[StreamScope, StreamStart]:
-    """(scope, start) of such a request; there is no default start, for one could lose rows or read them again."""
+    """Decodes (scope, start). There is no default start, because a default could lose rows or repeat them."""
     what = "start of a stream"
     scope = _scope_from_message(what, message.scope)
     match message.WhichOneof("start"):
@@ -77,30 +75,30 @@ def start_from_message(message: pb.StartStreamRequest) -> tuple[StreamScope, Str
 
 
 def started_to_message(point: StreamPoint) -> pb.StartStreamResponse:
-    """Where a stream begins."""
+    """Encodes the first point of a stream."""
     with check.encoding("start of a stream"):
         return pb.StartStreamResponse(point=_point_to_message(point))
 
 
 def started_from_message(message: pb.StartStreamResponse) -> StreamPoint:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes the first point of a stream. ConfigurationError for an invalid field."""
     return _point_from_message("start of a stream", message.point if message.HasField("point") else None)
 
 
 def asked_to_message(scope: StreamScope, point: StreamPoint) -> pb.NextBatchRequest:
-    """A request for the next batch."""
+    """Encodes a request for the next batch."""
     with check.encoding(f"next batch of table {scope.request.table!r}"):
         return pb.NextBatchRequest(scope=_scope_to_message(scope), point=_point_to_message(point))
 
 
 def asked_from_message(message: pb.NextBatchRequest) -> tuple[StreamScope, StreamPoint]:
-    """(scope, point) of such a request. ConfigurationError for a field that cannot be."""
+    """Decodes (scope, point) of such a request. ConfigurationError for an invalid field."""
     scope = _scope_from_message("next batch", message.scope)
     return scope, _point_from_message("next batch", message.point if message.HasField("point") else None)
 
 
 def batch_to_message(batch: NextBatch) -> pb.NextBatchResponse:
-    """A next batch. The reason of a lost range is for people, and is cut if it is too long."""
+    """Encodes a next batch. The reason of a lost range is cut at MAX_REASON_CHARS; programs do not parse it."""
     with check.encoding("next batch"):
         return pb.NextBatchResponse(
             point=_point_to_message(batch.point),
@@ -110,7 +108,7 @@ def batch_to_message(batch: NextBatch) -> pb.NextBatchResponse:
 
 
 def batch_from_message(message: pb.NextBatchResponse) -> NextBatch:
-    """ConfigurationError for a field that cannot be."""
+    """Decodes a next batch. ConfigurationError for an invalid field."""
     what = "next batch"
     return NextBatch(
         point=_point_from_message(what, message.point if message.HasField("point") else None),
@@ -167,7 +165,7 @@ def _rule_from_message(what: str, message: pb.EventTimeRule) -> EventTimeRule:
 
 
 def progress_to_message(progress: Progress) -> pb.Progress:
-    """What was consumed of a table. ValueError (see `checks.encoding`) if a number does not fit into it."""
+    """Encodes a progress. ValueError (see `checks.encoding`) if a number does not fit into a message."""
     return pb.Progress(
         position=position_to_message(progress.position),
         layout=progress.layout,
@@ -179,7 +177,7 @@ def progress_to_message(progress: Progress) -> pb.Progress:
 
 
 def progress_from_message(what: str, message: pb.Progress) -> Progress:
-    """ConfigurationError naming `what` for a field that cannot be."""
+    """Decodes a progress. ConfigurationError that names `what` for an invalid field."""
     position = required_position(what, "progress.position", message.position if message.HasField("position") else None)
     place = place_from_message(what, "progress.kafka", message.kafka) if message.HasField("kafka") else None
     return Progress(
@@ -242,7 +240,7 @@ def _place_from_message(what: str, message: pb.SnapshotPlace) -> SnapshotPlace:
 
 
 def _watermark_from_message(message: pb.Watermark) -> Watermark:
-    """Any number may be an event time; an absent message is a watermark of which nothing can be said."""
+    """Accepts any number as an event time. An absent message is the unknown watermark."""
     return Watermark(
         message.at_us if message.HasField("at_us") else None, message.high_us if message.HasField("high_us") else None
     )

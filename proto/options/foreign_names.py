@@ -109,7 +109,7 @@ def _query(*kinds: str) -> Callable[[str, str], str]:
     def convert(name: str, value: str) -> str:
         if value not in kinds:
             raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, expected one of {', '.join(kinds)}; or give our option query"
+                f"option {name}: got {value[:80]!r}, expected one of {', '.join(kinds)}; or use Penstock's option query"
             )
         return value
 
@@ -124,7 +124,7 @@ def _bound(ours: str) -> Callable[[str, str], str]:
             return "earliest"
         if not re.fullmatch(r"\d{14}|\d{17}", value):
             raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, which Hudi compares as text with its instants; give our option "
+                f"option {name}: got {value[:80]!r}, which Hudi compares with instants as text; use Penstock's option "
                 f"{ours} instead (an instant of 14 or 17 digits, an ISO time, or `earliest` / `latest`)"
             )
         return value
@@ -140,7 +140,7 @@ def _as_of(name: str, value: str) -> str:
     if match is None:
         raise ConfigurationError(
             f"option {name}: got {value[:80]!r}, expected yyyyMMddHHmmss[SSS], yyyy-MM-dd or "
-            "yyyy-MM-dd HH:mm:ss[.SSS]; our option asOf also takes ISO times with a zone"
+            "yyyy-MM-dd HH:mm:ss[.SSS]; Penstock's option asOf also accepts ISO times with a zone"
         )
     year, month, day, hour, minute, second, milli = match.groups()
     clock = "000000000" if hour is None else f"{hour}{minute}{second}{milli or '999'}"
@@ -151,8 +151,8 @@ def _whole_instant(ours: str) -> Callable[[str, str], str]:
     def convert(name: str, value: str) -> str:
         if not re.fullmatch(r"\d{14}|\d{17}", value):
             raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, expected an instant of 14 or 17 digits; our option {ours} also "
-                "takes ISO times"
+                f"option {name}: got {value[:80]!r}, expected an instant of 14 or 17 digits; Penstock's option {ours} "
+                "also accepts ISO times"
             )
         return value
 
@@ -161,15 +161,17 @@ def _whole_instant(ours: str) -> Callable[[str, str], str]:
 
 def _read_optimized(name: str, value: str) -> str | None:
     if value.lower() not in ("true", "false"):
-        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected true or false; or give our option query")
+        raise ConfigurationError(
+            f"option {name}: got {value[:80]!r}, expected true or false; or use Penstock's option query"
+        )
     return "read_optimized" if value.lower() == "true" else None
 
 
 def _start_offset(name: str, value: str) -> str:
     if value not in ("earliest", "latest"):
         raise ConfigurationError(
-            f"option {name}: got {value[:80]!r}; only earliest and latest mean the same to Penstock: give our option "
-            "after (exclusive, an order key) instead"
+            f"option {name}: got {value[:80]!r}; only earliest and latest have the same meaning in Penstock; use "
+            "Penstock's option after (exclusive, an order key) instead"
         )
     return value
 
@@ -192,13 +194,13 @@ def _only(*values: str, advice: str) -> OnlyValue:
     return OnlyValue(frozenset(values), advice)
 
 
-_TABLE_PROPERTY: Final = Refused("Penstock merges as the table's own properties say; leave the option out")
+_TABLE_PROPERTY: Final = Refused("Penstock merges according to the table's properties; omit the option")
 _FLINK_BOUND: Final = (
-    "Flink's first range includes its start and its bounds differ by release; give query=incremental with our option "
-    "{} ({}, an order key)"
+    "Flink's first range includes its start and its bounds differ by release; use query=incremental with Penstock's "
+    "option {} ({}, an order key)"
 )
-_SERVICES: Final = "rows that compaction or clustering moved are never returned again by Penstock; leave the option out"
-_CDC: Final = "for changes give query=cdc (and cdcFormat); leave the option out"
+_SERVICES: Final = "Penstock never returns rows again that compaction or clustering moved; omit the option"
+_CDC: Final = "use query=cdc (and cdcFormat) for changes; omit the option"
 
 READING_PREFIXES: Final = (
     "hoodie.datasource.query.",
@@ -217,10 +219,10 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "hoodie.datasource.query.incremental.format": _only(
         "latest_state",
-        advice="for changes give query=cdc and cdcFormat=hudi with our options after and upto, which are order keys "
-        "(Hudi bounds changes by requested times, and misses what completes late)",
+        advice="use query=cdc and cdcFormat=hudi for changes, with Penstock's options after and upto, which are order "
+        "keys (Hudi bounds changes by requested times, and misses commits that complete late)",
     ),
-    "as.of.instant": Renamed("asOf", _as_of, "requested time; converted as Hudi does, in the timeline's wall clock"),
+    "as.of.instant": Renamed("asOf", _as_of, "a requested time in the timeline's time zone, converted as in Hudi"),
     "hoodie.datasource.read.begin.instanttime": Renamed(
         "after", _bound("after"), "exclusive; only whole instants of 14 or 17 digits, and zeros for `earliest`"
     ),
@@ -228,25 +230,25 @@ RULES: Final[Mapping[str, Rule]] = {
         "upto", _bound("upto"), "inclusive; only whole instants of 14 or 17 digits"
     ),
     "hoodie.datasource.streaming.startoffset": Renamed("after", _start_offset, "only `earliest` and `latest`"),
-    "hoodie.datasource.read.paths": Refused("give the path of one table; its files follow from its timeline"),
-    "hoodie.datasource.read.incr.path.glob": _only("", advice="give our option where on the partition columns"),
-    "hoodie.datasource.read.incr.filters": _only("", advice="give our option where"),
+    "hoodie.datasource.read.paths": Refused("use the path of one table; the table's timeline determines its files"),
+    "hoodie.datasource.read.incr.path.glob": _only("", advice="use Penstock's option where on the partition columns"),
+    "hoodie.datasource.read.incr.filters": _only("", advice="use Penstock's option where"),
     "hoodie.datasource.read.incr.skip_compact": _only("true", "false", advice="expected true or false"),
     "hoodie.datasource.read.incr.skip_cluster": _only("true", "false", advice="expected true or false"),
     "hoodie.datasource.read.incr.fallback.fulltablescan.enable": _only(
         "false",
-        advice="a range whose files are gone is an error with Penstock, never answered from a later snapshot, which "
-        "would lose rows; leave the option out, and read a snapshot where the range is gone",
+        advice="a range whose files were deleted is an error in Penstock, because a read of a later snapshot instead "
+        "would lose rows; omit the option, and read a snapshot if the range is deleted",
     ),
     "hoodie.datasource.read.incr.table.version": Refused(
-        "the bounds' kind of time follows from the table: our options after and upto are order keys (completion time "
-        "on timeline layout 2, requested time on layout 1)"
+        "the table determines the kind of time of the bounds: Penstock's options after and upto are order keys "
+        "(completion time on timeline layout 2, requested time on layout 1)"
     ),
-    "hoodie.datasource.read.streaming.table.version": Refused("our option after is an order key of the table itself"),
-    "hoodie.datasource.read.schema.use.end.instanttime": _only("false", advice="leave the option out"),
+    "hoodie.datasource.read.streaming.table.version": Refused("Penstock's option after is an order key of the table"),
+    "hoodie.datasource.read.schema.use.end.instanttime": _only("false", advice="omit the option"),
     "hoodie.read.timeline.holes.resolution.policy": _only(
         "block",
-        advice="on timeline layout 1 `latest` ends before the first pending instant (BLOCK); give our option upto",
+        advice="on timeline layout 1 `latest` ends before the first pending instant (BLOCK); use the option upto",
     ),
     "hoodie.schema.on.read.enable": Renamed("columnsByName", _opposite_switch, "`true`: off; `false`: on"),
     "hoodie.payload.delete.field": Renamed("deleteField", _same, "the column that marks deletes"),
@@ -261,15 +263,17 @@ RULES: Final[Mapping[str, Rule]] = {
     "hoodie.table.ordering.fields": _TABLE_PROPERTY,
     "hoodie.table.precombine.field": _TABLE_PROPERTY,
     "hoodie.table.timeline.timezone": Refused(
-        "it is read from the table; for a LOCAL one give our option timelineTimezone"
+        "Penstock reads it from the table; for a LOCAL timeline use Penstock's option timelineTimezone"
     ),
     # hudi-rs
     "hoodie.read.query.type": Renamed("query", _query("snapshot", "incremental"), "same values"),
     "hoodie.read.as.of.timestamp": Renamed("asOf", _whole_instant("asOf"), "only instants of 14 or 17 digits"),
-    "hoodie.read.start.timestamp": Refused("give query=incremental with our option after (exclusive, an order key)"),
-    "hoodie.read.end.timestamp": Refused("give query=incremental with our option upto (inclusive, an order key)"),
+    "hoodie.read.start.timestamp": Refused(
+        "use query=incremental with Penstock's option after (exclusive, an order key)"
+    ),
+    "hoodie.read.end.timestamp": Refused("use query=incremental with Penstock's option upto (inclusive, an order key)"),
     "hoodie.read.use.read_optimized.mode": Renamed("query", _read_optimized, "true: read_optimized; false: nothing"),
-    "hoodie.read.stream.batch_size": Renamed("batchRows", _same, "rows of a batch, at most"),
+    "hoodie.read.stream.batch_size": Renamed("batchRows", _same, "the maximum number of rows of a batch"),
     "hoodie.read.input.partitions": Renamed("slots", _same, "number of tasks"),
     "hoodie.read.scan.max.memory.size": NoEffect(),
     "hoodie.read.file.group.reader.version": NoEffect(),
@@ -278,15 +282,17 @@ RULES: Final[Mapping[str, Rule]] = {
     "read.start-commit": Refused(_FLINK_BOUND.format("after", "exclusive")),
     "read.end-commit": Refused(_FLINK_BOUND.format("upto", "inclusive")),
     "read.streaming.enabled": _only("false", advice="open a stream instead (spark.readStream)"),
-    "read.streaming.check-interval": Refused("the stream's trigger says how often it looks"),
+    "read.streaming.check-interval": Refused("the stream's trigger sets the interval"),
     "read.streaming.skip_compaction": _only("true", advice=_SERVICES),
     "read.streaming.skip_clustering": _only("true", advice=_SERVICES),
-    "read.streaming.skip_insertoverwrite": _only("false", advice="rows of insert_overwrite are always returned"),
+    "read.streaming.skip_insertoverwrite": _only(
+        "false", advice="Penstock always returns the rows of insert_overwrite"
+    ),
     "read.tasks": Renamed("slots", _same, "number of tasks"),
     "read.commits.limit": Refused(
-        "it cuts by requested time and can lose commits; give our option maxCommitsPerTrigger"
+        "it limits by requested time and can lose commits; use Penstock's option maxCommitsPerTrigger"
     ),
-    "read.splits.limit": Refused("give our option maxCommitsPerTrigger"),
+    "read.splits.limit": Refused("use Penstock's option maxCommitsPerTrigger"),
     "read.utc-timezone": _only("true", advice="timestamps are UTC; convert them in the engine"),
     "read.cdc.from.changelog": _only(advice=_CDC),
     "read.source-v2.enabled": NoEffect(),
@@ -294,4 +300,4 @@ RULES: Final[Mapping[str, Rule]] = {
     "changelog.enabled": _only("false", advice=_CDC),
     "metadata.enabled": Renamed("metadata", _switch, "on or off"),
 }
-"""One rule a foreign name, in lower case."""
+"""The rule of each foreign name, in lower case."""

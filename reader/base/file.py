@@ -343,7 +343,7 @@ class BaseFile:
         except _FAILURES as error:
             reason = str(error).partition("\n")[0][:300]
             if is_storage_failure(error):
-                raise StorageError(f"{self._where}: reading failed: {reason}; asking again may help") from error
+                raise StorageError(f"{self._where}: reading failed: {reason}; a retry may succeed") from error
             info = self._storage.file_info(self._ref.path)
             if info is None:
                 raise self._gone() from None

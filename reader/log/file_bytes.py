@@ -92,7 +92,7 @@ class LogFiles:
             raise gone from None
         except (OSError, pa.ArrowException) as error:
             reason = str(error).partition("\n")[0][:300]
-            raise StorageError(f"{where}: reading failed: {reason}; asking again may help") from error
+            raise StorageError(f"{where}: reading failed: {reason}; a retry may succeed") from error
         end_read = min(size, begin + data.size)
         if size < ref.size_bytes or (end is None and end_read < ref.size_bytes):
             raise CorruptFile(

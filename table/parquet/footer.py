@@ -28,7 +28,7 @@ def read_base_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:
     except (pa.ArrowException, ParquetError, OSError) as error:
         detail = str(error).partition("\n")[0][:200]
         if is_storage_failure(error):
-            raise StorageError(f"footer of {where} cannot be read: {detail}; asking again may help") from error
+            raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
         raise CorruptFile(
             f"{where} has no readable Parquet footer: {detail}; expected {file.size_bytes} bytes"
         ) from error

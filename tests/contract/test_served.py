@@ -202,7 +202,7 @@ def test_something_that_is_no_enumerator_is_told_apart() -> None:
 
 
 def test_a_request_too_large_is_refused_by_the_server(served: Door) -> None:
-    with pytest.raises(ConfigurationError, match=r"larger than max .*: ask for fewer columns"):
+    with pytest.raises(ConfigurationError, match=r"larger than max .*: read fewer columns"):
         served.enumerator.open_plan(
             PlanRequest(table="trips", query=Snapshot(), columns=("x" * 1000,) * (limits.MAX_REQUEST_BYTES // 1000))
         )

@@ -26,7 +26,7 @@ class Topic:
 
     @property
     def facts(self) -> TopicDescription:
-        return self.door.facts(self.name)
+        return self.door.describe(self.name)
 
     def log_offsets(self, partition: int = 0) -> tuple[int, int]:
         """(log start, end)"""

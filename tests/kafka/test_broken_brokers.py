@@ -79,7 +79,7 @@ def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> No
     topic = new_topic(3)
     topic.write(["x"] * 10)
     door = KafkaTopics(topic.client, timeout_s=2)
-    before = door.facts(topic.name)
+    before = door.describe(topic.name)
     chunks = topic.chunks(0, 20, timeout_s=3)
     assert len(next(chunks).offsets) == 10
     broker.kill()
@@ -88,10 +88,10 @@ def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> No
         next(chunks)
     assert time.monotonic() - began < 15
     with pytest.raises(KafkaUnavailable, match="Connection refused"):
-        door.facts(topic.name)
+        door.describe(topic.name)
     broker.start()
-    after = topic.door.facts(topic.name)
-    assert door.facts(topic.name) == after
+    after = topic.door.describe(topic.name)
+    assert door.describe(topic.name) == after
     assert after.topic_id == before.topic_id
     assert {number: (one.log_start, one.end) for number, one in after.partitions.items()} == {
         0: (0, 10),

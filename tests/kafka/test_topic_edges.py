@@ -147,7 +147,7 @@ def test_row_11_a_partition_or_topic_that_is_not_there(new_topic: Any) -> None:
     with pytest.raises(TopicGone, match=f"topic {topic.name}"):
         next(topic.read(topic.range(0, 5)))
     with pytest.raises(TopicGone, match=f"topic {topic.name}"):
-        topic.door.facts(topic.name)
+        topic.door.describe(topic.name)
 
 
 def test_row_11_a_topic_that_goes_away_in_mid_read(new_topic: Any) -> None:

@@ -1,5 +1,5 @@
 """Fault 19: an object store that slows down, hangs up, cuts and shortens answers, lists what was there a while ago, or
-lets nobody in. Rows are exact, or there is an error that says whether asking again may help."""
+lets nobody in. Rows are exact, or there is an error that says whether a retry may succeed."""
 
 from __future__ import annotations
 

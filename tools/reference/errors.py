@@ -17,7 +17,7 @@ it. On the command line it is one line, `error [CODE]: …` (with `--log-format 
 WIRE = f"""## Over gRPC
 
 A failed call has the status above, the text as its details, and the code in the trailing metadata `{CODE_KEY}`. The
-client raises the class of this code. An error that a retry may help carries `google.rpc.RetryInfo`, at most
+client raises the class of this code. An error whose call may succeed on a retry carries `google.rpc.RetryInfo`, at most
 {MAX_RETRY_MS // 1000} s. A bug of the server is INTERNAL with the code `{INVARIANT_CODE}`. Failures without a code come
 from gRPC itself: no connection, no answer in time, a message too large.
 """
@@ -38,7 +38,7 @@ def page() -> Page:
     )
     exits = table(("exit code", "means"), ((str(number), text) for number, text in EXIT_CODES.items()))
     body = f"{HEAD}{errors}\n## Of the command line alone\n\n{own}\n## Exit codes\n\n{exits}\n{WIRE}"
-    about = "every error: code, class, exit code, gRPC status, whether asking again helps, what to do"
+    about = "every error: code, class, exit code, gRPC status, whether a retry may succeed, what to do"
     return Page("errors", "Errors", about, "proto/errors.py and engine/cli/errors.py", body)
 
 

@@ -42,7 +42,7 @@ times and epochs need the option `timelineTimezone`, or are an error that says s
 FOREIGN_HEAD = """## Names of Hudi, Flink and hudi-rs
 
 They are translated, not aliased, because their bounds differ. What cannot be translated exactly is an error that names
-our option; giving ours and a translated one together is an error too.
+Penstock's option; Penstock's option together with a translated one is an error too.
 
 """
 

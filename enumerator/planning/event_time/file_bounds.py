@@ -231,7 +231,7 @@ class FileBounds:
             if isinstance(error, OSError) and not is_storage_failure(error):
                 return _UNKNOWN_LOG
             detail = str(error).partition("\n")[0][:200]
-            raise StorageError(f"{where} cannot be read: {detail}; asking again may help") from error
+            raise StorageError(f"{where} cannot be read: {detail}; a retry may succeed") from error
 
     def _blocks(self, source: pa.NativeFile, items: Iterable[LogBlock]) -> LogBounds:
         """The bounds of a log's blocks. Blocks of changes (`.cdc`) are skipped: they are not merged with rows."""

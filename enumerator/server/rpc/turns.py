@@ -39,7 +39,7 @@ class Turns:
         with self._changed:
             waiting = self._waiting[table]
             if waiting >= most_waiting(self._waiting.total() - waiting):
-                raise Overloaded(f"table {table[:200]}: {waiting} calls wait for its storage: ask again later")
+                raise Overloaded(f"table {table[:200]}: {waiting} calls wait for its storage: retry later")
             self._waiting[table] += 1
             try:
                 came = self._changed.wait_for(lambda: self._is_free(table), remaining_s)

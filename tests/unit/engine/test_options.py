@@ -231,7 +231,7 @@ class TestTranslation:
     def test_streams_start(self) -> None:
         name = "hoodie.datasource.streaming.startOffset"
         assert parse_options({name.lower(): "latest"}, entry_point=EntryPoint.STREAM).after == "latest"
-        with pytest.raises(ConfigurationError, match="our option after"):
+        with pytest.raises(ConfigurationError, match="Penstock's option after"):
             parse_options({name: "20260131235959123"}, entry_point=EntryPoint.STREAM)
 
     def test_tasks(self) -> None:

@@ -152,4 +152,4 @@ def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[kafka\]'"):
-        KafkaTopics((SERVERS,)).facts("orders")
+        KafkaTopics((SERVERS,)).describe("orders")

@@ -66,6 +66,6 @@ def test_every_name_is_one_of_the_clients() -> None:
     """A name with a typing error would never match."""
     known = {KafkaError(getattr(KafkaError, name)).name() for name in dir(KafkaError) if name.isupper()}
     sets = (errors.OUT_OF_RANGE, errors.TRUNCATED, errors.DAMAGED, errors.GONE, errors.STALE, errors.TRANSIENT)
-    private = (errors._FORBIDDEN, errors._NOT_KNOWN, errors._TOO_OLD, errors._BAD_REQUEST)
+    private = (errors._FORBIDDEN, errors._UNAUTHENTICATED, errors._TOO_OLD, errors._BAD_REQUEST)
     assert {errors.END_OF_PARTITION}.union(*sets, *private) <= known
     assert not errors.TRANSIENT & errors.DAMAGED and not errors.TRANSIENT & errors.GONE

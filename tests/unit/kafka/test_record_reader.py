@@ -57,7 +57,7 @@ def test_two_reads_at_a_time(mock: Any, kafka_range: Any) -> None:
 def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, kafka_range: Any) -> None:
     """The mock broker keeps 5 MB a partition: the first offsets are gone."""
     mock.produce("expired", [b"x" * 50_000] * 150)
-    start = mock.topics().facts("expired").partitions[0].log_start
+    start = mock.topics().describe("expired").partitions[0].log_start
     assert start > 10
     with pytest.raises(PositionExpired, match=rf"partition 0, offset 10: .* starts at offset {start} now"):
         list(mock.records().read(kafka_range("expired", 0, 150), 10, 100))
@@ -66,7 +66,7 @@ def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, kafka_range
 
 def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, kafka_range: Any) -> None:
     mock.produce("given-up", [b"x" * 50_000] * 150)
-    start = mock.topics().facts("given-up").partitions[0].log_start
+    start = mock.topics().describe("given-up").partitions[0].log_start
     door = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
     chunks = list(door.read(kafka_range("given-up", 0, 150), 10, 100))
     assert offsets(chunks) == list(range(start, 150))

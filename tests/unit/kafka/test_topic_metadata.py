@@ -91,7 +91,7 @@ def door() -> Callable[[ScriptedAdmin], KafkaTopics]:
 
 def test_facts_of_a_topic_on_the_mock_broker(mock: Any) -> None:
     mock.produce("facts", [b"1", b"2", b"3"], partition=1)
-    facts = mock.topics().facts("facts")
+    facts = mock.topics().describe("facts")
     assert facts.topic == "facts" and facts.topic_id == ""
     assert list(facts.partitions) == [0, 1, 2, 3]
     assert facts.partitions[1] == PartitionOffsets(log_start=0, end=3, high_watermark=3)
@@ -117,19 +117,19 @@ def test_row_14_a_groups_offsets_are_those_it_committed(mock: Any) -> None:
 
 def test_a_topic_that_is_not_there_is_gone(mock: Any) -> None:
     with pytest.raises(TopicGone, match="topic absent"):
-        mock.topics(sleep=lambda _: None).facts("absent")
+        mock.topics(sleep=lambda _: None).describe("absent")
 
 
 def test_nobody_listens() -> None:
     door = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), timeout_s=0.5)
     with pytest.raises(KafkaUnavailable, match=r"looking up topic orders.*Connection refused"):
-        door.facts("orders")
+        door.describe("orders")
 
 
 def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
     starts, ends, written = [offset(2), offset(3)], [offset(9, 4), offset(8, None)], [offset(10), offset(8)]
     admin = ScriptedAdmin(describe=[described(1, 0)], offsets=[*starts, *ends, *written])
-    facts = door(admin).facts("orders")
+    facts = door(admin).describe("orders")
     assert facts.topic_id == "ab-c_d"
     assert facts.partitions == {
         0: PartitionOffsets(log_start=2, end=9, high_watermark=10, leader_epoch=4),
@@ -145,7 +145,7 @@ def test_brokers_without_ids(door: Any) -> None:
 
 def test_stale_leaders_are_looked_up_again(door: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0)], offsets=[KafkaError._NOENT, offset(0), offset(5)])
-    assert door(admin).facts("orders").partitions[0].end == 5
+    assert door(admin).describe("orders").partitions[0].end == 5
     assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets", "offsets"]
 
 
@@ -153,11 +153,11 @@ def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
     """For a partition whose leader has just gone the client answers -1001, and no error."""
     untold = offset(-1001)
     admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
-    assert door(admin).facts("orders").partitions[0] == PartitionOffsets(log_start=0, end=5, high_watermark=5)
+    assert door(admin).describe("orders").partitions[0] == PartitionOffsets(log_start=0, end=5, high_watermark=5)
     at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
     assert door(at_time).offsets_at("orders", 1) == {0: 5}
     with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):
-        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).facts("orders")
+        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).describe("orders")
 
 
 def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:

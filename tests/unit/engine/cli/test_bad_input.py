@@ -247,7 +247,7 @@ class TestNoTable:
         (["--cdc-format", "hudi"], "cdcFormat.*give query=cdc"),
         (["--query", "cdc", "--after", "earliest", "--columns", "op"], "op"),
         (["--query", "cdc", "--after", "earliest", "--where", "before IS NULL"], "before"),
-        (["--option", "hoodie.datasource.query.incremental.format=cdc"], "give query=cdc"),
+        (["--option", "hoodie.datasource.query.incremental.format=cdc"], "use query=cdc"),
         (["--option", "deleteMarker=D", "--option", "deleteField=nosuch"], "nosuch"),
     ],
 )

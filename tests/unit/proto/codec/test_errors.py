@@ -91,9 +91,9 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
         ),
         ("PERMISSION_DENIED", "not you", PermissionDenied, "PERMISSION_DENIED: not you"),
         ("UNAUTHENTICATED", "who?", Unauthenticated, "UNAUTHENTICATED: who?"),
-        ("CANCELLED", "server stopped", ServerUnavailable, "broke off with CANCELLED: server stopped"),
-        ("INTERNAL", "RST_STREAM", ServerUnavailable, "broke off with INTERNAL"),
-        ("UNKNOWN", "", ServerUnavailable, "broke off with UNKNOWN"),
+        ("CANCELLED", "server stopped", ServerUnavailable, "failed with CANCELLED: server stopped"),
+        ("INTERNAL", "RST_STREAM", ServerUnavailable, "failed with INTERNAL"),
+        ("UNKNOWN", "", ServerUnavailable, "failed with UNKNOWN"),
     ],
 )
 def test_failures_of_grpc_itself_name_the_call_and_the_server(

@@ -466,8 +466,8 @@ def test_a_batch_of_ranges_ends_at_its_point() -> None:
         (Progress(switching.position, kafka=switching), (RANGE,), "none unless the point is in one"),
         (POINT.progress, (replace(RANGE, topic="payments"),), "got topic payments, expected the point's, orders"),
         (POINT.progress, (replace(RANGE, topic_id="old"),), "with its id"),
-        (POINT.progress, (replace(RANGE, end=10),), "partition 0 to 10, expected no offset that the point has not"),
-        (POINT.progress, (replace(RANGE, partition=1),), "partition 1 to 9, expected no offset that the point has not"),
+        (POINT.progress, (replace(RANGE, end=10),), "partition 0 to 10, expected only offsets before the point's"),
+        (POINT.progress, (replace(RANGE, partition=1),), "partition 1 to 9, expected only offsets before the point's"),
         (POINT.progress, (RANGE, RANGE), "partition 0 from 3, expected 9 or more"),
     ):
         message = streams.started_to_message(StreamPoint(progress=progress, content=TopicBatch(content)))
