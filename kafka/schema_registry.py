@@ -2,7 +2,8 @@
 
 Confluent's client sends the requests, authenticates, and parses the answers. It does not bound the size of an answer
 or of its cache, takes the URL apart at commas and shows parts of it in errors; this module adds these checks. Retries
-are those of `penstock.proto.retry`: the client itself makes one attempt.
+are those of `penstock.proto.retry`: the client itself makes one attempt. Requests go straight to the registry, past
+the proxies of the environment, as those of Kafka's own client do.
 """
 
 from __future__ import annotations
@@ -126,10 +127,16 @@ def _new_client(parts: SplitResult) -> tuple[Any, tuple[type[Exception], ...]]:
     if authorities:  # else the client trusts the list of the package certifi
         settings["ssl.ca.location"] = authorities
     client = SchemaRegistryClient(settings)
-    session = client._rest_client.session  # the client has no public way to its HTTP session
-    library = sys.modules[type(session).__module__.partition(".")[0]]  # httpx or httpx2, whichever the client uses
-    session.headers.update(_HEADERS)
-    session.event_hooks = {"response": [_size_limit(library)]}
+    rest = client._rest_client  # the client has no public way to its HTTP session
+    library = sys.modules[type(rest.session).__module__.partition(".")[0]]  # httpx or httpx2, whichever it uses
+    rest.session = library.Client(
+        verify=ssl.create_default_context() if authorities else rest.verify,  # the file and the directory
+        auth=rest.session.auth,
+        timeout=rest.session.timeout,
+        headers=_HEADERS,
+        event_hooks={"response": [_size_limit(library)]},
+        trust_env=False,  # no proxy of HTTP_PROXY: it would see the password
+    )
     return client, (library.HTTPError, library.InvalidURL, library.StreamError, OSError)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import logging
 import pathlib
@@ -170,6 +171,39 @@ def test_certificate_is_verified_by_the_authorities_of_the_system(
         return
     with pytest.raises(KafkaUnavailable, match=message):
         registry.schema(1)
+
+
+def test_proxy_of_the_environment_is_not_used(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert open_registry(url_of(server)).schema(1) == '"long"'
+
+
+def subject_hash(common_name: str) -> str:
+    """The file name of an authority in OpenSSL's directory of authorities: `X509_NAME_hash` of its common name."""
+    value = common_name.lower().encode()
+    attribute = b"\x06\x03\x55\x04\x03\x0c" + bytes([len(value)]) + value
+    sequence = b"\x30" + bytes([len(attribute)]) + attribute
+    digest = hashlib.sha1(b"\x31" + bytes([len(sequence)]) + sequence, usedforsecurity=False).digest()
+    return f"{int.from_bytes(digest[:4], 'little'):08x}"
+
+
+def test_authorities_of_the_directory_are_trusted_beside_those_of_the_file(
+    server: ThreadingHTTPServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "own")
+    pair = authority.signed("registry", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    (tmp_path / "authorities").mkdir()
+    name = subject_hash("penstock test authority")
+    (tmp_path / "authorities" / f"{name}.0").write_bytes(pathlib.Path(authority.ca).read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", Authority(tmp_path / "other", "another authority").ca)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "authorities"))
+    assert open_registry(url_of(server).replace("http:", "https:")).schema(1) == '"long"'
 
 
 @pytest.mark.parametrize("url", ["", "host:1", "ftp://host", "http://", "http://host:x", "http://[::1"])
