@@ -2,8 +2,8 @@
 
     python -m bench.avro_decode [--runs 7] [--seed 1]
 
-Records are Hudi's five meta columns and mixed nullable columns, a tenth of the values null. Each road's answer is
-compared before anything is timed, and the compiled road is asserted to be the one taken.
+Records have Hudi's five meta columns and mixed nullable columns; a tenth of the values is null. The bench compares the
+results of both decoders before it measures, and asserts that the compiled kernel is in use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS: tuple[tuple[Any, Callable[[random.Random], Any]], ...] = (
 
 
 def sample(columns: int, rows: int, seed: int) -> tuple[RecordSchema, bytes]:
-    """(schema, log content with the 12 bytes that always follow it)."""
+    """Returns (schema, log block content followed by 12 bytes, as in every log file)."""
     chance = random.Random(seed)
     kinds = [(f"c{i}", *KINDS[i % len(KINDS)]) for i in range(columns - len(META_COLUMNS))]
     fields = [{"name": name, "type": ["null", "string"]} for name in META_COLUMNS]
@@ -102,7 +102,7 @@ def measure(columns: int, rows: int, runs: int, seed: int) -> list[str]:
 
 
 def decode_ns(columns: int, rows: int, runs: int, seed: int = 1) -> float:
-    """Process CPU time per record of the compiled kernel, every column, equal to fastavro's answer."""
+    """Process CPU time per record of the compiled kernel for all columns, after a comparison with fastavro."""
     warm_up()
     return float(measure(columns, rows, runs, seed)[2])
 
@@ -112,14 +112,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    args = parser.parse_args()
     warm_up()
     heads = ["columns", "bytes", "kernel", "key + 2 early", "key + 2 late", "bounds", "fastavro"]
-    print(f"ns per record, process CPU, medians of {given.runs}; seed {given.seed}\n")
+    print(f"ns per record, process CPU, medians of {args.runs}; seed {args.seed}\n")
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
     for columns, rows in SIZES:
-        print("| " + " | ".join(measure(columns, rows, given.runs, given.seed)) + " |")
+        print("| " + " | ".join(measure(columns, rows, args.runs, args.seed)) + " |")
 
 
 if __name__ == "__main__":

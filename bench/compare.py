@@ -1,12 +1,12 @@
-"""Penstock beside other readers of Hudi tables, in one command: `make bench`.
+"""Compares Penstock with other readers of Hudi tables: `make bench`.
 
     python -m bench.compare [--only PART …] [--quick] [--rows 1000000] [--rounds 4] [--out docs/results]
 
-Makes its tables with real Hudi 1.2.0 (once; kept under `.cache/bench`), checks that all readers return equal rows by
-the path their name says, runs them in turn, and writes ratios with their spread as Markdown, JSON and pictures; the
-table of targets is printed. Parts are the keys of `compared/programme.py`, and `memory`, `first-query`, `decode`,
-`idle`; a name that ends in `*` stands for all that begin so. `--quick`: small tables and few rounds, to see that
-everything runs.
+Writes its tables with Hudi 1.2.0 (once; cached in `.cache/bench`), checks that all readers return equal rows and use
+the code path they are named after, runs them in turn, and writes ratios with their spread as Markdown, JSON and
+pictures. Prints the table of targets. Parts are the keys of `compared/programme.py`, and `memory`, `first-query`,
+`decode`, `idle`; a trailing `*` is a wildcard. `--quick` uses small tables and few rounds, to check that every part
+runs.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from bench.compared.probes import first_queries, peaks, sent_bytes
 from bench.compared.processes import Worker
 from bench.compared.programme import TWO, turns
 from bench.compared.report import as_json, markdown, targets_lines
-from bench.compared.schedule import Turn, played
-from bench.compared.tables import BenchTable, MadeTable, made, standard_tables
+from bench.compared.schedule import Turn, play
+from bench.compared.tables import BenchTable, PreparedTable, ensure_table, standard_tables
 from bench.compared.targets import Figures, verdicts
 from bench.service import idle_poll
 from tests.interop.hudi_process import make_environment
@@ -46,114 +46,114 @@ DECODED_ROWS = 40_000
 console = Console(stderr=True, highlight=False)
 
 
-def tell(text: str) -> None:
-    """What is going on, with the time."""
+def log(text: str) -> None:
+    """Prints a progress line with the time."""
     console.print(f"{dt.datetime.now(dt.UTC):%H:%M:%S} {text}", soft_wrap=True, markup=False)
 
 
 def hudi_command() -> list[str | pathlib.Path]:
-    """The command line of real Hudi's Spark process: the environment of the interop tests."""
-    found = make_environment()
+    """The command line of the Spark process with Hudi's bundle, in the environment of the interop tests."""
+    environment = make_environment()
     worker = REPOSITORY / "bench" / "compared" / "spark_worker.py"
-    bundle = ["--jar", str(found.jar)] if found.jar else found.bundle_arguments()
-    return [found.python, "-P", worker, *bundle]
+    bundle = ["--jar", str(environment.jar)] if environment.jar else environment.bundle_arguments()
+    return [environment.python, "-P", worker, *bundle]
 
 
 class Tables:
-    """The run's tables, each made when first asked for."""
+    """The run's tables; each is written on first access."""
 
     def __init__(self, tables: dict[str, BenchTable], cast: Cast) -> None:
         self._tables, self._cast = tables, cast
-        self._made: dict[str, MadeTable] = {}
+        self._made: dict[str, PreparedTable] = {}
 
-    def __getitem__(self, name: str) -> MadeTable:
+    def __getitem__(self, name: str) -> PreparedTable:
         if name not in self._made:
             began = time.perf_counter()
-            self._made[name] = made(self._tables[name], REPOSITORY / ".cache" / "bench", self._writer)
-            tell(f"table {name}: {self._tables[name].rows:,} rows ({time.perf_counter() - began:.0f} s)")
+            self._made[name] = ensure_table(self._tables[name], REPOSITORY / ".cache" / "bench", self._writer)
+            log(f"table {name}: {self._tables[name].rows:,} rows ({time.perf_counter() - began:.0f} s)")
         return self._made[name]
 
     def _writer(self) -> Worker:
         return self._cast.worker(Contestant.HUDI_SPARK)
 
 
-def measured(given: argparse.Namespace, cast: Cast, tables: Tables) -> Figures:
-    """Every part that is asked for; one that fails is told, and does not take the others with it."""
+def measure_all(args: argparse.Namespace, cast: Cast, tables: Tables) -> Figures:
+    """Runs the selected parts. A part that fails is recorded in `failed`; the others still run."""
     figures = Figures()
 
-    def asked(key: str) -> bool:
-        return not given.only or any(fnmatch.fnmatch(key, only) for only in given.only)
+    def is_selected(key: str) -> bool:
+        return not args.only or any(fnmatch.fnmatch(key, only) for only in args.only)
 
     def part(key: str, work: Callable[[], None]) -> None:
-        if not asked(key):
+        if not is_selected(key):
             return
         try:
             work()
         except (AssertionError, RuntimeError) as error:
             figures.failed[key] = str(error)
-            tell(f"{key} FAILED: {error}")
+            log(f"{key} FAILED: {error}")
             cast.stop()
 
-    wanted = [turn for turn in turns(given.rounds) if asked(turn.key)]
-    needed = {turn.table for turn in wanted} | ({"plain", "big", "tiny"} if asked("memory") else set())
-    for name in sorted(needed | ({"plain"} if asked("first-query") else set())):
+    selected = [turn for turn in turns(args.rounds) if is_selected(turn.key)]
+    needed = {turn.table for turn in selected} | ({"plain", "big", "tiny"} if is_selected("memory") else set())
+    for name in sorted(needed | ({"plain"} if is_selected("first-query") else set())):
         tables[name]
-    cast.stop()  # what wrote tables has an easier start than a contestant should have
+    cast.stop()  # a warm writer process would start with an advantage
     part("decode", lambda: measure_decoding(figures))
-    part("memory", lambda: measure_memory(figures, cast, tables, min(3, given.rounds)))
-    part("first-query", lambda: measure_firsts(figures, cast, tables, min(3, given.rounds)))
-    for turn in wanted:
+    part("memory", lambda: measure_memory(figures, cast, tables, min(3, args.rounds)))
+    part("first-query", lambda: measure_firsts(figures, cast, tables, min(3, args.rounds)))
+    for turn in selected:
         part(turn.key, partial(measure_turn, figures, cast, tables, turn))
     cast.stop()
-    part("idle", lambda: measure_idle(figures, given))
+    part("idle", lambda: measure_idle(figures, args))
     return figures
 
 
 def measure_turn(figures: Figures, cast: Cast, tables: Tables, turn: Turn) -> None:
-    """A comparison; where an object a record takes part, also the bytes that Python sent."""
-    figures.outcomes[turn.key] = played(cast, turn, tables[turn.table], tell)
+    """Runs a comparison; with the per-record source as a contestant, also measures the bytes that Python sent."""
+    figures.outcomes[turn.key] = play(cast, turn, tables[turn.table], log)
     if Contestant.PER_RECORD in turn.contestants:
         for who, sent in sent_bytes(cast, turn, tables[turn.table]).items():
             figures.sent[turn.key, who] = sent
 
 
 def measure_decoding(figures: Figures) -> None:
-    """Records a second, some rounds."""
+    """Decoded records per second, in five rounds."""
     figures.decode_records_s = [1e9 / decode_ns(25, DECODED_ROWS, 3) for _ in range(5)]
-    tell(f"decode: {[round(found) for found in figures.decode_records_s]} records/s")
+    log(f"decode: {[round(rate) for rate in figures.decode_records_s]} records/s")
 
 
 def measure_firsts(figures: Figures, cast: Cast, tables: Tables, rounds: int) -> None:
     """First queries of fresh sessions."""
-    figures.firsts = first_queries(cast, tables["plain"], rounds, tell)
+    figures.firsts = first_queries(cast, tables["plain"], rounds, log)
 
 
-def measure_idle(figures: Figures, given: argparse.Namespace) -> None:
+def measure_idle(figures: Figures, args: argparse.Namespace) -> None:
     """An idle poll."""
-    found = idle_poll(given.idle_instants, given.idle_files)
-    figures.idle = (found.p50_ms, found.operations)
-    tell(f"idle: p50 {found.p50_ms:.2f} ms, {found.operations:g} file operations")
+    poll = idle_poll(args.idle_instants, args.idle_files)
+    figures.idle = (poll.p50_ms, poll.operations)
+    log(f"idle: p50 {poll.p50_ms:.2f} ms, {poll.operations:g} file operations")
 
 
 def measure_memory(figures: Figures, cast: Cast, tables: Tables, rounds: int) -> None:
-    """Peaks of all and of two columns over the plain table, of all over the big one."""
+    """Peak memory: all columns and two columns of table `plain`, all columns of table `big`."""
     arrow, pool, stream = Contestant.ARROW, Contestant.SYSTEM_POOL, Contestant.HUDI_RS_STREAM
     plain, big, tiny = tables["plain"], tables["big"], tables["tiny"]
     every = [(arrow, plain), (stream, plain), (pool, plain), (Contestant.HUDI_RS, plain), (arrow, big), (pool, big)]
-    for columns, asked in (((), every), (TWO, [(arrow, plain), (stream, plain), (pool, plain)])):
-        found = peaks(cast, asked, Question(columns=columns), tiny, rounds, tell)
-        for (who, table), values in found.items():
+    for columns, readers in (((), every), (TWO, [(arrow, plain), (stream, plain), (pool, plain)])):
+        measured_peaks = peaks(cast, readers, Question(columns=columns), tiny, rounds, log)
+        for (who, table), values in measured_peaks.items():
             figures.peaks[who, table, "two" if columns else "all"] = values
 
 
 def git(*words: str) -> str:
-    """What git says, or '' where there is none."""
+    """The output of a git command, or '' if it fails."""
     result = subprocess.run(["git", *words], cwd=REPOSITORY, capture_output=True, text=True)
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def about(given: argparse.Namespace, minutes: float, load: float) -> dict[str, str]:
-    """When, where and with what a run was made."""
+def run_details(args: argparse.Namespace, minutes: float, load: float) -> dict[str, str]:
+    """Date, commit, machine, versions and sizes of a run."""
     names = ("penstock", "pyarrow", "numba", "hudi", "pyspark")
     changed = " with uncommitted changes" if git("status", "--porcelain") else ""
     peers = (REPOSITORY / "requirements" / "hudi-peer.txt").read_text().splitlines()
@@ -166,8 +166,8 @@ def about(given: argparse.Namespace, minutes: float, load: float) -> dict[str, s
         f"Python {platform.python_version()}; load {load:.1f} before{shared}",
         "versions": ", ".join(f"{name} {version(name)}" for name in names)
         + f"; Hudi 1.2.0 on {next(line for line in peers if line.startswith('pyspark'))}",
-        "sizes": f"{given.rows:,} rows, big {given.big_rows:,}; {given.rounds} rounds",
-        "parts": " ".join(given.only or ["all"]),
+        "sizes": f"{args.rows:,} rows, big {args.big_rows:,}; {args.rounds} rounds",
+        "parts": " ".join(args.only or ["all"]),
     }
 
 
@@ -177,48 +177,52 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="PART")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--big-rows", type=int, help="of the table that shows memory; default 20 times the rows")
-    parser.add_argument("--rounds", type=int, default=4, help="that count, behind those that warm up")
+    parser.add_argument(
+        "--big-rows", type=int, help="rows of the table `big`, for peak memory; default 20 times --rows"
+    )
+    parser.add_argument("--rounds", type=int, default=4, help="counted rounds, after the warm-up rounds")
     parser.add_argument("--idle-instants", type=int, default=10_000)
     parser.add_argument("--idle-files", type=int, default=1_000_000)
-    parser.add_argument("--out", type=pathlib.Path, help="folder of the report; default docs/results, of --quick none")
-    given = parser.parse_args()
-    if given.quick:
-        given.rows, given.rounds, given.idle_instants, given.idle_files = 20_000, 1, 200, 2_000
-    given.big_rows = given.big_rows or 20 * given.rows
-    given.out = given.out or (None if given.quick else REPOSITORY / "docs" / "results")
+    parser.add_argument(
+        "--out", type=pathlib.Path, help="folder of the report; default docs/results, none with --quick"
+    )
+    args = parser.parse_args()
+    if args.quick:
+        args.rows, args.rounds, args.idle_instants, args.idle_files = 20_000, 1, 200, 2_000
+    args.big_rows = args.big_rows or 20 * args.rows
+    args.out = args.out or (None if args.quick else REPOSITORY / "docs" / "results")
     keys = [turn.key for turn in turns(1)] + list(PROBES)
-    for only in given.only or ():
+    for only in args.only or ():
         if not fnmatch.filter(keys, only):
             parser.error(f"no part {only!r}; parts are {', '.join(keys)}")
-    return given
+    return args
 
 
 def main() -> int:
-    """Measures, prints the table of targets, writes the record. 1 where a part failed, or results differ."""
-    given, began, load = arguments(), time.perf_counter(), os.getloadavg()[0]
+    """Measures, prints the table of targets and writes the report. Returns 1 if a part failed or results differ."""
+    args, began, load = arguments(), time.perf_counter(), os.getloadavg()[0]
     cast = Cast(hudi_command())
     try:
-        figures = measured(given, cast, Tables(standard_tables(given.rows, given.big_rows), cast))
+        figures = measure_all(args, cast, Tables(standard_tables(args.rows, args.big_rows), cast))
     finally:
         cast.stop()
-    told = about(given, (time.perf_counter() - began) / 60, load)
+    details = run_details(args, (time.perf_counter() - began) / 60, load)
     print("\n".join(targets_lines(figures)))
-    if given.out:
-        write(given.out, figures, told)
+    if args.out:
+        write(args.out, figures, details)
     print(", ".join(f"{verdict}: {count}" for verdict, count in verdicts(figures).items()))
     for key, error in figures.failed.items():
         print(f"{key} FAILED: {error}", file=sys.stderr)
     return 1 if figures.failed else 0
 
 
-def write(folder: pathlib.Path, figures: Figures, told: dict[str, str]) -> None:
-    """The run's record, and its pictures beside it."""
+def write(folder: pathlib.Path, figures: Figures, details: dict[str, str]) -> None:
+    """Writes the run's report as Markdown and JSON, and its pictures in the same folder."""
     folder.mkdir(parents=True, exist_ok=True)
     commit = git("rev-parse", "--short=12", "HEAD") or "no-commit"
     stem = folder / f"{dt.datetime.now(dt.UTC):%Y-%m-%d-%H%M}-{commit}-bench"
-    stem.with_suffix(".json").write_text(json.dumps(as_json(figures, told), indent=1) + "\n")
-    stem.with_suffix(".md").write_text(markdown(figures, told, draw(figures, stem)))
+    stem.with_suffix(".json").write_text(json.dumps(as_json(figures, details), indent=1) + "\n")
+    stem.with_suffix(".md").write_text(markdown(figures, details, draw(figures, stem)))
     print(f"written: {stem.with_suffix('.md')}")
 
 

@@ -1,9 +1,9 @@
-"""Seconds of a snapshot with and without a filter: row groups and partitions that are not read.
+"""Seconds of a snapshot with and without a filter: the effect of skipped row groups and partitions.
 
     python -m bench.filtered [--rows 1000000] [--partitions 500] [--runs 5]
 
-Two tables of version 6, written here by pyarrow in a scratch folder: one file of 100 row groups, sorted by its key; and
-one base file in each of many partitions. Best of the runs, after one that warms up; rows are counted, not kept.
+Writes two tables of version 6 with pyarrow into a temporary folder: one file of 100 row groups, sorted by its key; and
+one base file in each of many partitions. Reports the best run after a warm-up run; rows are counted and dropped.
 """
 
 from __future__ import annotations
@@ -53,54 +53,59 @@ def write_table(folder: pathlib.Path, files: Mapping[str, pa.Table], fields: str
         f"hoodie.table.recordkey.fields=id\nhoodie.table.keygenerator.class=org.apache.hudi.keygen.{keygen}\n"
     )
     stats = {}
-    for number, (partition, held) in enumerate(files.items()):
+    for number, (partition, data) in enumerate(files.items()):
         (folder / partition).mkdir(exist_ok=True)
         (folder / partition / ".hoodie_partition_metadata").write_text(f"commitTime={INSTANT}\npartitionDepth=1\n")
         name = f"group{number}-0_0-1-1_{INSTANT}.parquet"
-        pq.write_table(held, folder / partition / name, row_group_size=row_group_size)
+        pq.write_table(data, folder / partition / name, row_group_size=row_group_size)
         path = f"{partition}/{name}" if partition else name
-        stats[partition] = [{"fileId": f"group{number}-0", "path": path, "numWrites": len(held)}]
+        stats[partition] = [{"fileId": f"group{number}-0", "path": path, "numWrites": len(data)}]
     schema = {"type": "record", "name": "t", "fields": [{"name": n, "type": ["null", t]} for n, t in AVRO]}
     commit = {"partitionToWriteStats": stats, "extraMetadata": {"schema": json.dumps(schema)}}
     (timeline / f"{INSTANT}.commit").write_text(json.dumps({**commit, "operationType": "BULK_INSERT"}))
 
 
 def best(table: pathlib.Path, where: str, runs: int) -> tuple[int, float]:
-    """(rows, seconds of the fastest run), after one run that warms up."""
-    found, fastest = 0, float("inf")
+    """(rows, seconds of the fastest run), after one warm-up run."""
+    count, fastest = 0, float("inf")
     for run in range(runs + 1):
         started = time.perf_counter()
-        found = sum(batch.num_rows for batch in penstock.read(str(table), where=where))
+        count = sum(batch.num_rows for batch in penstock.read(str(table), where=where))
         if run:
             fastest = min(fastest, time.perf_counter() - started)
-    return found, fastest
+    return count, fastest
 
 
 def main() -> None:
-    """Makes the tables, reads each in turn, prints a line each."""
+    """Writes the tables, reads each in turn and prints a line for each filter."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--runs", type=int, default=5)
-    given = parser.parse_args()
-    shown = Table("table", "filter", "rows", "seconds", "times faster")
+    args = parser.parse_args()
+    report = Table("table", "filter", "rows", "seconds", "times faster")
     with tempfile.TemporaryDirectory() as scratch:
         grouped, parted = pathlib.Path(scratch, "grouped"), pathlib.Path(scratch, "parted")
-        write_table(grouped, {"": rows(0, given.rows, "")}, "", -(-given.rows // ROW_GROUPS))
-        names = [f"dt={number:05}" for number in range(given.partitions)]
-        each = given.rows // given.partitions
-        write_table(parted, {name: rows(at * each, each, name) for at, name in enumerate(names)}, "dt", each)
-        middle = given.rows // 2
+        write_table(grouped, {"": rows(0, args.rows, "")}, "", -(-args.rows // ROW_GROUPS))
+        names = [f"dt={number:05}" for number in range(args.partitions)]
+        rows_per_partition = args.rows // args.partitions
+        write_table(
+            parted,
+            {name: rows(at * rows_per_partition, rows_per_partition, name) for at, name in enumerate(names)},
+            "dt",
+            rows_per_partition,
+        )
+        middle = args.rows // 2
         questions = {
-            grouped: [f"id = 'key-{middle:012}'", f"n < {given.rows // 10}", "x < 0", "name = 'name 7'"],
-            parted: [f"dt = '{given.partitions // 2:05}'", f"n = {middle}", "name = 'name 7'"],
+            grouped: [f"id = 'key-{middle:012}'", f"n < {args.rows // 10}", "x < 0", "name = 'name 7'"],
+            parted: [f"dt = '{args.partitions // 2:05}'", f"n = {middle}", "name = 'name 7'"],
         }
         for table, filters in questions.items():
-            _, whole = best(table, "", given.runs)
+            _, unfiltered = best(table, "", args.runs)
             for where in ("", *filters):
-                found, seconds = best(table, where, given.runs)
-                shown.add_row(table.name, where, f"{found:,}", f"{seconds:.3f}", f"{whole / seconds:.1f}")
-    Console().print(shown)
+                count, seconds = best(table, where, args.runs)
+                report.add_row(table.name, where, f"{count:,}", f"{seconds:.3f}", f"{unfiltered / seconds:.1f}")
+    Console().print(report)
 
 
 if __name__ == "__main__":

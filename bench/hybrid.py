@@ -1,11 +1,11 @@
-"""Records of a topic: through Penstock's door, and on to Arrow rows, beside confluent-kafka's bare `consume()`.
+"""Records of a topic through Penstock's `KafkaRecords` and on to Arrow rows, compared with librdkafka's `consume()`.
 
     python -m bench.hybrid [--records 80000] [--columns 6] [--rounds 7] [--bootstrap HOST:PORT]
 
-Records a second and core: records over CPU seconds of this process, the client's threads included; the broker runs in
-another process. All ways read the same records in turn, round by round; ratios are those of a round, as median and
-[lowest, highest]. Without --bootstrap the broker is librdkafka's mock, which keeps some 5 MB a partition; with it a
-topic is made on that broker, and deleted in the end.
+Records per second and core are records per CPU second of this process, the client's threads included; the broker runs
+in another process. All readers read the same records in turn, round by round; ratios are computed within a round and
+printed as median and [lowest, highest]. Without --bootstrap the broker is librdkafka's mock, which holds about 5 MB per
+partition; with it the bench creates a topic on that broker and deletes it at the end.
 """
 
 from __future__ import annotations
@@ -53,29 +53,32 @@ CITIES = ("Oslo", "Lima", "Porto Alegre", "Ouagadougou")
 
 
 @dataclass(frozen=True)
-class Filled:
-    """A topic with records: as many in each of its partitions, from offset 0 on."""
+class FilledTopic:
+    """A topic with an equal number of records in each partition, from offset 0 on."""
 
     bootstrap: str
+    """Bootstrap servers."""
     topic: str
-    each: int
+    """Name of the topic."""
+    rows_per_partition: int
+    """Records of each partition."""
 
     @property
     def client(self) -> tuple[tuple[str, str], ...]:
         return (("bootstrap.servers", self.bootstrap),)
 
     def ranges(self, topic_id: str) -> list[KafkaRange]:
-        """All of it."""
+        """The ranges of all records."""
         return [
-            KafkaRange(topic=self.topic, topic_id=topic_id, partition=number, first=0, end=self.each)
+            KafkaRange(topic=self.topic, topic_id=topic_id, partition=number, first=0, end=self.rows_per_partition)
             for number in range(PARTITIONS)
         ]
 
 
-def fill(producer: Any, topic: str, each: int, columns: int) -> int:
+def fill(producer: Any, topic: str, rows_per_partition: int, columns: int) -> int:
     """Writes JSON objects; returns their mean size."""
     size = 0
-    for number in range(each * PARTITIONS):
+    for number in range(rows_per_partition * PARTITIONS):
         row = (
             number,
             CITIES[number % 4],
@@ -86,92 +89,94 @@ def fill(producer: Any, topic: str, each: int, columns: int) -> int:
         )
         value = json.dumps(dict(zip((name for name, _ in COLUMNS[:columns]), row, strict=False))).encode()
         size += len(value)
-        producer.produce(topic, key=b"%d" % number, value=value, partition=number // each)
+        producer.produce(topic, key=b"%d" % number, value=value, partition=number // rows_per_partition)
         if number % 10_000 == 0:
             producer.flush(30)
     assert producer.flush(60) == 0
-    return size // (each * PARTITIONS)
+    return size // (rows_per_partition * PARTITIONS)
 
 
-def mock_broker(line: Connection, topic: str, each: int, columns: int) -> None:
-    """A process of its own: it says where the filled topic is, and lives until told to end."""
+def mock_broker(line: Connection, topic: str, rows_per_partition: int, columns: int) -> None:
+    """Main function of the broker's process: sends its address and the records' mean size, then waits for a message."""
     producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 2})
     brokers = producer.list_topics(timeout=10).brokers.values()
-    size = fill(producer, topic, each, columns)
+    size = fill(producer, topic, rows_per_partition, columns)
     line.send((",".join(f"{broker.host}:{broker.port}" for broker in brokers), size))
     line.recv()
 
 
 @contextmanager
-def filled(bootstrap: str, records: int, columns: int) -> Iterator[tuple[Filled, int]]:
-    """The topic, and the mean size of its values."""
-    topic, each = f"bench-{uuid.uuid4().hex[:8]}", records // PARTITIONS
+def filled_topic(bootstrap: str, records: int, columns: int) -> Iterator[tuple[FilledTopic, int]]:
+    """Creates and fills the topic; yields it with the mean size of its values."""
+    topic, rows_per_partition = f"bench-{uuid.uuid4().hex[:8]}", records // PARTITIONS
     if bootstrap:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
         try:
-            size = fill(Producer({"bootstrap.servers": bootstrap, "linger.ms": 20}), topic, each, columns)
-            yield Filled(bootstrap, topic, each), size
+            size = fill(Producer({"bootstrap.servers": bootstrap, "linger.ms": 20}), topic, rows_per_partition, columns)
+            yield FilledTopic(bootstrap, topic, rows_per_partition), size
         finally:
             admin.delete_topics([topic])[topic].result(30)
         return
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=mock_broker, args=(theirs, topic, each, columns))
+    process = multiprocessing.get_context("spawn").Process(
+        target=mock_broker, args=(theirs, topic, rows_per_partition, columns)
+    )
     process.start()
     try:
         where, size = ours.recv()
-        yield Filled(where, topic, each), size
+        yield FilledTopic(where, topic, rows_per_partition), size
     finally:
         ours.send("end")
         process.join()
 
 
-def bare(source: Filled, *, touched: bool) -> int:
-    """`consume()` alone, with the settings of Penstock's reader; `touched`: each message is asked for its parts."""
+def consume_alone(source: FilledTopic, *, touched: bool) -> int:
+    """`consume()` alone, with the settings of Penstock's reader; `touched` also reads the parts of each message."""
     count = 0
-    for wanted in source.ranges(""):
+    for ranges in source.ranges(""):
         consumer = Consumer(consumer_config(source.client, "bench"))
-        consumer.assign([TopicPartition(wanted.topic, wanted.partition, 0)])
-        left = wanted.end
-        while left:
-            messages = consumer.consume(min(CHUNK_ROWS, left), 0.02)
+        consumer.assign([TopicPartition(ranges.topic, ranges.partition, 0)])
+        remaining = ranges.end
+        while remaining:
+            messages = consumer.consume(min(CHUNK_ROWS, remaining), 0.02)
             if touched:
                 for message in messages:
                     assert message.error() is None
                     message.offset(), message.key(), message.value(), message.timestamp()
-            left -= len(messages)
-        count += wanted.end
+            remaining -= len(messages)
+        count += ranges.end
         consumer.close()
     return count
 
 
-def door(source: Filled, topics: KafkaTopics, topic_id: str) -> int:
-    """Chunks of the door."""
+def raw_records(source: FilledTopic, topics: KafkaTopics, topic_id: str) -> int:
+    """Chunks of `KafkaRecords`."""
     reader = KafkaRecords(source.client, topics=topics)
-    wanted = source.ranges(topic_id)
-    return sum(len(chunk.offsets) for one in wanted for chunk in reader.read(one, 0, CHUNK_ROWS))
+    ranges = source.ranges(topic_id)
+    return sum(len(chunk.offsets) for one in ranges for chunk in reader.read(one, 0, CHUNK_ROWS))
 
 
-def decoded(source: Filled, topics: KafkaTopics, topic_id: str, columns: int) -> int:
-    """Rows of a changelog, as an engine gets them: the door, and the decode step behind it."""
+def decoded_rows(source: FilledTopic, topics: KafkaTopics, topic_id: str, columns: int) -> int:
+    """Rows of a changelog as an engine reads them: `KafkaRecords` and the decode step."""
     reading = TopicReading(records=KafkaRecords(source.client, topics=topics))
     scan, count = changelog(columns), 0
-    for wanted in source.ranges(topic_id):
+    for ranges in source.ranges(topic_id):
         split = Split(
-            split_id=f"bench-{wanted.partition}",
+            split_id=f"bench-{ranges.partition}",
             partition="",
             partition_values=(),
             file_group="",
             order_key=InstantTime("99"),
             base=None,
-            part=wanted,
+            part=ranges,
         )
         count += sum(batch.batch.num_rows for batch in read_split(scan, split, topics=reading))
     return count
 
 
 def changelog(columns: int) -> Scan:
-    """The table's columns, and those of a change."""
+    """A scan of the table's columns and the change columns."""
     meta = [{"name": name, "type": ["null", "string"]} for name in META_COLUMNS]
     fields = [{"name": name, "type": ["null", kind]} for name, kind in COLUMNS[:columns]]
     return Scan(
@@ -200,38 +205,38 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=len(COLUMNS), choices=range(1, len(COLUMNS) + 1))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--bootstrap", default="", help="a real broker's address")
-    given = parser.parse_args()
-    with filled(given.bootstrap, given.records, given.columns) as (source, size):
+    args = parser.parse_args()
+    with filled_topic(args.bootstrap, args.records, args.columns) as (source, size):
         topics = KafkaTopics(source.client)
         topic_id = topics.describe(source.topic).topic_id
-        ways: dict[str, Callable[[], int]] = {
-            "consume()": lambda: bare(source, touched=False),
-            "consume(), each message asked": lambda: bare(source, touched=True),
-            "RecordsDoor": lambda: door(source, topics, topic_id),
-            "RecordsDoor, JSON to changelog rows": lambda: decoded(source, topics, topic_id, given.columns),
+        readers: dict[str, Callable[[], int]] = {
+            "consume()": lambda: consume_alone(source, touched=False),
+            "consume(), every message's parts read": lambda: consume_alone(source, touched=True),
+            "KafkaRecords": lambda: raw_records(source, topics, topic_id),
+            "KafkaRecords, JSON to changelog rows": lambda: decoded_rows(source, topics, topic_id, args.columns),
         }
-        cpu_s: dict[str, list[float]] = {name: [] for name in ways}
-        wall_s: dict[str, list[float]] = {name: [] for name in ways}
-        for number in range(given.rounds + 1):
-            for name, way in ways.items():
+        cpu_s: dict[str, list[float]] = {name: [] for name in readers}
+        wall_s: dict[str, list[float]] = {name: [] for name in readers}
+        for number in range(args.rounds + 1):
+            for name, read_all in readers.items():
                 cpu, wall = time.process_time(), time.perf_counter()
-                count = way()
+                count = read_all()
                 cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-                if count != source.each * PARTITIONS:
-                    raise SystemExit(f"{name}: got {count} records of {source.each * PARTITIONS}")
+                if count != source.rows_per_partition * PARTITIONS:
+                    raise SystemExit(f"{name}: got {count} records of {source.rows_per_partition * PARTITIONS}")
                 if number:  # the first warms up
                     cpu_s[name].append(cpu)
                     wall_s[name].append(wall)
-    records = source.each * PARTITIONS
-    shown = Table(title=f"{records:,} JSON records of {size} bytes, {given.columns} columns, {given.rounds} rounds")
-    for heading in ("way", "k records/s and core", "CPU of consume()", "k records/s"):
-        shown.add_column(heading, justify="right")
+    records = source.rows_per_partition * PARTITIONS
+    report = Table(title=f"{records:,} JSON records of {size} bytes, {args.columns} columns, {args.rounds} rounds")
+    for heading in ("reader", "k records/s and core", "CPU of consume()", "k records/s"):
+        report.add_column(heading, justify="right")
     base = cpu_s["consume()"]
-    for name in ways:
+    for name in readers:
         speed = spread([records / one / 1e3 for one in cpu_s[name]], ",.0f")
         ratio = spread([one / other for one, other in zip(cpu_s[name], base, strict=True)], ".2f")
-        shown.add_row(name, speed, ratio, spread([records / one / 1e3 for one in wall_s[name]], ",.0f"))
-    Console().print(shown)
+        report.add_row(name, speed, ratio, spread([records / one / 1e3 for one in wall_s[name]], ",.0f"))
+    Console().print(report)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The merge alone: base rows already decoded, streamed past the winners of a log, both in memory.
+"""The merge alone: decoded base rows merged with the winners of a log, both in memory.
 
     python -m bench.merge [--rows 1000000] [--log 0.1] [--runs 5] [--uuid]
 
-CPU seconds of one thread, medians. `build` is keys numbered, records folded; `merge` is probe, filter and winners put
-in, in millions of base rows a second. Nine tenths of the log are updates or deletes, of which about half lose by event
-time; a tenth are inserts. Every way must give the same rows; a batch size without hits would prove nothing, so the
-number of log records that won is shown too.
+Prints medians of the CPU seconds of one thread. `build` numbers the keys and folds the records; `merge` probes, filters
+and inserts the winners, in millions of base rows per second. Nine tenths of the log records are updates or deletes,
+about half of them lose by event time; one tenth are inserts. All variants must return equal rows. The number of winning
+log records shows that rows were merged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COLUMNS = ("key", "ts", "a", "b", "c", "d", "e", "f")
 
 @dataclass(frozen=True)
 class Group:
-    """A row group already decoded."""
+    """A decoded row group."""
 
     batch: pa.RecordBatch
     batch_rows: int
@@ -45,16 +45,16 @@ class Group:
 
     @property
     def num_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         return int(self.batch.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Slices of it."""
+        """Slices of `batch_rows` rows."""
         for first in range(0, self.batch.num_rows, self.batch_rows):
             yield self.batch.slice(first, self.batch_rows)
 
     def keys(self) -> pa.Array:
-        """Its keys."""
+        """The record keys."""
         return self.batch.column("key")
 
 
@@ -79,7 +79,7 @@ def rows(ids: np.ndarray, ts: np.ndarray, seed: int, uuid: bool) -> pa.RecordBat
 
 
 def build(log: pa.RecordBatch, kinds: np.ndarray, compiled: bool) -> LogWinners:
-    """The winners of a log that is already decoded."""
+    """The winners of a decoded log."""
     table, numbers = number_keys([log.column("key")], compiled=compiled)
     ordering = OrderingTuples([log.column("ts")])
     folded = fold(EventTimeOrdering(("ts",)), numbers, table.count, kinds, ordering.ranks())
@@ -98,7 +98,7 @@ def build(log: pa.RecordBatch, kinds: np.ndarray, compiled: bool) -> LogWinners:
 def measure(
     base: pa.RecordBatch, log: pa.RecordBatch, kinds: np.ndarray, compiled: bool, batch_rows: int, runs: int
 ) -> tuple[float, float, int, float, int]:
-    """(build s, merge s, rows out, their checksum, records that won), medians of the times."""
+    """(build s, merge s, rows, their checksum, log records that won their merge); times are medians."""
     build_s, merge_s, answer = [], [], (0, 0, 0)
     kind = pa.int64()
     ordering = OrderingColumns(names=("ts",), types=(kind,), dotted=False, deletes_win=False, place="bench")
@@ -113,12 +113,12 @@ def measure(
         merge = Merge(winners, shape)
         count = sum(batch.num_rows for batch in merge.run(groups))
         merged = time.process_time()
-        if run:  # the first compiles, or loads the kernels
+        if run:  # the first run compiles or loads the kernels
             build_s.append(built - began)
             merge_s.append(merged - built)
         else:
-            again = Merge(winners, shape)
-            total = sum(pc.sum(batch.column("b")).as_py() or 0 for batch in again.run(groups))
+            summed = Merge(winners, shape)
+            total = sum(pc.sum(batch.column("b")).as_py() or 0 for batch in summed.run(groups))
             answer = (count, total, merge.outcomes().won)
     return statistics.median(build_s), statistics.median(merge_s), *answer
 
@@ -129,28 +129,28 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--log", type=float, default=0.1, help="log records for each base row")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--uuid", action="store_true", help="36-byte keys in no order")
-    given = parser.parse_args()
+    parser.add_argument("--uuid", action="store_true", help="36-byte keys in random order")
+    args = parser.parse_args()
     random = np.random.default_rng(1)
-    records = int(given.rows * given.log)
-    base = rows(np.arange(given.rows) * 2, random.integers(1_000_000, 2_000_000, given.rows), 2, given.uuid)
-    ids = random.choice(given.rows, records, replace=False) * 2
+    records = int(args.rows * args.log)
+    base = rows(np.arange(args.rows) * 2, random.integers(1_000_000, 2_000_000, args.rows), 2, args.uuid)
+    ids = random.choice(args.rows, records, replace=False) * 2
     ids[: records // 10] += 1
-    log = rows(ids, random.integers(1_050_000, 2_050_000, records), 3, given.uuid)
+    log = rows(ids, random.integers(1_050_000, 2_050_000, records), 3, args.uuid)
     kinds = np.where(random.random(records) < 0.1, RecordKind.DELETE, RecordKind.DATA).astype(np.uint8)
-    shown = Table(title=f"{given.rows:,} base rows, {records:,} log records, {len(COLUMNS)} columns")
-    for heading in ("keys by", "batch rows", "build ms", "merge M rows/s", "ns a row", "rows out", "records won"):
-        shown.add_column(heading, justify="right")
+    report = Table(title=f"{args.rows:,} base rows, {records:,} log records, {len(COLUMNS)} columns")
+    for heading in ("keys by", "batch rows", "build ms", "merge M rows/s", "ns a row", "rows out", "winning records"):
+        report.add_column(heading, justify="right")
     answers = set()
     for compiled, batch_rows in ((True, 16_384), (True, 32_768), (True, 65_536), (False, 65_536)):
-        build_s, merge_s, count, total, won = measure(base, log, kinds, compiled, batch_rows, given.runs)
+        build_s, merge_s, count, total, won = measure(base, log, kinds, compiled, batch_rows, args.runs)
         answers.add((count, total, won))
-        speed = f"{given.rows / merge_s / 1e6:.1f}", f"{merge_s / given.rows * 1e9:.0f}"
-        way = "kernel" if compiled else "index_in"
-        shown.add_row(way, f"{batch_rows:,}", f"{build_s * 1e3:.0f}", *speed, f"{count:,}", f"{won:,}")
-    Console().print(shown)
+        speed = f"{args.rows / merge_s / 1e6:.1f}", f"{merge_s / args.rows * 1e9:.0f}"
+        keys_by = "kernel" if compiled else "index_in"
+        report.add_row(keys_by, f"{batch_rows:,}", f"{build_s * 1e3:.0f}", *speed, f"{count:,}", f"{won:,}")
+    Console().print(report)
     if len(answers) != 1:
-        raise SystemExit(f"the ways differ: {answers}")
+        raise SystemExit(f"the results differ: {answers}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What planning costs: opening a table, a snapshot's plan, a range's, with and without its metadata table.
+"""Cost of planning: opening a table, planning a snapshot and a range, with and without the metadata table.
 
     python -m bench.planning [--instants 10000] [--slices 100000] [--rounds 5]
 
-A synthetic table: so many instants on its active timeline, so many file slices, a thousand a partition, and a metadata
-table that lists them all. The newest ten commits add a log file to each slice of a partition; the range is theirs.
-No row is read; the file system's cache is warm. Each figure is of a table opened anew, as a command or a fresh Spark
-process does it; a planner that stays, and has parsed the timeline, plans the next range in the time of the last column.
+The table is synthetic: `--instants` instants on its active timeline, `--slices` file slices, 1,000 per partition, and a
+metadata table that lists them all. The newest ten commits each add a log file to every slice of a partition; the range
+consists of these commits. No row is read; the file system's cache is warm. Figures are for a newly opened table, as in
+a command or a fresh Spark process; the last column is for a planner that has parsed the timeline already.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROPERTIES: Final = (
     "hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.table.recordkey.fields={key}\n"
     "hoodie.table.timeline.timezone=UTC\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
 )
-OF_THE_TABLE: Final = (
+DATA_TABLE_PROPERTIES: Final = (
     "hoodie.table.metadata.partitions=files\nhoodie.table.partition.fields=p\n"
     "hoodie.datasource.write.hive_style_partitioning=true\n"
 )
@@ -66,7 +66,7 @@ def instant(number: int) -> int:
 
 
 def make_table(folder: pathlib.Path, instants: int, slices: int) -> pathlib.Path:
-    """The table under this folder, made once."""
+    """Writes the table into this folder, unless it is there already."""
     table = folder / "table"
     if (folder / "ready").exists():
         return table
@@ -85,7 +85,7 @@ def make_table(folder: pathlib.Path, instants: int, slices: int) -> pathlib.Path
         for name in (".hoodie_partition_metadata", *names):
             (table / partition / name).touch()
     meta = table / ".hoodie"
-    write_timeline(meta, PROPERTIES.format(key="id") + OF_THE_TABLE, instants, commits)
+    write_timeline(meta, PROPERTIES.format(key="id") + DATA_TABLE_PROPERTIES, instants, commits)
     write_timeline(meta / "metadata" / ".hoodie", PROPERTIES.format(key="key"), instants, {})
     listed = meta / "metadata" / "files"
     listed.mkdir()
@@ -99,7 +99,7 @@ def make_table(folder: pathlib.Path, instants: int, slices: int) -> pathlib.Path
 
 
 def base_name(number: int) -> str:
-    """Of slice `number`."""
+    """Name of the base file of slice `number`."""
     return f"{number:032x}-0_0-1-1_{instant(0)}.parquet"
 
 
@@ -120,20 +120,20 @@ def appended(partition: str, base: str, number: int) -> dict[str, Any]:
 
 
 def write_timeline(meta: pathlib.Path, properties: str, instants: int, stats: dict[int, Any]) -> None:
-    """Properties and so many completed commits, those of `stats` with write stats."""
+    """Writes properties and `instants` completed commits, with the write stats in `stats`."""
     timeline = meta / "timeline"
     timeline.mkdir(parents=True)
     (meta / "hoodie.properties").write_text(properties)
     for number in range(instants):
-        time_of = instant(number)
-        for name in (f"{time_of}.deltacommit.requested", f"{time_of}.deltacommit.inflight"):
+        requested = instant(number)
+        for name in (f"{requested}.deltacommit.requested", f"{requested}.deltacommit.inflight"):
             (timeline / name).touch()
         commit = {
             "partitionToWriteStats": stats.get(number, {}),
             "operationType": "UPSERT",
             "extraMetadata": {"schema": SCHEMA},
         }
-        (timeline / f"{time_of}_{time_of + 5}.deltacommit").write_text(json.dumps(commit))
+        (timeline / f"{requested}_{requested + 5}.deltacommit").write_text(json.dumps(commit))
 
 
 def record(key: str, kind: int, names: list[str]) -> bytes:
@@ -146,13 +146,13 @@ def record(key: str, kind: int, names: list[str]) -> bytes:
 
 
 def questions(instants: int) -> Iterator[tuple[str, Query, bool]]:
-    """What is planned, and whether by the metadata table."""
+    """(title, query, whether to plan by the metadata table)."""
     before = InstantTime(str(instant(instants - 1 - RANGE_COMMITS) + 5))
-    range_of = Incremental(after=Position(before))
+    newest_range = Incremental(after=Position(before))
     for metadata in (False, True):
         where = "metadata table" if metadata else "folders"
         yield f"snapshot, by {where}", Snapshot(), metadata
-        yield f"range of {RANGE_COMMITS} commits, by {where}", range_of, metadata
+        yield f"range of {RANGE_COMMITS} commits, by {where}", newest_range, metadata
 
 
 def main() -> None:
@@ -161,35 +161,35 @@ def main() -> None:
     parser.add_argument("--instants", type=int, default=10_000)
     parser.add_argument("--slices", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
-    folder = CACHE / f"planning-{given.instants}-{given.slices}"
-    path = str(make_table(folder, given.instants, given.slices))
-    shown = Table("question", "splits", "opened anew, s", "again, s", title=f"{given.instants:,} instants, "
-                  f"{given.slices:,} slices; medians of {given.rounds}")  # fmt: skip
-    opened = [timeline_of(path) for _ in range(given.rounds)]
-    shown.add_row("open it, and its timeline", "", f"{statistics.median(opened):.2f}", "")
-    for name, query, metadata in questions(given.instants):
+    args = parser.parse_args()
+    folder = CACHE / f"planning-{args.instants}-{args.slices}"
+    path = str(make_table(folder, args.instants, args.slices))
+    report = Table("question", "splits", "newly opened, s", "repeated, s", title=f"{args.instants:,} instants, "
+                  f"{args.slices:,} slices; medians of {args.rounds}")  # fmt: skip
+    opened = [open_seconds(path) for _ in range(args.rounds)]
+    report.add_row("open the table and its timeline", "", f"{statistics.median(opened):.2f}", "")
+    for name, query, metadata in questions(args.instants):
         request = PlanRequest(table="planned", query=query, metadata=metadata)
-        fresh, again, splits = [], [], 0
-        for _ in range(given.rounds):
+        fresh, repeated, splits = [], [], 0
+        for _ in range(args.rounds):
             table = open_table(path)
-            seconds, splits = planned(table, request)
+            seconds, splits = plan_seconds(table, request)
             fresh.append(seconds)
-            again.append(planned(table, request)[0])
+            repeated.append(plan_seconds(table, request)[0])
             assert not metadata or table.metadata_fallbacks == 0, "the metadata table was not used"
-        shown.add_row(name, f"{splits:,}", f"{statistics.median(fresh):.2f}", f"{statistics.median(again):.2f}")
-    Console(width=120).print(shown)
+        report.add_row(name, f"{splits:,}", f"{statistics.median(fresh):.2f}", f"{statistics.median(repeated):.2f}")
+    Console(width=120).print(report)
 
 
-def timeline_of(path: str) -> float:
+def open_seconds(path: str) -> float:
     """Seconds for opening the table and listing its timeline."""
     began = time.perf_counter()
     open_table(path).timeline()
     return time.perf_counter() - began
 
 
-def planned(table: HudiTable, request: PlanRequest) -> tuple[float, int]:
-    """Seconds of a plan, and how many splits it has."""
+def plan_seconds(table: HudiTable, request: PlanRequest) -> tuple[float, int]:
+    """Seconds of a plan, and its number of splits."""
     began = time.perf_counter()
     splits = plan_request(table, "planned", request).splits
     return time.perf_counter() - began, len(splits)

@@ -1,12 +1,12 @@
-"""What the enumerator as a service costs: hand-out over gRPC, made durable; idle polls; memory and recovery.
+"""Cost of the enumerator service: durable split assignment over gRPC; idle polls; memory and recovery.
 
     python -m bench.service [--seconds 5] [--splits 1000000] [--files 1000000] [--instants 10000] [--only PART …]
 
-Parts: `hand-out` (a request for a split and its commit, each durable before it is answered; beside it the range door's
-NextSplit, durable too, and a heartbeat, which is not), `idle` (one look at a table where nothing is new), `memory` (of
-the server with so many pending splits, and how long it takes to read such a state). The server is a process of its own,
-`penstock serve --state`; clients are threads of two further processes, on loopback. Synthetic tables and states, kept
-under `.cache/bench`; no row is read.
+Parts: `hand-out` (a request for a split and its commit, each durable before the answer; compared with the plan API's
+NextSplit, which is durable too, and a heartbeat, which is not), `idle` (one poll of a table without new commits),
+`memory` (of the server with `--splits` pending splits, and its time to recover such a state). The server is a separate
+process, `penstock serve --state`; clients are threads of two further processes, on loopback. Tables and states are
+synthetic and cached in `.cache/bench`; no row is read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LIMITS: Final = CallLimits(attempts=1)
 
 @contextmanager
 def served(table: pathlib.Path, state: pathlib.Path) -> Iterator[tuple[str, psutil.Process, float]]:
-    """A server on a state directory: its address, its process, seconds until it took calls."""
+    """Starts a server on a state directory; yields its address, its process and the seconds until it was ready."""
     command = [sys.executable, "-m", "penstock", "serve", "--table", f"{TABLE}={table}", "--state", str(state)]
     environment = {**os.environ, "PENSTOCK_LIMITS_RATE_PER_SECOND": "0"}  # all clients here have one address
     with tempfile.TemporaryFile() as log:
@@ -71,8 +71,8 @@ def served(table: pathlib.Path, state: pathlib.Path) -> Iterator[tuple[str, psut
 
 
 def pairs(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> Iterator[None]:
-    """RequestSplits and CommitSplits in turn, of one reader."""
-    member = client.join_group(GROUP, name, spec_of_group(), name).member
+    """RequestSplits and CommitSplits of one reader, alternately."""
+    member = client.join_group(GROUP, name, group_spec(), name).member
     sequence = 0
     while True:
         sequence += 1
@@ -84,7 +84,7 @@ def pairs(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> Ite
 
 
 def entries(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> Iterator[None]:
-    """NextSplit of one slot."""
+    """NextSplit calls of one slot."""
     slot, index = int(name), 0
     while True:
         spent(client.next_split, PLAN, slot, index)
@@ -94,7 +94,7 @@ def entries(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> I
 
 def beats(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> Iterator[None]:
     """Heartbeats of one reader."""
-    member = client.join_group(GROUP, name, spec_of_group(), name).member
+    member = client.join_group(GROUP, name, group_spec(), name).member
     while True:
         spent(client.heartbeat, member)
         yield
@@ -103,28 +103,28 @@ def beats(client: EnumeratorClient, name: str, spent: Callable[..., Any]) -> Ite
 KINDS: Final = {"RequestSplits + CommitSplits": pairs, "NextSplit": entries, "Heartbeat (not durable)": beats}
 
 
-def spec_of_group() -> GroupSpec:
+def group_spec() -> GroupSpec:
     from bench.service_state import scope
 
     return GroupSpec(scope=scope(), start=StartLatest())
 
 
 def work(address: str, kind: str, first: int, threads: int, seconds: float) -> list[float]:
-    """Seconds of each call, of so many threads that call for so long."""
-    found: list[list[float]] = [[] for _ in range(threads)]
+    """Seconds of each call, made by `threads` threads for `seconds` seconds."""
+    calls_s: list[list[float]] = [[] for _ in range(threads)]
     ready = threading.Barrier(threads)
 
     def one(number: int) -> None:
-        mine = found[number]
+        mine = calls_s[number]
 
-        def spent(call: Callable[..., Any], *asked: Any) -> Any:
+        def spent(call: Callable[..., Any], *arguments: Any) -> Any:
             began = time.perf_counter()
-            answer = call(*asked)
+            answer = call(*arguments)
             mine.append(time.perf_counter() - began)
             return answer
 
         turns = KINDS[kind](EnumeratorClient(address, LIMITS), str(first + number), spent)
-        for _ in range(3):  # warms up
+        for _ in range(3):  # warm-up
             next(turns)
         ready.wait()
         mine.clear()
@@ -137,39 +137,39 @@ def work(address: str, kind: str, first: int, threads: int, seconds: float) -> l
         thread.start()
     for thread in running:
         thread.join()
-    return [value for mine in found for value in mine]
+    return [value for mine in calls_s for value in mine]
 
 
-def hand_out(given: argparse.Namespace, console: Console) -> None:
-    """A line for each kind of call and number of clients; ratios are to the heartbeat."""
+def assignment(args: argparse.Namespace, console: Console) -> None:
+    """Prints a line for each kind of call and number of clients; ratios are relative to the heartbeat."""
     table, state = make_table(CACHE / "service-empty", 1, 0), make_state(CACHE, 200_000)
-    shown = Table("call", "clients", "p50 ms", "p99 ms", "calls/s", "to a heartbeat's calls/s", "server CPU ms a call")
+    report = Table("call", "clients", "p50 ms", "p99 ms", "calls/s", "to a heartbeat's calls/s", "server CPU ms a call")
     rates: dict[tuple[str, int], float] = {}
     for kind in reversed(KINDS):
         for clients in CLIENTS:
             with (
                 tempfile.TemporaryDirectory(dir=CACHE) as copy,
-                served(table, copied(state, copy)) as (address, seen, _),
+                served(table, copy_state(state, copy)) as (address, process, _),
             ):
-                before = cpu_s(seen)
-                spent = called(address, kind, clients, given.seconds)
-                cpu_ms = (cpu_s(seen) - before) * 1000 / len(spent)
+                before = cpu_s(process)
+                spent = call_seconds(address, kind, clients, args.seconds)
+                cpu_ms = (cpu_s(process) - before) * 1000 / len(spent)
             spent.sort()
-            rate = len(spent) / given.seconds
+            rate = len(spent) / args.seconds
             rates[kind, clients] = rate
             p50, p99 = (spent[int(len(spent) * share)] * 1000 for share in (0.5, 0.99))
             ratio = rate / rates["Heartbeat (not durable)", clients]
-            shown.add_row(
+            report.add_row(
                 kind, str(clients), f"{p50:.2f}", f"{p99:.2f}", f"{rate:,.0f}", f"{ratio:.2f}", f"{cpu_ms:.2f}"
             )
-    disk = disk_alone(given.seconds)
+    disk = disk_alone(args.seconds)
     p50, p99 = (disk[int(len(disk) * share)] * 1000 for share in (0.5, 0.99))
-    shown.add_row("a commit of SQLite alone", "-", f"{p50:.2f}", f"{p99:.2f}", f"{len(disk) / sum(disk):,.0f}", "", "")
-    console.print(shown)
+    report.add_row("a commit of SQLite alone", "-", f"{p50:.2f}", f"{p99:.2f}", f"{len(disk) / sum(disk):,.0f}", "", "")
+    console.print(report)
 
 
 def disk_alone(seconds: float) -> list[float]:
-    """What a durable row costs on this disk: seconds of each commit, sorted."""
+    """Seconds of each SQLite commit on this disk, sorted: the lower bound of a durable call."""
     spent: list[float] = []
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         connection = sqlite3.connect(f"{folder}/disk.db", isolation_level=None)
@@ -183,8 +183,8 @@ def disk_alone(seconds: float) -> list[float]:
     return sorted(spent)
 
 
-def called(address: str, kind: str, clients: int, seconds: float) -> list[float]:
-    """The clients' calls, in at most two processes."""
+def call_seconds(address: str, kind: str, clients: int, seconds: float) -> list[float]:
+    """Seconds of the clients' calls; the clients run in at most two processes."""
     shares = [clients] if clients == 1 else [clients // 2, clients - clients // 2]
     workers = []
     for place, threads in enumerate(shares):
@@ -212,41 +212,46 @@ def called(address: str, kind: str, clients: int, seconds: float) -> list[float]
 
 
 class Counting:
-    """A storage that counts what is asked of it."""
+    """A storage that counts its file operations."""
 
     def __init__(self, path: str) -> None:
         self._inner, self.operations = open_storage(path), 0
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
+        poll = getattr(self._inner, name)
         if name in ("list_dir", "read_bytes", "open_input", "file_info"):
             self.operations += 1
-        return found
+        return poll
 
 
 @dataclass(frozen=True, slots=True)
 class IdlePoll:
-    """Looks at a table in which nothing changed, behind the first, which lists the timeline; file operations of one."""
+    """Polls of a table without new commits."""
 
     first_ms: float
+    """Milliseconds of the first poll, which lists the timeline."""
     first_operations: int
+    """File operations of the first poll."""
     p50_ms: float
+    """Median milliseconds of the later polls."""
     p99_ms: float
+    """99th percentile in milliseconds of the later polls."""
     operations: float
+    """Mean file operations of a later poll."""
 
 
-def idle(given: argparse.Namespace, console: Console) -> None:
-    """One look of the service at a table in which nothing changed."""
-    found = idle_poll(given.instants, given.files)
-    shown = Table("look", "ms", "file operations", title=f"{given.instants:,} instants, {given.files:,} files")
-    shown.add_row("the first, which lists the timeline", f"{found.first_ms:.1f}", str(found.first_operations))
-    shown.add_row("an idle one, p50", f"{found.p50_ms:.3f}", f"{found.operations:g}")
-    shown.add_row("an idle one, p99", f"{found.p99_ms:.3f}", "")
-    console.print(shown)
+def idle(args: argparse.Namespace, console: Console) -> None:
+    """Prints the cost of the service's polls of a table without new commits."""
+    poll = idle_poll(args.instants, args.files)
+    report = Table("poll", "ms", "file operations", title=f"{args.instants:,} instants, {args.files:,} files")
+    report.add_row("first, lists the timeline", f"{poll.first_ms:.1f}", str(poll.first_operations))
+    report.add_row("idle, p50", f"{poll.p50_ms:.3f}", f"{poll.operations:g}")
+    report.add_row("idle, p99", f"{poll.p99_ms:.3f}", "")
+    console.print(report)
 
 
 def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
-    """Looks of the service at a table of so many instants and files, which is made if it is not there."""
+    """Measures polls of a table with `instants` instants and `files` files; writes the table unless it is cached."""
     from penstock.table.config.properties import load_properties
     from penstock.table.hudi_table import HudiTable
 
@@ -256,7 +261,7 @@ def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
     reads = OpenTables()
     reads._opened[str(table)] = HudiTable(storage, load_properties(storage))  # type: ignore[arg-type]
     service = EnumeratorService({TABLE: str(table)}, reads=reads, clock_ms=monotonic_ms, poll_ms=None)
-    service.join_group("idle", "r", GroupSpec(scope=spec_of_group().scope, start=StartLatest()), "1")
+    service.join_group("idle", "r", GroupSpec(scope=group_spec().scope, start=StartLatest()), "1")
     began, storage.operations = time.perf_counter(), 0
     service.split_discovery.discover()
     first, operations = time.perf_counter() - began, storage.operations
@@ -273,53 +278,53 @@ def idle_poll(instants: int, files: int, rounds: int = 200) -> IdlePoll:
 # --- memory
 
 
-def memory(given: argparse.Namespace, console: Console) -> None:
-    """The server with so many pending splits in one round: when it took calls, and behind hand-outs."""
+def memory(args: argparse.Namespace, console: Console) -> None:
+    """Prints the server's memory with `--splits` pending splits in one round: when ready, and after assignments."""
     table = make_table(CACHE / "service-empty", 1, 0)
-    shown = Table("pending splits", "start s", "RSS MiB", "RSS MiB behind hand-outs", "p50 ms", "calls/s, 8 clients")
-    for splits in (0, given.splits):
+    report = Table("pending splits", "start s", "RSS MiB", "RSS MiB after hand-outs", "p50 ms", "calls/s, 8 clients")
+    for splits in (0, args.splits):
         state = make_state(CACHE, splits)
         with (
             tempfile.TemporaryDirectory(dir=CACHE) as copy,
-            served(table, copied(state, copy)) as (address, seen, began),
+            served(table, copy_state(state, copy)) as (address, process, began),
         ):
-            before = seen.memory_info().rss
-            spent = sorted(called(address, "RequestSplits + CommitSplits", 8, given.seconds)) if splits else [0.0]
-            after = seen.memory_info().rss
+            before = process.memory_info().rss
+            spent = sorted(call_seconds(address, "RequestSplits + CommitSplits", 8, args.seconds)) if splits else [0.0]
+            after = process.memory_info().rss
         columns = (f"{splits:,}", f"{began:.2f}", f"{before >> 20}", f"{after >> 20}")
-        shown.add_row(*columns, f"{spent[len(spent) // 2] * 1000:.2f}", f"{len(spent) / given.seconds:,.0f}")
-    console.print(shown)
+        report.add_row(*columns, f"{spent[len(spent) // 2] * 1000:.2f}", f"{len(spent) / args.seconds:,.0f}")
+    console.print(report)
 
 
-def copied(state: pathlib.Path, into: str) -> pathlib.Path:
-    """A state directory of its own for one run."""
+def copy_state(state: pathlib.Path, into: str) -> pathlib.Path:
+    """Copies the state directory for one run."""
     return pathlib.Path(shutil.copytree(state, pathlib.Path(into) / "state"))
 
 
 def cpu_s(process: psutil.Process) -> float:
-    """Processor seconds that it has taken."""
+    """CPU seconds of the process so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
 def main() -> None:
-    """Prints a table a part."""
+    """Prints one table for each part."""
     if sys.argv[1:2] == ["--worker"]:
         address, kind, first, threads, seconds = sys.argv[2:]
         print(json.dumps(work(address, kind, int(first), int(threads), float(seconds))))
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of calls, for each line")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of the calls of each line")
     parser.add_argument("--splits", type=int, default=1_000_000)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--instants", type=int, default=10_000)
     parser.add_argument("--only", choices=PARTS, action="append")
-    given = parser.parse_args()
+    args = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)
     console = Console(width=140)
-    for part, measure in zip(PARTS, (hand_out, idle, memory), strict=True):
-        if part in (given.only or PARTS):
-            measure(given, console)
+    for part, measure in zip(PARTS, (assignment, idle, memory), strict=True):
+        if part in (args.only or PARTS):
+            measure(args, console)
 
 
 if __name__ == "__main__":

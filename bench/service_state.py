@@ -1,4 +1,4 @@
-"""Synthetic tables and states for `service.py`: no row, no Hudi; made once and kept."""
+"""Synthetic tables and states for `service.py`, without rows; written once and cached."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMMIT: Final = '{"partitionToWriteStats":{},"operationType":"UPSERT","extraMet
 
 
 def make_table(folder: pathlib.Path, instants: int, files: int) -> pathlib.Path:
-    """A table of so many small commits and empty data files, a thousand a partition."""
+    """Writes a table of `instants` small commits and `files` empty data files, 1,000 per partition."""
     if (folder / "ready").exists():
         return folder / "table"
     shutil.rmtree(folder, ignore_errors=True)
@@ -63,15 +63,15 @@ def make_table(folder: pathlib.Path, instants: int, files: int) -> pathlib.Path:
 
 
 def scope() -> GroupScope:
-    """What the group consumes."""
+    """The scope of the group."""
     return GroupScope(request=PlanRequest(table=TABLE, query=Incremental()))
 
 
 def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
-    """A state directory: a group with one round of so many splits, a plan of the range door with as many (at most
-    200,000)."""
-    made_of = hashlib.sha256(repr((FORMAT_VERSION, scope())).encode()).hexdigest()[:10]
-    folder = cache / f"service-state-{splits}-{made_of}"
+    """Writes a state directory: a group with one round of `splits` splits and, up to 200,000, a plan of the plan API
+    with as many."""
+    source_digest = hashlib.sha256(repr((FORMAT_VERSION, scope())).encode()).hexdigest()[:10]
+    folder = cache / f"service-state-{splits}-{source_digest}"
     if (folder / "ready").exists():
         return folder / "state"
     shutil.rmtree(folder, ignore_errors=True)
@@ -79,15 +79,15 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     store = open_sqlite(str(folder / "state"))
     journal = Journal(store)
     coordinator = durable_coordinator(store, journal, clock_ms=monotonic_ms, settings=CoordinatorSettings())
-    # behind all that a table of `make_table` holds: nothing is found while it is measured
+    # after every commit of a `make_table` table, so that discovery finds no new commit during the measurement
     upto = Position(InstantTime(str(FIRST_INSTANT + 10**9)))
     key = GroupKey(TABLE, GROUP)
     begin = Progress(EARLIEST, layout=2)
     coordinator.handle(ev.CreateGroup(key=key, scope=scope(), limits=NO_LIMITS, progress=begin))
     if splits:
-        plan = plan_of(splits, upto)
+        plan = make_plan(splits, upto)
         number = coordinator.read(lambda state: state.groups[key].number)
-        found = ev.Discovered(
+        discovered = ev.Discovered(
             key=key,
             number=number,
             start=EARLIEST,
@@ -97,7 +97,7 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
             reshaped=frozenset(),
             commits=1,
         )
-        coordinator.handle(found, (round_id(key, number, plan.commit_range), plan))
+        coordinator.handle(discovered, (round_id(key, number, plan.commit_range), plan))
         if splits <= 200_000:
             sizes = sizes_alone(split.size_bytes for split in plan.splits)
             opened = ev.OpenPlan(
@@ -115,8 +115,8 @@ def make_state(cache: pathlib.Path, splits: int) -> pathlib.Path:
     return folder / "state"
 
 
-def plan_of(splits: int, upto: Position) -> Plan:
-    """Slices as an upsert to so many file groups leaves them: a base file and two log files each."""
+def make_plan(splits: int, upto: Position) -> Plan:
+    """A plan of `splits` slices, each with a base file and two log files."""
     scan = Scan(
         table=TABLE,
         base_path="/lake/t",

@@ -1,13 +1,13 @@
-"""How soon a Spark stream has a commit's rows, and what a micro-batch costs, embedded and with a server.
+"""Latency of a commit's rows in a Spark stream, and cost of a micro-batch, embedded and with a server.
 
-    python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--road ROAD …]
+    python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--mode MODE …]
 
-A table of merge-on-read whose commits are written beforehand, each a base file of its own; a commit becomes visible
-when its completed instant is renamed into the timeline. Measured from before the rename until `foreachBatch` holds its
-rows as Arrow, at processingTime 0, and what Spark says of each micro-batch. The next commit is revealed at a random
-time behind the delivery of the one before, so that the stream is idle. The server is a process of its own, on loopback.
-Beside it Spark's own file source (road `files`) with the same base files, and what Penstock's part of a micro-batch
-takes in this process, without Spark (the last lines).
+The commits of a merge-on-read table are written in advance, each with its own base file; a commit becomes visible when
+its completed instant is renamed into the timeline. The bench measures from before the rename until `foreachBatch` has
+the rows as Arrow, with processingTime 0, and reads the durations of each micro-batch from Spark's progress. The next
+commit becomes visible at a random time after the delivery of the previous one, so that the stream is idle. The server
+is a separate process on loopback. For comparison: Spark's own file source (mode `files`) with the same base files, and
+Penstock's share of a micro-batch in this process, without Spark (the last lines).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from penstock.spark import register
 
 FIRST: Final = 20260101000000000
 WARM: Final = 10
-"""Commits that are delivered before it counts."""
-ROADS: Final = ("embedded", "server", "files")
+"""Warm-up commits, which are not counted."""
+MODES: Final = ("embedded", "server", "files")
 SCHEMA: Final = (
     '{"type":"record","name":"r","fields":['
     '{"name":"id","type":["null","string"],"default":null},'
@@ -56,7 +56,7 @@ MASTER: Final = "local[2]"
 
 @dataclass
 class PreparedTable:
-    """A table with so many commits that can be revealed, behind so many that are there."""
+    """A table with visible commits and hidden ones that the bench completes one by one."""
 
     path: pathlib.Path
     rows: int
@@ -65,20 +65,20 @@ class PreparedTable:
 
     @classmethod
     def make(cls, folder: pathlib.Path, before: int, commits: int, rows: int) -> PreparedTable:
-        """Writes all of it."""
-        made = cls(folder / "table", rows)
-        timeline, aside = made.path / ".hoodie" / "timeline", folder / "aside"
+        """Writes `before` visible and `commits` hidden commits; each hidden one has `rows` rows."""
+        table = cls(folder / "table", rows)
+        timeline, aside = table.path / ".hoodie" / "timeline", folder / "aside"
         timeline.mkdir(parents=True)
         aside.mkdir()
-        (made.path / ".hoodie" / "hoodie.properties").write_text(
+        (table.path / ".hoodie" / "hoodie.properties").write_text(
             "hoodie.table.name=b\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.version=9\n"
             "hoodie.timeline.layout.version=2\nhoodie.timeline.path=timeline\nhoodie.table.recordkey.fields=id\n"
             "hoodie.table.timeline.timezone=UTC\nhoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
         )
-        (made.path / ".hoodie_partition_metadata").touch()
+        (table.path / ".hoodie_partition_metadata").touch()
         for number in range(before + commits):
             instant = FIRST + number * 10
-            stats = made._base_file(number, instant, rows if number >= before else 1)
+            stats = table._base_file(number, instant, rows if number >= before else 1)
             metadata = {
                 "partitionToWriteStats": {"": [stats]},
                 "compacted": False,
@@ -91,11 +91,11 @@ class PreparedTable:
             place = (timeline if number < before else aside) / name
             place.write_text(json.dumps(metadata))
             if number >= before:
-                made.hidden.append((place, timeline / name))
-        return made
+                table.hidden.append((place, timeline / name))
+        return table
 
     def without_table(self, folder: pathlib.Path) -> list[tuple[pathlib.Path, pathlib.Path]]:
-        """The same rows as bare files that come into `folder` one by one."""
+        """The same rows as plain Parquet files, to be renamed into a folder one by one."""
         (folder / "bare").mkdir()
         files = self.base_files[-len(self.hidden) :]
         return [(file, folder / "bare" / file.name) for file in files]
@@ -111,8 +111,8 @@ class PreparedTable:
             "_hoodie_partition_path": [""] * rows,
             "_hoodie_file_name": [name] * rows,
         }
-        own = {"id": keys, "number": pa.array([number] * rows, pa.int64()), "value": np.arange(rows, dtype=float)}
-        pq.write_table(pa.table(meta | own), self.path / name)
+        columns = {"id": keys, "number": pa.array([number] * rows, pa.int64()), "value": np.arange(rows, dtype=float)}
+        pq.write_table(pa.table(meta | columns), self.path / name)
         self.base_files.append(self.path / name)
         size = (self.path / name).stat().st_size
         return {
@@ -129,8 +129,8 @@ class PreparedTable:
         }
 
 
-class Sink:
-    """When each commit's rows were there."""
+class ArrivalTimes:
+    """A `foreachBatch` function that records the arrival time of each commit's rows."""
 
     def __init__(self) -> None:
         self.at: dict[int, float] = {}
@@ -146,17 +146,17 @@ class Sink:
             self._news.notify_all()
 
     def wait(self, number: int) -> float:
-        """When that commit was there; waits for it."""
+        """Waits for a commit's rows and returns their arrival time."""
         with self._news:
             if not self._news.wait_for(lambda: number in self.at, 120):
-                raise SystemExit(f"commit {number} did not come within 120 s")
+                raise SystemExit(f"commit {number} did not arrive within 120 s")
             return self.at[number]
 
 
 @contextlib.contextmanager
-def target(road: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """What is loaded, and the options that a road needs."""
-    if road == "embedded":
+def target(mode: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the argument of load() and the options of a mode; starts a server if the mode has one."""
+    if mode == "embedded":
         yield str(table), {}
         return
     command = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", "127.0.0.1:0"]
@@ -170,31 +170,31 @@ def target(road: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]
             server.wait(60)
 
 
-def measure(spark: SparkSession, given: argparse.Namespace, road: str) -> dict[str, list[float]]:
-    """Milliseconds: `visible` of each commit, each of STEPS of its micro-batch; each of ALONE, without Spark."""
+def measure(spark: SparkSession, args: argparse.Namespace, mode: str) -> dict[str, list[float]]:
+    """Milliseconds by step: `visible` of each commit, STEPS of its micro-batch, and ALONE without Spark."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
-        table = PreparedTable.make(folder, given.before, WARM + given.commits, given.rows)
-        if road == "files":
+        table = PreparedTable.make(folder, args.before, WARM + args.commits, args.rows)
+        if mode == "files":
             bare = table.without_table(folder)
             source = spark.readStream.schema("id string, number long, value double").parquet(str(folder / "bare"))
-            return streamed(source, folder, given, bare)
-        with target(road, table.path) as (name, options):
-            options["after"] = str(FIRST + (given.before - 1) * 10 + 5)
+            return with_spark(source, folder, args, bare)
+        with target(mode, table.path) as (name, options):
+            options["after"] = str(FIRST + (args.before - 1) * 10 + 5)
             source = spark.readStream.format("penstock").options(**options).load(name)
-            return streamed(source, folder, given, table.hidden) | alone(name, options)
+            return with_spark(source, folder, args, table.hidden) | without_spark(name, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def streamed(
+def with_spark(
     source: DataFrame,
     folder: pathlib.Path,
-    given: argparse.Namespace,
+    args: argparse.Namespace,
     hidden: list[tuple[pathlib.Path, pathlib.Path]],
 ) -> dict[str, list[float]]:
-    """What comes of revealing one after the other to a stream."""
-    rng, sink = random.Random(1), Sink()
+    """Completes the commits one after another under a running stream; returns milliseconds by step."""
+    rng, sink = random.Random(1), ArrivalTimes()
     writer = source.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(processingTime="0 seconds").start()
     spent: dict[str, list[float]] = defaultdict(list)
@@ -203,24 +203,24 @@ def streamed(
             time.sleep(rng.uniform(0.2, 0.7))
             began = time.perf_counter()
             place.rename(target)
-            there = sink.wait(given.before + number)
+            arrived = sink.wait(args.before + number)
             if number >= WARM:
-                spent["visible"].append((there - began) * 1000)
+                spent["visible"].append((arrived - began) * 1000)
         query.processAllAvailable()
-        time.sleep(1)  # the last progress is told behind its micro-batch
+        time.sleep(1)  # Spark reports the last progress after its micro-batch
         for progress in query.recentProgress:
             if progress["numInputRows"] and progress["batchId"] >= WARM:
                 for step in STEPS:
                     spent[step].append(progress["durationMs"].get(step, 0))
     finally:
         query.stop()
-    if sink.rows != len(hidden) * given.rows:
-        raise SystemExit(f"{sink.rows} rows came, expected {len(hidden) * given.rows}")
+    if sink.rows != len(hidden) * args.rows:
+        raise SystemExit(f"{sink.rows} rows arrived, expected {len(hidden) * args.rows}")
     return spent
 
 
-def alone(name: str, options: dict[str, str]) -> dict[str, list[float]]:
-    """The calls that Spark makes for a micro-batch of one commit, made here."""
+def without_spark(name: str, options: dict[str, str]) -> dict[str, list[float]]:
+    """The calls that Spark makes for a micro-batch of one commit, made in this process."""
     data = PenstockDataSource({**options, "path": name, "maxcommitspertrigger": "1"})
     reader = data.streamReader(data.schema())
     spent: dict[str, list[float]] = defaultdict(list)
@@ -243,7 +243,7 @@ def alone(name: str, options: dict[str, str]) -> dict[str, list[float]]:
 
 
 def session(folder: str) -> SparkSession:
-    """As a user would have it, on one machine."""
+    """A session with default settings, on one machine."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -257,44 +257,44 @@ def session(folder: str) -> SparkSession:
     builder = SparkSession.Builder().master(MASTER).appName("penstock-bench")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    register(made)
-    return made
+    created = builder.getOrCreate()
+    created.sparkContext.setLogLevel("ERROR")
+    register(created)
+    return created
 
 
 def main() -> None:
     """Prints a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=60)
-    parser.add_argument("--rows", type=int, default=1000, help="of a commit")
+    parser.add_argument("--rows", type=int, default=1000, help="rows of a commit")
     parser.add_argument("--before", type=int, default=200, help="commits on the timeline when the stream starts")
-    parser.add_argument("--road", choices=ROADS, action="append")
-    given = parser.parse_args()
+    parser.add_argument("--mode", choices=MODES, action="append")
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = session(folder)
-        found = {road: measure(spark, given, road) for road in given.road or ROADS}
+        times_by_mode = {mode: measure(spark, args, mode) for mode in args.mode or MODES}
         spark.stop()
     print(
-        f"\n{given.commits} commits of {given.rows} rows behind {given.before}, {WARM} to warm up; milliseconds, "
+        f"\n{args.commits} commits of {args.rows} rows after {args.before}, {WARM} to warm up; milliseconds, "
         f"p50 / p95; {MASTER}, PySpark {re.sub('[^0-9.].*', '', spark_version())}\n"
     )
-    print("| | " + " | ".join(found) + " |")
-    print("|---|" + "---|" * len(found))
+    print("| | " + " | ".join(times_by_mode) + " |")
+    print("|---|" + "---|" * len(times_by_mode))
     labels = {"visible": "visible → rows in foreachBatch"}
     labels |= {step: f"micro-batch: {step}" for step in STEPS}
-    labels |= {f"alone {step}": f"of it Penstock's {step}, without Spark" for step in ALONE}
+    labels |= {f"alone {step}": f"Penstock's {step}, without Spark" for step in ALONE}
     for step, label in labels.items():
-        cells = [_shown(spent.get(step)) for spent in found.values()]
+        cells = [percentiles(spent.get(step)) for spent in times_by_mode.values()]
         print(f"| {label} | " + " | ".join(cells) + " |")
 
 
-def _shown(spent: list[float] | None) -> str:
+def percentiles(spent: list[float] | None) -> str:
     return f"{np.percentile(spent, 50):.0f} / {np.percentile(spent, 95):.0f}" if spent else ""
 
 
 def spark_version() -> str:
-    """Of PySpark."""
+    """PySpark's version."""
     import pyspark
 
     return str(pyspark.__version__)

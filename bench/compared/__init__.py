@@ -1,5 +1,5 @@
-"""Penstock beside other readers of the same tables: what `bench/compare.py` is made of.
+"""The comparison of Penstock with other readers of the same tables (`bench/compare.py`).
 
-Belongs here: tables, questions, who answers them, how a turn is measured, what the figures are held against, the
-report. Not here: benches of parts of Penstock that have no peer (the scripts beside this folder).
+Belongs here: tables, questions, contestants, measurement of a turn, targets, the report. Not here: benches of parts of
+Penstock that have no counterpart in other readers (the scripts in `bench/`).
 """

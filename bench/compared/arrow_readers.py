@@ -1,6 +1,6 @@
-"""Readers that give Arrow batches in this process: Penstock, hudi-rs as a stream and at once, pyarrow's bare decoding.
+"""Readers that return Arrow batches in this process: Penstock, hudi-rs (streaming and eager), pyarrow's Parquet reader.
 
-Each takes a question and returns an iterator of batches. Not here: processes and clocks (`arrow_worker`).
+Each takes a question and returns an iterator of batches.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ BARE_BATCH_ROWS = 32768
 
 
 def read_penstock(path: str, columns: list[str], options: Mapping[str, str]) -> Iterable[pa.RecordBatch]:
-    """As a user asks, with every default."""
+    """`penstock.read` with default settings."""
     return penstock.read(path, columns=columns, **options)
 
 
 def _hudi_options(columns: list[str], options: Mapping[str, str]) -> HudiReadOptions:
-    found = HudiReadOptions(projection=columns or None)
+    read_options = HudiReadOptions(projection=columns or None)
     if options.get("query") == "incremental":
-        found = found.with_query_type(HudiQueryType.Incremental)
-        found = found.with_start_timestamp(options["after"])
+        read_options = read_options.with_query_type(HudiQueryType.Incremental)
+        read_options = read_options.with_start_timestamp(options["after"])
         if "upto" in options:
-            found = found.with_end_timestamp(options["upto"])
-    return found
+            read_options = read_options.with_end_timestamp(options["upto"])
+    return read_options
 
 
 def read_hudi_rs_stream(path: str, columns: list[str], options: Mapping[str, str]) -> Iterable[pa.RecordBatch]:
-    """hudi-rs, batch by batch. It reads no range that way."""
+    """hudi-rs, batch by batch. Its stream supports no incremental query."""
     return HudiTableBuilder.from_base_uri(path).build().read_stream(_hudi_options(columns, options))
 
 
@@ -44,8 +44,8 @@ def read_hudi_rs(path: str, columns: list[str], options: Mapping[str, str]) -> I
 
 
 def read_pyarrow(path: str, columns: list[str], options: Mapping[str, str]) -> Iterable[pa.RecordBatch]:
-    """The base files alone, merged with nothing: right for a table without logs, and the floor for others. Its memory
-    is tuned as Penstock's is: no row group is read ahead."""
+    """The base files without a merge: correct for a table without logs, a lower bound of the cost for others. Memory
+    settings equal Penstock's: no row group is read ahead."""
     for file in sorted(pathlib.Path(path).glob("*.parquet")):
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as opened:
             yield from opened.iter_batches(BARE_BATCH_ROWS, columns=columns or None, use_threads=False)
@@ -60,5 +60,5 @@ READERS: dict[str, Callable[[str, list[str], Mapping[str, str]], Iterable[pa.Rec
 
 
 def as_batch(batch: Any) -> pa.RecordBatch:
-    """A batch of pyarrow's, whoever made it."""
+    """Converts a batch of any Arrow implementation to pyarrow."""
     return batch if isinstance(batch, pa.RecordBatch) else pa.record_batch(batch)

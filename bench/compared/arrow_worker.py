@@ -1,10 +1,10 @@
-"""One Arrow reader in a process of its own: `python -m compared.arrow_worker READER` answers JSON lines.
+"""Runs one Arrow reader in its own process: `python -m bench.compared.arrow_worker READER` answers JSON lines.
 
-Request: {"path", "columns": [name], "options": {name: text}, "count": how}
-  "rows": batches are counted and dropped; "batches" too
-  "fingerprint": and fingerprinted, by "kinds": [[name, kind]], or as change data where there is none
-Answer: {"rows", "batches", "values", "cpu_s", "wall_s", "read_bytes"}; processor seconds are the process's, so of every
-thread of the reader; read_bytes are those that it asked of the system.
+Request: {"path", "columns": [name], "options": {name: text}, "count": mode}
+  no mode: batches are counted and dropped
+  "fingerprint": batches are fingerprinted by "kinds": [[name, kind]], or as change data without "kinds"
+Answer: {"rows", "batches", "values", "cpu_s", "wall_s", "read_bytes"}. `cpu_s` is the process CPU time, so it includes
+every thread of the reader; `read_bytes` counts the bytes of its read system calls.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from bench.compared.columns import Column, changes_fingerprint, fingerprint
 
 
 def read_bytes() -> int:
-    """Bytes that this process has asked of the system, from the page cache or not; 0 where the system does not say."""
-    told = pathlib.Path("/proc/self/io")
-    return int(told.read_text().partition("rchar:")[2].split()[0]) if told.exists() else 0
+    """Bytes of this process's read system calls, page cache included; 0 if the system has no such counter."""
+    io_file = pathlib.Path("/proc/self/io")
+    return int(io_file.read_text().partition("rchar:")[2].split()[0]) if io_file.exists() else 0
 
 
 def answer(reader: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Carries one request out."""
+    """Executes one request."""
     before, wall, cpu = read_bytes(), time.perf_counter(), time.process_time()
     batches = (as_batch(b) for b in READERS[reader](request["path"], request["columns"], request.get("options", {})))
     values: tuple[int, int] | None = None
-    rows = held = 0
+    rows = batch_count = 0
     if request.get("count") == "fingerprint":
         kinds = request.get("kinds")
         columns = [Column(name, kind, "") for name, kind in kinds or ()]
@@ -39,11 +39,11 @@ def answer(reader: str, request: dict[str, Any]) -> dict[str, Any]:
         rows = values[0]
     else:
         for batch in batches:
-            rows, held = rows + batch.num_rows, held + 1
+            rows, batch_count = rows + batch.num_rows, batch_count + 1
             del batch
     spent = {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
-    told = [str(value) for value in values] if values else None
-    return {"rows": rows, "batches": held, "values": told, "read_bytes": read_bytes() - before, **spent}
+    texts = [str(value) for value in values] if values else None
+    return {"rows": rows, "batches": batch_count, "values": texts, "read_bytes": read_bytes() - before, **spent}
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             result = {"ok": answer(reader, json.loads(line))}
-        except BaseException:  # noqa: BLE001 - a panic of a peer is none of the usual kind; the bench reports it
+        except BaseException:  # noqa: BLE001 - a Rust panic is no Exception; the bench reports it
             result = {"error": traceback.format_exc()[-6000:]}
         print(json.dumps(result), flush=True)
 

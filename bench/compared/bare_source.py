@@ -1,6 +1,6 @@
-"""A Python data source of one batch: what Spark itself takes for a first query of any such source.
+"""A Python data source of one batch, which measures Spark's own cost of the first query of a Python data source.
 
-For the bench alone. It opens nothing and imports nothing but pyarrow; what it takes is the floor of Penstock's.
+It opens no file and imports only pyarrow; its cost is a lower bound for Penstock's.
 """
 
 from __future__ import annotations

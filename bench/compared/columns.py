@@ -1,8 +1,8 @@
 """Columns of the bench's tables, and a fingerprint of rows that Spark SQL and Arrow compute alike.
 
-Pure. A fingerprint is (rows, sum of the CRC-32 of each row's text): it does not depend on the order of rows, and it
-ties a row's columns together. Floating-point values are multiples of a quarter, decimals have two digits, so that their
-text is exact in both.
+A fingerprint is (rows, sum of the CRC-32 of each row's text): it does not depend on the order of rows, and it covers
+which values share a row. Floating-point values are multiples of 0.25 and decimals have two digits, so that their text
+is exact in both.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ import pyarrow.compute as pc
 
 NULL = "~"
 IMAGE = ("key", "ts", "n", "k", "name")
-"""Fields of a change's images that are compared: those that both dialects of JSON write alike."""
+"""Compared fields of a change's images: those that Hudi and Penstock write as equal JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name, its kind (a key of `SQL_TEXT`), and its value as Spark SQL over `id` and the write's `{ts}`
-    and `{salt}`."""
+    """A column of a bench table."""
 
     name: str
+    """Column name."""
     kind: str
+    """A key of `SQL_TEXT`."""
     sql: str
+    """The value as Spark SQL over `id` and the write's `{ts}` and `{salt}`."""
 
 
 SQL_TEXT = {
@@ -67,12 +69,12 @@ META = tuple(
 
 
 def sql_fingerprint(columns: Sequence[Column]) -> list[str]:
-    """The aggregates of a fingerprint."""
+    """The SQL aggregates of a fingerprint."""
     return _aggregates([SQL_TEXT[column.kind].format(column.name) for column in columns])
 
 
 def sql_changes_fingerprint() -> list[str]:
-    """The same of change data in Hudi's format: op, and both images."""
+    """The SQL aggregates of a fingerprint of change data in Hudi's format: op and both images."""
     images = [f"get_json_object({image}, '$.{field}')" for image in ("before", "after") for field in IMAGE]
     return _aggregates(["op", *images])
 
@@ -112,7 +114,7 @@ def changes_fingerprint(batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
 
 
 def _nullable(sql: str, salt: int) -> str:
-    """A tenth of the values null."""
+    """The expression, with a tenth of the values null."""
     return f"if(pmod(xxhash64(id, {salt}), 10) = 0, NULL, {sql})"
 
 
@@ -128,9 +130,9 @@ PLAIN = (
     Column("even", "boolean", "id % 2 = {salt} % 2"),
     Column("at", "timestamp", "timestamp_micros(1760000000000000 + id * 1000 + {salt})"),
 )
-"""Eight columns of common types, the ones that the lab's first figures were taken with."""
+"""Eight columns of common types."""
 NARROW = PLAIN[:3] + PLAIN[4:6]
-"""Five columns: ten with the meta columns."""
+"""Five columns; ten with the meta columns."""
 
 _KINDS = (
     ("long", "id * 7 + {salt}"),
@@ -147,7 +149,7 @@ WIDE = (
     ORDERING,
     *(Column(f"c{number}", _KINDS[number % 8][0], _nullable(_KINDS[number % 8][1], number)) for number in range(18)),
 )
-"""Twenty columns, a tenth of the values null: 25 with the meta columns."""
+"""Twenty columns, a tenth of the values null; 25 with the meta columns."""
 
 
 def _pick(salt: int, *words: str) -> str:
@@ -184,6 +186,6 @@ LINEITEM = (
 
 
 def select(columns: Sequence[Column], first: int, end: int, step: int, *, ts: int, salt: int, parts: int = 1) -> str:
-    """Rows of ids first, first + step, … below end, as Spark SQL. Another `salt`, other values for the same key."""
+    """Spark SQL for rows with the ids first, first + step, … below end. `salt` varies the values of a key."""
     values = ", ".join(f"{column.sql.format(ts=ts, salt=salt)} AS {column.name}" for column in columns)
     return f"SELECT {values} FROM range({first}, {end}, {step}, {parts})"

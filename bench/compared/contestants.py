@@ -1,7 +1,6 @@
-"""Who takes part, what each is asked, and the processes that answer.
+"""Contestants, questions, the requests of a question for each contestant, and the processes that answer them.
 
-A question is put to every contestant in its own words; what they return must be equal. Not here: turns and clocks
-(`schedule`), what is asked in a run (`programme`).
+A question is translated into each contestant's own options; all must return equal results.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Any
 
 from bench.compared.columns import sql_changes_fingerprint, sql_fingerprint
 from bench.compared.processes import Worker
-from bench.compared.tables import MadeTable
+from bench.compared.tables import PreparedTable
 from penstock.engine.spark import interpreter
 
 HERE = pathlib.Path(__file__).parent
 
 
 class Contestant(StrEnum):
-    """A reader, and through what its rows come."""
+    """A reader and the engine that receives its rows."""
 
     ARROW = "Penstock to Arrow"
     SYSTEM_POOL = "Penstock to Arrow, system pool"
@@ -53,7 +52,7 @@ SPARK_FORMATS = {
 
 
 class Kind(StrEnum):
-    """What of a table is asked."""
+    """The query kind of a question."""
 
     SNAPSHOT = "snapshot"
     INCREMENTAL = "incremental"
@@ -62,31 +61,35 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of a table: of these columns (() is all), every row, `count`, the `sum` of the one column, or rows
-    of the query `sql` over the view `t`. The range of incremental and change queries is the upsert."""
+    """A query of a table. Incremental and change queries read the range of the upsert."""
 
     kind: Kind = Kind.SNAPSHOT
+    """Snapshot, incremental or change query."""
     columns: tuple[str, ...] = ()
+    """Column names; () selects all."""
     ask: str = "all"
+    """`all` rows, `count`, `sum` of the one column, or `sql`."""
     sql: str = ""
+    """The query over the view `t`, for `ask` = `sql`."""
 
 
 @dataclass(slots=True)
 class Cast:
-    """The processes of a run, each started when first needed. `hudi` is the command line of Hudi's PySpark process."""
+    """The processes of a run; each is started on first use."""
 
     hudi: list[str | pathlib.Path]
+    """Command line of the PySpark process with Hudi's bundle."""
     _workers: dict[str, Worker] = field(default_factory=dict)
 
     def worker(self, contestant: Contestant) -> Worker:
-        """The process that answers for a contestant; Penstock in Spark and Spark's own scan share a session."""
+        """The process of a contestant; Penstock in Spark and Spark's own scan share a session."""
         name = "Spark" if contestant in SPARK_FORMATS and contestant != Contestant.HUDI_SPARK else str(contestant)
         if name not in self._workers:
             self._workers[name] = self.fresh(contestant)
         return self._workers[name]
 
     def fresh(self, contestant: Contestant) -> Worker:
-        """A new process; the caller stops it."""
+        """Starts a process; the caller stops it."""
         if contestant == Contestant.HUDI_SPARK:
             return Worker(self.hudi)
         if contestant in SPARK_FORMATS:
@@ -97,58 +100,63 @@ class Cast:
         return Worker(command, environment=environment)
 
     def stop(self, but: Callable[[str], bool] = lambda _: False) -> None:
-        """Ends the processes but those named so."""
+        """Stops the processes, except those whose name matches `but`."""
         for name in [name for name in self._workers if not but(name)]:
             self._workers.pop(name).stop()
 
 
-def request(contestant: Contestant, question: Question, table: MadeTable, *, prove: bool = False) -> dict[str, Any]:
-    """A question in a contestant's words: what is timed; with `prove`, the same rows fingerprinted."""
+def request(contestant: Contestant, question: Question, table: PreparedTable, *, prove: bool = False) -> dict[str, Any]:
+    """The request of a question for a contestant; with `prove` the answer has a fingerprint of the rows."""
     if contestant in ARROW_READERS:
         return _arrow_request(contestant, question, table, prove)
     return _spark_request(contestant, question, table, prove)
 
 
-def _arrow_request(contestant: Contestant, question: Question, table: MadeTable, prove: bool) -> dict[str, Any]:
+def _arrow_request(contestant: Contestant, question: Question, table: PreparedTable, prove: bool) -> dict[str, Any]:
     options: dict[str, str] = {}
     if question.kind is not Kind.SNAPSHOT:
         options = {"query": str(question.kind), "after": table.first_completed, "upto": table.last_completed}
     if question.kind is Kind.CDC:
         options["cdc_format"] = "hudi"
-    told = {"path": str(table.path), "columns": list(question.columns), "options": options}
+    request_fields = {"path": str(table.path), "columns": list(question.columns), "options": options}
     if prove:
-        told["count"] = "fingerprint"
+        request_fields["count"] = "fingerprint"
         if question.kind is not Kind.CDC:
-            told["kinds"] = [[column.name, column.kind] for column in _columns(question, table)]
-    return told
+            request_fields["kinds"] = [[column.name, column.kind] for column in _columns(question, table)]
+    return request_fields
 
 
-def _spark_request(contestant: Contestant, question: Question, table: MadeTable, prove: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"do": "query", "format": SPARK_FORMATS[contestant], "path": str(table.path), "options": {}}
+def _spark_request(contestant: Contestant, question: Question, table: PreparedTable, prove: bool) -> dict[str, Any]:
+    request_fields: dict[str, Any] = {
+        "do": "query",
+        "format": SPARK_FORMATS[contestant],
+        "path": str(table.path),
+        "options": {},
+    }
     match contestant:
         case Contestant.SPARK_PARQUET:
-            told |= {"path": f"{table.path}/*.parquet", "columns": list(question.columns)}
+            request_fields |= {"path": f"{table.path}/*.parquet", "columns": list(question.columns)}
         case Contestant.HUDI_SPARK:
-            told |= {"options": _hudi_range(question.kind, table), "columns": list(question.columns)}
+            request_fields |= {"options": _hudi_range(question.kind, table), "columns": list(question.columns)}
         case _:
-            told["options"] = _penstock_options(question, table)
+            request_fields["options"] = _penstock_options(question, table)
     match question.ask:
         case "sum":
-            told["ask"] = ["sum", question.columns[0]]
+            request_fields["ask"] = ["sum", question.columns[0]]
         case "count":
-            told["ask"] = "count"
+            request_fields["ask"] = "count"
         case "sql":
-            told["ask"] = ["sql", question.sql]
+            request_fields["ask"] = ["sql", question.sql]
         case _:
-            told["ask"] = "noop"
+            request_fields["ask"] = "noop"
             if prove:
                 changes = question.kind is Kind.CDC
                 values = sql_changes_fingerprint() if changes else sql_fingerprint(_columns(question, table))
-                told["ask"] = ["select", values]
-    return told
+                request_fields["ask"] = ["select", values]
+    return request_fields
 
 
-def _penstock_options(question: Question, table: MadeTable) -> dict[str, str]:
+def _penstock_options(question: Question, table: PreparedTable) -> dict[str, str]:
     options = {"columns": ",".join(question.columns)} if question.columns else {}
     if question.kind is not Kind.SNAPSHOT:
         options |= {"query": str(question.kind), "after": table.first_completed, "upto": table.last_completed}
@@ -157,7 +165,7 @@ def _penstock_options(question: Question, table: MadeTable) -> dict[str, str]:
     return options
 
 
-def _hudi_range(kind: Kind, table: MadeTable) -> dict[str, str]:
+def _hudi_range(kind: Kind, table: PreparedTable) -> dict[str, str]:
     """Hudi bounds ranges by completion times, and changes by requested times."""
     if kind is Kind.SNAPSHOT:
         return {}
@@ -170,11 +178,11 @@ def _hudi_range(kind: Kind, table: MadeTable) -> dict[str, str]:
     return {f"hoodie.datasource.{name}": value for name, value in named.items()}
 
 
-def _columns(question: Question, table: MadeTable) -> list[Any]:
+def _columns(question: Question, table: PreparedTable) -> list[Any]:
     every = {column.name: column for column in table.table.all_columns}
     return [every[name] for name in question.columns] if question.columns else list(every.values())
 
 
 def values_of(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """What must be equal of an answer to a request that proves, or to one whose values are its answer."""
+    """The values of an answer that must be equal for all contestants: a fingerprint, or the query's result."""
     return tuple(answer["values"] or ())

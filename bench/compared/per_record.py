@@ -1,7 +1,7 @@
-"""Penstock's own reader with an object a record: what a source that hands Spark rows instead of batches costs.
+"""Penstock's reader with one object per record, to measure the cost of a source that returns rows instead of batches.
 
-For the bench alone. The same plan, the same splits, the same merged batches; then each becomes tuples, which Spark
-pickles and turns into rows of its own.
+Plan, splits and merged batches are those of Penstock; each batch is converted to tuples, which Spark pickles and
+converts to its own rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class PerRecordReader(DataSourceReader):
         self._inner = inner
 
     def partitions(self) -> Any:
-        """The same slots."""
+        """The input partitions of Penstock's reader."""
         return self._inner.partitions()
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """The same rows, one by one."""
+        """The rows of Penstock's reader, one tuple each."""
         for batch in self._inner.read(partition):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 class PerRecordDataSource(DataSource):
-    """The format `penstock_per_record`, with the options of `penstock`; batch reads alone."""
+    """The format `penstock_per_record`: batch reads, with the options of `penstock`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.options = options
@@ -48,5 +48,5 @@ class PerRecordDataSource(DataSource):
         return self._inner.schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read of just these columns."""
+        """A batch read of these columns."""
         return PerRecordReader(self._inner.reader(schema))

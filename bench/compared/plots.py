@@ -1,4 +1,4 @@
-"""Two pictures of a run: what each question costs each reader, and how the figures stand to their targets."""
+"""Two pictures of a run: the CPU time of each question and reader, and the figures relative to their targets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pathlib
 import statistics
 
 from bench.compared.schedule import cpu_s
-from bench.compared.targets import Figures, judged
+from bench.compared.targets import Figures, judge
 
 COLOURS = {"met": "#2a9d8f", "missed": "#e9c46a", "NOT DONE": "#e76f51"}
 
 
 def draw(figures: Figures, stem: pathlib.Path) -> list[str]:
-    """Writes the pictures beside each other, named after `stem`; their names. [] where there is nothing to draw."""
+    """Writes the pictures, named after `stem`, into its folder. Returns their names; [] without figures."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -21,16 +21,16 @@ def draw(figures: Figures, stem: pathlib.Path) -> list[str]:
     import matplotlib.pyplot as plt
 
     drawn = []
-    found = [(target, spread, verdict) for target, spread, verdict in judged(figures) if spread]
-    if found:
-        figure, axes = plt.subplots(figsize=(9, 0.4 * len(found) + 1.2))
-        for place, (target, spread, verdict) in enumerate(reversed(found)):
+    measured = [(target, spread, verdict) for target, spread, verdict in judge(figures) if spread]
+    if measured:
+        figure, axes = plt.subplots(figsize=(9, 0.4 * len(measured) + 1.2))
+        for place, (target, spread, verdict) in enumerate(reversed(measured)):
             values = [value / target.goal for value in (spread.median, spread.low, spread.high)]
             median, low, high = values if target.at_least else [1 / max(value, 1e-9) for value in values]
             score, ends = math.log2(max(median, 1 / 16)), sorted(math.log2(max(end, 1 / 16)) for end in (low, high))
             axes.barh(place, min(score, 3), color=COLOURS[verdict])
             axes.plot([min(end, 3) for end in ends], [place, place], color="black", linewidth=1)
-        axes.set_yticks(range(len(found)), [target.what for target, _, _ in reversed(found)], fontsize=7)
+        axes.set_yticks(range(len(measured)), [target.what for target, _, _ in reversed(measured)], fontsize=7)
         axes.axvline(0, color="black", linewidth=0.8)
         ticks = (-2, -1, 0, 1, 2, 3)
         axes.set_xticks(ticks, [f"{2.0**tick:g}x" for tick in ticks])

@@ -1,7 +1,6 @@
-"""Processes that answer requests, and what they cost: processor seconds of a whole tree, peak of anonymous memory.
+"""Processes that answer requests, and their cost: CPU seconds of the process tree, peak of anonymous memory.
 
-A contestant runs in a process of its own, so that nobody's caches, threads or garbage are another's. Not here: what is
-asked of it.
+Each contestant runs in its own process, so that contestants share no caches, threads or garbage.
 """
 
 from __future__ import annotations
@@ -21,59 +20,59 @@ from typing import Any, TypeVar
 import psutil
 
 Answer = TypeVar("Answer")
-SAMPLED_EVERY_S = 0.002
-LOOKED_EVERY_S = 0.2
+MEMORY_SAMPLE_INTERVAL_S = 0.002
+CPU_SAMPLE_INTERVAL_S = 0.2
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one request: seconds on the wall, and processor seconds of the process and all that it started.
-
-    `python_s`: the part of `cpu_s` that was not the JVM's.
-    """
+    """The cost of one request."""
 
     wall_s: float
+    """Seconds of wall time."""
     cpu_s: float
+    """CPU seconds of the process and its descendants."""
     python_s: float
+    """The part of `cpu_s` outside the JVM."""
 
 
 class TreeMeter:
-    """Processor seconds of a process and its descendants since it was made, by looking at each again and again: what a
-    child had taken is not lost when it ends, for Spark's daemon of Python workers does not wait for them."""
+    """CPU seconds of a process and its descendants since the meter was created. The meter samples each process
+    repeatedly, because the time of an ended child is otherwise lost: Spark's daemon does not wait for its workers."""
 
     def __init__(self, root: psutil.Process) -> None:
         self._root = root
         self._last: dict[psutil.Process, float] = {}
         self._java: set[psutil.Process] = set()
-        self.look()
+        self.sample()
         self._first = dict(self._last)
 
-    def look(self) -> None:
-        """Takes in what each has spent by now."""
-        for one in (self._root, *self._root.children(recursive=True)):
+    def sample(self) -> None:
+        """Records the CPU time of each process so far."""
+        for process in (self._root, *self._root.children(recursive=True)):
             try:
-                times = one.cpu_times()
-                if one not in self._last and one.name().startswith("java"):
-                    self._java.add(one)
+                times = process.cpu_times()
+                if process not in self._last and process.name().startswith("java"):
+                    self._java.add(process)
             except psutil.NoSuchProcess:
                 continue
-            self._last[one] = times.user + times.system
+            self._last[process] = times.user + times.system
 
     def spent_s(self) -> tuple[float, float]:
-        """(all of it, of this not the JVM's), as of the last look."""
-        spent = {one: last - self._first.get(one, 0.0) for one, last in self._last.items()}
-        return sum(spent.values()), sum(s for one, s in spent.items() if one not in self._java)
+        """(CPU seconds, CPU seconds outside the JVM), as of the last sample."""
+        spent = {process: last - self._first.get(process, 0.0) for process, last in self._last.items()}
+        return sum(spent.values()), sum(s for process, s in spent.items() if process not in self._java)
 
 
 @contextmanager
-def repeatedly(look: Callable[[], None], every_s: float) -> Iterator[None]:
-    """Calls `look` in a thread while the block runs, and once behind it."""
+def repeatedly(sample: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Calls `sample` in a thread while the block runs, and once after it."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(every_s):
-            look()
+            sample()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -82,7 +81,7 @@ def repeatedly(look: Callable[[], None], every_s: float) -> Iterator[None]:
     finally:
         ended.set()
         watcher.join()
-    look()
+    sample()
 
 
 def anonymous_bytes(pid: int) -> int:
@@ -95,24 +94,24 @@ def anonymous_bytes(pid: int) -> int:
 
 
 class Worker:
-    """A process that says one line when it is up, then one a request: `{"ok": …}` or `{"error": text}`."""
+    """A process that prints one line when it is ready, then one line per request: `{"ok": …}` or `{"error": text}`."""
 
     def __init__(self, command: Sequence[str | pathlib.Path], *, environment: Mapping[str, str] | None = None) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by stop()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-        own = {"PYSPARK_PYTHON": str(command[0]), "PYTHONPATH": str(REPOSITORY), "PYTHONUTF8": "1"}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+        added = {"PYSPARK_PYTHON": str(command[0]), "PYTHONPATH": str(REPOSITORY), "PYTHONUTF8": "1"}
         began = time.perf_counter()
         self._process = subprocess.Popen(
             [str(part) for part in command],
-            env={**kept, **own, **(environment or {})},
+            env={**inherited, **added, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
         )
-        self._seen = psutil.Process(self._process.pid)
+        self._process_info = psutil.Process(self._process.pid)
         try:
-            self.said = self._answer()
+            self.hello = self._answer()
         except BaseException:
             self.stop()
             raise
@@ -120,42 +119,42 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process's own id."""
+        """The process id."""
         return self._process.pid
 
     def ask(self, request: Mapping[str, Any]) -> Any:
-        """The answer to a request; RuntimeError with the text of its error."""
+        """The answer to a request. Raises RuntimeError with the text of its error."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
     def costed(self, request: Mapping[str, Any]) -> tuple[Any, Cost]:
-        """The answer, and what it cost; an answer's own `cpu_s` goes before what the system counts in ticks."""
-        meter = TreeMeter(self._seen)
+        """The answer and its cost. The `cpu_s` of an answer takes precedence over the system's count in clock ticks."""
+        meter = TreeMeter(self._process_info)
         began = time.perf_counter()
-        with repeatedly(meter.look, LOOKED_EVERY_S):
+        with repeatedly(meter.sample, CPU_SAMPLE_INTERVAL_S):
             answer = self.ask(request)
             wall = time.perf_counter() - began
         spent, python = meter.spent_s()
         return answer, Cost(answer.get("wall_s", wall), answer.get("cpu_s", spent), python)
 
     def peak_of(self, work: Callable[[], Answer]) -> tuple[Answer, int]:
-        """What `work` gives, and the highest anonymous memory while it ran."""
+        """The result of `work`, and the peak of anonymous memory while it ran."""
         peak = 0
 
-        def look() -> None:
+        def sample() -> None:
             nonlocal peak
             peak = max(peak, anonymous_bytes(self.pid))
 
-        with repeatedly(look, SAMPLED_EVERY_S):
-            found = work()
-        return found, peak
+        with repeatedly(sample, MEMORY_SAMPLE_INTERVAL_S):
+            result = work()
+        return result, peak
 
     def stop(self) -> None:
-        """Ends the process and what it started."""
+        """Stops the process and its children."""
         assert self._process.stdin and self._process.stdout
-        started = self._seen.children(recursive=True) if self._process.poll() is None else []
+        started = self._process_info.children(recursive=True) if self._process.poll() is None else []
         self._process.stdin.close()
         try:
             self._process.wait(30)

@@ -1,7 +1,7 @@
-"""What a run asks, of which table, and of whom.
+"""The turns of a run: key, question, table and contestants.
 
-Pure. The first contestant of a turn is Penstock; where Spark takes part, the rounds that count are the last of several,
-for the JVM goes on compiling.
+The first contestant of a turn is Penstock. Turns with Spark have warm-up rounds before the counted ones, because the
+JVM compiles while it runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SELECT sum(l_extendedprice * l_discount) FROM t
 WHERE l_shipdate >= date'1994-01-01' AND l_shipdate < date'1995-01-01'
   AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24
 """
-OF_Q1 = ("l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate")
-OF_Q6 = ("l_quantity", "l_extendedprice", "l_discount", "l_shipdate")
+Q1_COLUMNS = ("l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag", "l_linestatus", "l_shipdate")
+Q6_COLUMNS = ("l_quantity", "l_extendedprice", "l_discount", "l_shipdate")
 
 
 def turns(rounds: int) -> tuple[Turn, ...]:
-    """The comparisons of a run, in its order: those of Spark behind each other, while its JVMs are warm."""
+    """The comparisons of a run, in order. Turns with Spark are adjacent, so that its JVMs stay warm."""
     warm = rounds
     few = {"warm": 1, "rounds": rounds}
     spark = {"warm": warm, "rounds": rounds}
@@ -78,21 +78,24 @@ def _turn(
 
 
 def _lineitem(rounds: int) -> list[Turn]:
-    """TPC-H's queries over all columns, with and without Hudi's own: batches beside records. And over just the columns
-    that each needs, beside Hudi's bundle, which finds out by itself which those are."""
-    found = []
+    """TPC-H's queries over all columns, with and without Hudi's meta columns: batches compared with records. And over
+    only the columns that a query needs, compared with Hudi's bundle, whose scan is projected by Spark."""
+    comparisons = []
     data = tuple(column.name for column in LINEITEM)
-    for name, text, needed in (("Q1", Q1, OF_Q1), ("Q6", Q6, OF_Q6)):
-        whole = Question(ask="sql", sql=text)
-        parts = ((f"{name}, all columns", "meta", whole), (f"{name}, no meta columns", "data", _of(whole, data)))
+    for name, text, needed in (("Q1", Q1, Q1_COLUMNS), ("Q6", Q6, Q6_COLUMNS)):
+        every_row = Question(ask="sql", sql=text)
+        parts = (
+            (f"{name}, all columns", "meta", every_row),
+            (f"{name}, no meta columns", "data", _with_columns(every_row, data)),
+        )
         for title, ending, question in parts:
             both = (SPARK, Contestant.PER_RECORD)
-            found.append(_turn(f"{name.lower()}-{ending}", f"TPC-H {title}", "lineitem", question, both, 1, 2))
-        only = _of(whole, needed)
+            comparisons.append(_turn(f"{name.lower()}-{ending}", f"TPC-H {title}", "lineitem", question, both, 1, 2))
+        only = _with_columns(every_row, needed)
         title = f"TPC-H {name}, the columns it needs"
-        found.append(_turn(f"{name.lower()}-needed", title, "lineitem", only, (SPARK, BUNDLE), 2, rounds))
-    return found
+        comparisons.append(_turn(f"{name.lower()}-needed", title, "lineitem", only, (SPARK, BUNDLE), 2, rounds))
+    return comparisons
 
 
-def _of(question: Question, columns: tuple[str, ...]) -> Question:
+def _with_columns(question: Question, columns: tuple[str, ...]) -> Question:
     return Question(kind=question.kind, columns=columns, ask=question.ask, sql=question.sql)

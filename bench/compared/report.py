@@ -9,18 +9,18 @@ from typing import Any
 
 from bench.compared.contestants import Contestant
 from bench.compared.schedule import Outcome, Spread, cpu_s
-from bench.compared.targets import Figures, judged, shown
+from bench.compared.targets import Figures, judge, three_digits
 
 
 def ratio_text(spread: Spread) -> str:
-    """The median, and how far it spreads."""
-    return f"{shown(spread.median)} ({shown(spread.low)}–{shown(spread.high)})"
+    """Text of the median with the lowest and the highest value."""
+    return f"{three_digits(spread.median)} ({three_digits(spread.low)}–{three_digits(spread.high)})"
 
 
 def targets_lines(figures: Figures) -> list[str]:
     """The table of targets."""
     lines = ["| what | target | not done below | measured | verdict |", "|---|---|---|---|---|"]
-    for target, spread, verdict in judged(figures):
+    for target, spread, verdict in judge(figures):
         measured = ratio_text(spread) if spread else "–"
         lines.append(
             f"| {target.what} | {target.text(target.goal)} | {target.text(target.floor)} | {measured} | {verdict} |"
@@ -29,12 +29,12 @@ def targets_lines(figures: Figures) -> list[str]:
 
 
 def seconds_text(outcome: Outcome, contestant: Contestant) -> str:
-    """Median processor seconds of the rounds that count."""
+    """Median CPU seconds of the counted rounds."""
     return f"{statistics.median(map(cpu_s, outcome.counted(contestant))):.3f}"
 
 
 def turn_lines(figures: Figures) -> list[str]:
-    """Every turn: what each contestant cost, and how many times what Penstock's way to the same place costs."""
+    """Every turn: the cost of each contestant, and its ratio to Penstock's cost."""
     lines = ["| question | rows | reader | CPU s | wall s | against |", "|---|---|---|---|---|---|"]
     for outcome in figures.outcomes.values():
         for number, contestant in enumerate(outcome.turn.contestants):
@@ -48,39 +48,38 @@ def turn_lines(figures: Figures) -> list[str]:
 
 
 def is_measured_by(contestant: Contestant, mine: Contestant, outcome: Outcome) -> bool:
-    """Whether a ratio to this one of Penstock's two roads says something: not of Penstock itself, but for the source
-    that hands rows over one by one."""
+    """Whether the report has a contestant's ratio to `mine`: not for Penstock itself, except its per-record source."""
     own = (Contestant.ARROW, Contestant.SYSTEM_POOL, Contestant.SPARK)
     return mine in outcome.turn.contestants and contestant not in own
 
 
 def memory_lines(figures: Figures) -> list[str]:
-    """Peaks of fresh processes."""
+    """Peak memory of fresh processes."""
     lines = [
         "| reader | table | columns | above baseline, MiB | of it, spread | whole, MiB |",
         "|---|---|---|---|---|---|",
     ]
-    for (contestant, table, columns), found in figures.peaks.items():
-        above = sorted(one.above_bytes / (1 << 20) for one in found)
-        whole = statistics.median(one.peak_bytes / (1 << 20) for one in found)
+    for (contestant, table, columns), samples in figures.peaks.items():
+        above = sorted(sample.above_bytes / (1 << 20) for sample in samples)
+        peak_mib = statistics.median(sample.peak_bytes / (1 << 20) for sample in samples)
         cells = (contestant, table, columns, f"{statistics.median(above):.0f}")
-        lines.append("| " + " | ".join((*cells, f"{above[0]:.0f}–{above[-1]:.0f}", f"{whole:.0f}")) + " |")
+        lines.append("| " + " | ".join((*cells, f"{above[0]:.0f}–{above[-1]:.0f}", f"{peak_mib:.0f}")) + " |")
     return lines
 
 
 def first_lines(figures: Figures) -> list[str]:
     """First queries of fresh Spark sessions."""
     lines = ["| reader | session, s | first query, s |", "|---|---|---|"]
-    for contestant, found in figures.firsts.items():
-        session = statistics.median(one.session_s for one in found)
-        queries = sorted(one.query_s for one in found)
+    for contestant, samples in figures.firsts.items():
+        session = statistics.median(sample.session_s for sample in samples)
+        queries = sorted(sample.query_s for sample in samples)
         spread = f"{statistics.median(queries):.2f} ({queries[0]:.2f}–{queries[-1]:.2f})"
         lines.append(f"| {contestant} | {session:.1f} | {spread} |")
     return lines
 
 
 def record_lines(figures: Figures) -> list[str]:
-    """Batches beside an object a record: processor time, bytes that Python sent a row, Python's share of the time."""
+    """Batches compared with one object per record: CPU time, bytes per row that Python sent, Python's share of CPU."""
     lines = [
         "| query | reader | CPU s | bytes a row to Spark | Python's share of CPU | less CPU by batches |",
         "|---|---|---|---|---|---|",
@@ -118,7 +117,7 @@ def markdown(figures: Figures, about: Mapping[str, str], plots: list[str]) -> st
 
 
 def as_json(figures: Figures, about: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that was measured, round by round."""
+    """All measurements, round by round."""
     return {
         "about": dict(about),
         "targets": [
@@ -131,7 +130,7 @@ def as_json(figures: Figures, about: Mapping[str, str]) -> dict[str, Any]:
                 "measured": asdict(spread) if spread else None,
                 "verdict": verdict,
             }
-            for target, spread, verdict in judged(figures)
+            for target, spread, verdict in judge(figures)
         ],
         "turns": {
             key: {
@@ -143,10 +142,10 @@ def as_json(figures: Figures, about: Mapping[str, str]) -> dict[str, Any]:
             for key, outcome in figures.outcomes.items()
         },
         "peaks": [
-            {"reader": str(who), "table": table, "columns": columns, "rounds": [asdict(one) for one in found]}
-            for (who, table, columns), found in figures.peaks.items()
+            {"reader": str(who), "table": table, "columns": columns, "rounds": [asdict(sample) for sample in samples]}
+            for (who, table, columns), samples in figures.peaks.items()
         ],
-        "first_queries": {str(who): [asdict(one) for one in found] for who, found in figures.firsts.items()},
+        "first_queries": {str(who): [asdict(sample) for sample in samples] for who, samples in figures.firsts.items()},
         "sent_bytes": [{"turn": key, "reader": str(who), "bytes": sent} for (key, who), sent in figures.sent.items()],
         "decode_records_s": figures.decode_records_s,
         "idle": figures.idle,

@@ -1,15 +1,15 @@
-"""A Spark session in a process of its own that answers requests, one JSON line each; for any PySpark from 3.5 on.
+"""A Spark session in its own process that answers requests, one JSON line each; for PySpark 3.5 and later.
 
-Run by the Python whose PySpark it is to use, never imported by the bench's own process but for tests:
+Run it with the Python that has the PySpark to use; only tests import it:
     python spark_worker.py [--jar BUNDLE.jar] [--package G:N:V --ivy FOLDER] [--penstock]
 
 Requests, answered by `{"ok": …}` or `{"error": text}`:
-    {"do": "query", "format", "options", "path", "columns", …, "ask": how}   a new load() each time; `ask`:
-        "noop"                  every row to a sink that drops it
+    {"do": "query", "format", "options", "path", "columns", …, "ask": what}  a new load() each time; `ask`:
+        "noop"                  every row to Spark's `noop` sink
         "count"                 count(*)
         ["sum", column]         the sum of a column
         ["select", [aggregate]] the values of aggregates, as text (fingerprints)
-        ["sql", text]           rows of a query over the view `t`, as text; "bytes" tells what Python has sent so far
+        ["sql", text]           rows of a query over the view `t`, as text; "bytes" adds the bytes that Python has sent
     {"do": "write", "path", "select", "options"}                            a write by Hudi
 A query's answer: {"values", "wall_s", "plan"}.
 """
@@ -40,30 +40,30 @@ SESSION = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
 }
-"""Alike for all contestants; the JVM's compilers and collector are its defaults."""
+"""Settings of all contestants; the JVM's compilers and collector are its defaults."""
 
 
-def start(given):
-    """The session, on two cores."""
+def start(args):
+    """Starts the session, on two cores."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("bench")
     settings = {**SESSION, "spark.sql.warehouse.dir": tempfile.mkdtemp()}
-    if given.jar:
-        settings |= {**HUDI, "spark.jars": given.jar}
-    elif given.package:
-        settings |= {**HUDI, "spark.jars.packages": given.package, "spark.jars.ivy": given.ivy}
+    if args.jar:
+        settings |= {**HUDI, "spark.jars": args.jar}
+    elif args.package:
+        settings |= {**HUDI, "spark.jars.packages": args.package, "spark.jars.ivy": args.ivy}
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    if given.penstock:
+    if args.penstock:
         register(session)
     return session
 
 
 def register(session):
-    """Penstock's data source, and the bench's own: one that hands rows over one by one, one that has next to none."""
+    """Registers Penstock's data source and two of the bench: one that returns single rows, one of three rows."""
     from bench.compared.bare_source import BareDataSource
     from bench.compared.per_record import PerRecordDataSource
     from penstock.engine.spark.source import PenstockDataSource
@@ -74,51 +74,51 @@ def register(session):
 
 
 def load(spark, request):
-    """The DataFrame of a request, with its columns and no others."""
+    """The DataFrame of a request, projected to its columns."""
     reader = spark.read.format(request["format"]).options(**request.get("options", {}))
-    found = reader.load(request["path"])
-    return found.select(*request["columns"]) if request.get("columns") else found
+    frame = reader.load(request["path"])
+    return frame.select(*request["columns"]) if request.get("columns") else frame
 
 
 def query(spark, request):
-    """Asks, and says how long it took and what plan Spark ran."""
+    """Runs a query; returns its values, its duration and on request Spark's plan."""
     began = time.perf_counter()
-    found, ask = load(spark, request), request["ask"]
+    frame, ask = load(spark, request), request["ask"]
     values = None
     if ask == "noop":
-        found.write.format("noop").mode("overwrite").save()
+        frame.write.format("noop").mode("overwrite").save()
     elif ask == "count":
-        values = [str(found.count())]
+        values = [str(frame.count())]
     elif ask[0] == "sum":
-        found = found.selectExpr(f"sum({ask[1]})")
-        values = texts(found)
+        frame = frame.selectExpr(f"sum({ask[1]})")
+        values = texts(frame)
     elif ask[0] == "select":
-        found = found.selectExpr(*ask[1])
-        values = texts(found)
+        frame = frame.selectExpr(*ask[1])
+        values = texts(frame)
     else:
-        found.createOrReplaceTempView("t")
-        found = spark.sql(ask[1])
-        values = texts(found)
+        frame.createOrReplaceTempView("t")
+        frame = spark.sql(ask[1])
+        values = texts(frame)
     answer = {"values": values, "wall_s": time.perf_counter() - began}
     if request.get("explain"):
-        answer["plan"] = found._jdf.queryExecution().executedPlan().toString()
+        answer["plan"] = frame._jdf.queryExecution().executedPlan().toString()
     if request.get("bytes"):
-        answer["bytes"] = from_python(found._jdf.queryExecution().executedPlan())
+        answer["bytes"] = from_python(frame._jdf.queryExecution().executedPlan())
     return answer
 
 
 def texts(frame):
-    """Every value of a small answer, in order, as text."""
+    """Every value of a small result, in order, as text."""
     return ["NULL" if value is None else str(value) for row in frame.collect() for value in row]
 
 
 def from_python(plan):
-    """Bytes that Spark's Python workers sent, by the metric of the plan's nodes that ran: Spark 4.3 sums it over all
+    """Bytes that Spark's Python workers sent, by the metric of the executed plan's nodes. Spark 4.3 sums it over all
     queries of the session."""
     if "AdaptiveSparkPlan" in plan.nodeName():
         plan = plan.executedPlan()
-    found = plan.metrics().get("pythonDataReceived")
-    total = found.get().value() if found.isDefined() else 0
+    metric = plan.metrics().get("pythonDataReceived")
+    total = metric.get().value() if metric.isDefined() else 0
     if "QueryStage" in plan.nodeName():
         total += from_python(plan.plan())
     children = plan.children()
@@ -133,17 +133,17 @@ def write(spark, request):
 
 
 def main():
-    """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
+    """Answers until stdin ends. Spark's own output goes to stderr; stdout carries only answers."""
     parser = argparse.ArgumentParser()
     for name in ("--jar", "--package", "--ivy"):
         parser.add_argument(name)
     parser.add_argument("--penstock", action="store_true")
-    given = parser.parse_args()
+    args = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ["TZ"] = "UTC"
     time.tzset()
-    spark = start(given)
+    spark = start(args)
     print(json.dumps({"ok": spark.version}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)

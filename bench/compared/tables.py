@@ -1,7 +1,4 @@
-"""The bench's tables: what each is, made once by real Hudi 1.2.0 and kept, and checked to be what it says.
-
-Not here: columns and their values (`columns`), who reads them (`contestants`).
-"""
+"""The bench's tables: definitions, written once by Hudi 1.2.0 and cached; checks of their files."""
 
 from __future__ import annotations
 
@@ -21,23 +18,29 @@ from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchTable:
-    """A merge-on-read table of version 9: `rows` rows bulk-inserted into so many file groups, then, if `updated_rows`
-    is not 0, that many of them, evenly spread, upserted into their logs. No change loses its merge."""
+    """A merge-on-read table of version 9: a bulk insert, then an upsert into the logs. Every upserted row wins its
+    merge."""
 
     name: str
+    """Name of the table."""
     rows: int
+    """Rows of the bulk insert."""
     updated_rows: int
+    """Rows of the upsert, evenly distributed; 0 for no upsert."""
     columns: tuple[Column, ...] = PLAIN
+    """Data columns."""
     file_groups: int = 1
+    """Number of file groups."""
     log_format: str = "avro"
+    """Format of log data blocks: `avro` or `parquet`."""
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """With Hudi's five in front."""
+        """Hudi's five meta columns, then the data columns."""
         return META + self.columns
 
     def options(self) -> dict[str, str]:
-        """Hudi's options for every write. A bucket index: an upsert finds its file group without reading it."""
+        """Hudi's options of every write. With the bucket index an upsert locates its file group without a read."""
         key, ordering = self.columns[0].name, self.columns[1].name
         return {
             "hoodie.table.name": "bench",
@@ -60,20 +63,26 @@ class BenchTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeTable:
-    """A table on disk. `first_requested` and `first_completed` are the instant of its bulk insert, by the two times
-    that readers bound ranges by; `last_…` that of the upsert, or the same where there is none."""
+class PreparedTable:
+    """A table on disk. Readers bound ranges by requested or by completion times. Without an upsert the last instant is
+    the first."""
 
     table: BenchTable
+    """Its definition."""
     path: pathlib.Path
+    """Its base path."""
     first_requested: str
+    """Requested time of the bulk insert."""
     first_completed: str
+    """Completion time of the bulk insert."""
     last_requested: str
+    """Requested time of the upsert."""
     last_completed: str
+    """Completion time of the upsert."""
 
 
 def standard_tables(rows: int, big_rows: int) -> dict[str, BenchTable]:
-    """Every table of a run by name, of `rows` rows each (`big_rows`: of that which shows what grows with size)."""
+    """Every table of a run by name. Most have `rows` rows; `big` has `big_rows`, to show the growth with size."""
     tenth, small = rows // 10, max(1, rows // 200)
     tables = (
         BenchTable(name="plain", rows=rows, updated_rows=tenth),
@@ -91,8 +100,8 @@ def standard_tables(rows: int, big_rows: int) -> dict[str, BenchTable]:
     return {table.name: table for table in tables}
 
 
-def made(table: BenchTable, cache: pathlib.Path, writer: Callable[[], Worker]) -> MadeTable:
-    """The table, written by real Hudi if it is not there; `writer` starts a process of it. Checked each time."""
+def ensure_table(table: BenchTable, cache: pathlib.Path, writer: Callable[[], Worker]) -> PreparedTable:
+    """The table, written by Hudi unless it is cached; `writer` starts the Hudi process. Always checks its files."""
     digest = hashlib.sha256(json.dumps([asdict(table), table.options()], sort_keys=True).encode()).hexdigest()
     folder = cache / f"{table.name}-{table.rows}-{digest[:10]}"
     path = folder / "table"
@@ -101,11 +110,11 @@ def made(table: BenchTable, cache: pathlib.Path, writer: Callable[[], Worker]) -
         folder.mkdir(parents=True)
         write(table, path, writer())
         (folder / "ready").touch()
-    return checked(table, path)
+    return check_table(table, path)
 
 
 def write(table: BenchTable, path: pathlib.Path, writer: Worker) -> None:
-    """The bulk insert, and the upsert."""
+    """Writes the bulk insert and the upsert."""
     rows = select(table.columns, 0, table.rows, 1, ts=0, salt=0, parts=2)
     operation = "hoodie.datasource.write.operation"
     request = {"do": "write", "path": str(path)}
@@ -116,23 +125,23 @@ def write(table: BenchTable, path: pathlib.Path, writer: Worker) -> None:
         writer.ask({**request, "select": rows, "options": table.options() | {operation: "upsert"}})
 
 
-def checked(table: BenchTable, path: pathlib.Path) -> MadeTable:
-    """The table as it lies there; AssertionError where its files are not what it stands for."""
+def check_table(table: BenchTable, path: pathlib.Path) -> PreparedTable:
+    """Checks the files of a table against its definition; AssertionError if they differ."""
     names = {entry: parse_file_name(entry.name) for entry in path.iterdir()}
     bases = [entry for entry, name in names.items() if isinstance(name, BaseName)]
     logs = {entry: name.file_id for entry, name in names.items() if isinstance(name, LogName)}
     assert len(bases) == table.file_groups, f"{table.name}: {len(bases)} base files, expected {table.file_groups}"
     expected = table.file_groups if table.updated_rows else 0
     groups = len(set(logs.values()))
-    enough = expected // 2 <= groups <= expected  # keys that are evenly apart do not hash to every bucket
+    enough = expected // 2 <= groups <= expected  # evenly spaced keys do not hash to every bucket
     assert enough, f"{table.name}: {groups} file groups with logs, expected {expected}"
     kinds = {kind for log in logs for kind in block_kinds(log)}
-    wanted = {BlockKind.AVRO_DATA if table.log_format == "avro" else BlockKind.PARQUET_DATA} if logs else set()
-    assert kinds == wanted, f"{table.name}: log blocks {kinds}, expected {wanted}"
+    expected_kinds = {BlockKind.AVRO_DATA if table.log_format == "avro" else BlockKind.PARQUET_DATA} if logs else set()
+    assert kinds == expected_kinds, f"{table.name}: log blocks {kinds}, expected {expected_kinds}"
     timeline = open_table(str(path)).timeline()
     writes = timeline.completed_writes
     assert len(writes) == (2 if table.updated_rows else 1), f"{table.name}: {len(writes)} writes"
-    return MadeTable(
+    return PreparedTable(
         table=table,
         path=path,
         first_requested=str(writes[0].requested_time),
@@ -143,7 +152,7 @@ def checked(table: BenchTable, path: pathlib.Path) -> MadeTable:
 
 
 def block_kinds(log: pathlib.Path) -> set[BlockKind]:
-    """The kinds of a log file's blocks; AssertionError for a damaged stretch."""
-    found = list(read_blocks(memoryview(log.read_bytes()), log.name))
-    assert all(isinstance(block, LogBlock) for block in found), f"{log}: damaged"
-    return {block.kind for block in found if isinstance(block, LogBlock)}
+    """The kinds of a log file's blocks; AssertionError if a part of the file is damaged."""
+    stretches = list(read_blocks(memoryview(log.read_bytes()), log.name))
+    assert all(isinstance(block, LogBlock) for block in stretches), f"{log}: damaged"
+    return {block.kind for block in stretches if isinstance(block, LogBlock)}

@@ -1,7 +1,7 @@
-"""What reading is to cost beside other readers, and what a run's figures say to it.
+"""Targets of the comparison with other readers, and the verdicts on a run's figures.
 
-Pure. A target has a goal, and a floor below which the work is not done; both are ratios within one run, or figures of
-one process.
+A target has a goal and a floor; a figure below the floor counts as not done. Both are ratios within one run, or
+figures of one process.
 """
 
 from __future__ import annotations
@@ -19,55 +19,66 @@ STREAM, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_SPARK
 
 @dataclass(slots=True)
 class Figures:
-    """What a run measured. `peaks` by (contestant, table, 'all' or 'two'); `sent` by (turn, contestant), in bytes;
-    `decode_records_s` records a second of 25 columns; `idle` is (p50 ms, file operations) of a poll; `failed` says why
-    a part has no figure."""
+    """The measurements of a run."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    """Outcomes by key of the turn."""
     peaks: dict[tuple[Contestant, str, str], list[Peak]] = field(default_factory=dict)
+    """Peak memory by (contestant, table, 'all' or 'two' columns)."""
     firsts: dict[Contestant, list[First]] = field(default_factory=dict)
+    """First queries of fresh Spark sessions."""
     sent: dict[tuple[str, Contestant], int] = field(default_factory=dict)
+    """Bytes that Python workers sent, by (turn, contestant)."""
     decode_records_s: list[float] = field(default_factory=list)
+    """Decoded records of 25 columns per second, by round."""
     idle: tuple[float, float] | None = None
+    """(p50 ms, file operations) of an idle poll."""
     failed: dict[str, str] = field(default_factory=dict)
+    """Error texts of parts that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One line of the table: `measure` gives the figure, None if this run has it not. `at_least`: more is better."""
+    """One line of the table of targets."""
 
     what: str
+    """What is compared."""
     goal: float
+    """The target is met from this value on."""
     floor: float
+    """Beyond this value the work counts as not done."""
     unit: str = "x"
+    """Unit of the figure; `x` is a ratio."""
     at_least: bool = True
+    """Whether higher values are better."""
     measure: Callable[[Figures], Spread | None]
+    """Computes the figure; None if the run has no such measurement."""
 
-    def verdict(self, found: Spread | None) -> str:
-        """By the median (of a rate, the best)."""
-        if found is None:
+    def verdict(self, spread: Spread | None) -> str:
+        """The verdict on the median (of a rate: the best round)."""
+        if spread is None:
             return "not measured"
-        value, goal, floor = (found.median, self.goal, self.floor)
+        value, goal, floor = (spread.median, self.goal, self.floor)
         if not self.at_least:
             value, goal, floor = -value, -goal, -floor
         return "met" if value >= goal else "missed" if value >= floor else "NOT DONE"
 
     def text(self, value: float) -> str:
-        """A figure with its unit."""
+        """Text of a figure with its unit."""
         sign = "" if self.at_least else "≤ "
-        number = f"{value:g}" if value < 1e6 else shown(value)
+        number = f"{value:g}" if value < 1e6 else three_digits(value)
         return f"{sign}{number} {self.unit}".replace(" x", "x").strip()
 
 
-def shown(value: float) -> str:
-    """Three digits, as many as say something."""
+def three_digits(value: float) -> str:
+    """Text of a value with three significant digits."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:.2f} M"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _cpu(turn: str, above: Contestant, below: Contestant) -> Callable[[Figures], Spread | None]:
-    """How many times the processor time of one another takes."""
+    """Ratio of the CPU times of two contestants."""
 
     def measure(figures: Figures) -> Spread | None:
         outcome = figures.outcomes.get(turn)
@@ -93,7 +104,7 @@ def _ratios(above: list[float] | list[int], below: list[float] | list[int]) -> S
 
 
 def _growth(figures: Figures) -> Spread | None:
-    """How far the peak over the big base lies from that over the small one, in percent."""
+    """Difference between the peaks over the big and the small base file, in percent."""
     small, big = (figures.peaks.get((ARROW, name, "all")) for name in ("plain", "big"))
     if not small or not big:
         return None
@@ -112,9 +123,9 @@ def _idle(part: int) -> Callable[[Figures], Spread | None]:
 
 
 def _decode(figures: Figures) -> Spread | None:
-    """The best round: a rate, unlike a ratio, has no peer in its round to share a slow moment with."""
-    found = figures.decode_records_s
-    return Spread(max(found), min(found), max(found)) if found else None
+    """The best round: unlike a ratio, a rate is not corrected by another contestant of the same round."""
+    rates = figures.decode_records_s
+    return Spread(max(rates), min(rates), max(rates)) if rates else None
 
 
 def _target(what: str, goal: float, floor: float, measure: Callable[[Figures], Spread | None]) -> Target:
@@ -148,18 +159,18 @@ TARGETS = (
 )
 
 
-def judged(figures: Figures) -> list[tuple[Target, Spread | None, str]]:
+def judge(figures: Figures) -> list[tuple[Target, Spread | None, str]]:
     """Every target with its figure and verdict."""
-    found = []
+    results = []
     for target in TARGETS:
         value = target.measure(figures)
-        found.append((target, value, target.verdict(value)))
-    return found
+        results.append((target, value, target.verdict(value)))
+    return results
 
 
 def verdicts(figures: Figures) -> Mapping[str, int]:
-    """How many targets have which verdict."""
+    """Number of targets by verdict."""
     counts: dict[str, int] = {}
-    for _, _, verdict in judged(figures):
+    for _, _, verdict in judge(figures):
         counts[verdict] = counts.get(verdict, 0) + 1
     return counts

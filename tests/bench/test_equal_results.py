@@ -1,4 +1,4 @@
-"""What the bench times gives equal results, on small tables of each of its shapes; nothing is timed here."""
+"""Contestants of the bench return equal results, on small tables of each shape; nothing is timed here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.compared import per_record
 from bench.compared.arrow_worker import answer
 from bench.compared.columns import LINEITEM, WIDE, changes_fingerprint, fingerprint, select
 from bench.compared.contestants import ARROW_READERS, Contestant, Kind, Question, request, values_of
-from bench.compared.programme import OF_Q1, Q1, turns
+from bench.compared.programme import Q1, Q1_COLUMNS, turns
 from bench.compared.spark_worker import query, register
-from bench.compared.tables import BenchTable, MadeTable, checked, standard_tables
+from bench.compared.tables import BenchTable, PreparedTable, check_table, standard_tables
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -32,9 +32,9 @@ READERS = [who for who in ARROW_READERS if who not in (Contestant.SYSTEM_POOL, C
 
 
 @pytest.fixture(scope="module")
-def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, MadeTable]:
-    """Each of the shapes, written by real Hudi."""
-    found = {}
+def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreparedTable]:
+    """A table of each shape, written by Hudi."""
+    prepared = {}
     for table in TABLES:
         path = tmp_path_factory.mktemp(table.name) / "table"
         writes = [(1, 0, 0, "bulk_insert")]
@@ -43,28 +43,28 @@ def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mad
         for step, ts, salt, operation in writes:
             options = table.options() | {"hoodie.datasource.write.operation": operation}
             hudi.write_query(path, select(table.columns, 0, table.rows, step, ts=ts, salt=salt), options)
-        found[table.name] = checked(table, path)
-    return found
+        prepared[table.name] = check_table(table, path)
+    return prepared
 
 
 @pytest.fixture(scope="module")
 def session(spark: Any) -> Iterator[Any]:
-    """The run's Spark session with the bench's sources; its workers do not have the bench on their path."""
+    """The run's Spark session with the bench's sources. The bench is not on the Python path of its workers."""
     cloudpickle.register_pickle_by_value(per_record)
     register(spark)
     yield spark
     cloudpickle.unregister_pickle_by_value(per_record)
 
 
-def in_arrow(who: Contestant, question: Question, table: MadeTable) -> tuple[str, ...]:
+def in_arrow(who: Contestant, question: Question, table: PreparedTable) -> tuple[str, ...]:
     return values_of(answer(ARROW_READERS[who], request(who, question, table, prove=True)))
 
 
-def in_spark(session: Any, who: Contestant, question: Question, table: MadeTable) -> tuple[str, ...]:
+def in_spark(session: Any, who: Contestant, question: Question, table: PreparedTable) -> tuple[str, ...]:
     return values_of(query(session, request(who, question, table, prove=True)))
 
 
-def by_hudi(hudi: Any, question: Question, table: MadeTable) -> tuple[str, ...]:
+def by_hudi(hudi: Any, question: Question, table: PreparedTable) -> tuple[str, ...]:
     options = request(Contestant.HUDI_SPARK, question, table)["options"]
     rows = hudi.read(table.path, **{name.replace(".", "__"): value for name, value in options.items()})
     if question.kind is Kind.CDC:
@@ -75,70 +75,76 @@ def by_hudi(hudi: Any, question: Question, table: MadeTable) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", [table.name for table in TABLES])
-def test_snapshots(name: str, tables: dict[str, MadeTable], hudi: Any, session: Any) -> None:
+def test_snapshots_have_equal_rows_in_every_reader(
+    name: str, tables: dict[str, PreparedTable], hudi: Any, session: Any
+) -> None:
     table, question = tables[name], Question()
-    wanted = by_hudi(hudi, question, table)
-    assert wanted[0] == str(ROWS)
-    found: dict[str, tuple[str, ...]] = {who: in_arrow(who, question, table) for who in READERS}
-    found |= {who: in_spark(session, who, question, table) for who in (Contestant.SPARK, Contestant.PER_RECORD)}
+    expected = by_hudi(hudi, question, table)
+    assert expected[0] == str(ROWS)
+    results: dict[str, tuple[str, ...]] = {who: in_arrow(who, question, table) for who in READERS}
+    results |= {who: in_spark(session, who, question, table) for who in (Contestant.SPARK, Contestant.PER_RECORD)}
     if name == "log-free":
-        found[Contestant.PYARROW] = in_arrow(Contestant.PYARROW, question, table)
-        found[Contestant.SPARK_PARQUET] = in_spark(session, Contestant.SPARK_PARQUET, question, table)
-    assert found == dict.fromkeys(found, wanted)
+        results[Contestant.PYARROW] = in_arrow(Contestant.PYARROW, question, table)
+        results[Contestant.SPARK_PARQUET] = in_spark(session, Contestant.SPARK_PARQUET, question, table)
+    assert results == dict.fromkeys(results, expected)
 
 
-def test_a_fingerprint_tells_versions_apart(tables: dict[str, MadeTable]) -> None:
+def test_fingerprints_differ_between_versions(tables: dict[str, PreparedTable]) -> None:
     merged, base = (in_arrow(who, Question(), tables["plain"]) for who in (Contestant.ARROW, Contestant.PYARROW))
     assert merged[0] == base[0] and merged[1] != base[1]
 
 
-def test_a_projection(tables: dict[str, MadeTable], session: Any) -> None:
+def test_projections_have_equal_rows_in_every_reader(tables: dict[str, PreparedTable], session: Any) -> None:
     table, question = tables["plain"], Question(columns=("key", "n"))
-    found = {who: in_arrow(who, question, table) for who in READERS}
-    found[Contestant.SPARK] = in_spark(session, Contestant.SPARK, question, table)
-    assert len(set(found.values())) == 1
-    assert found[Contestant.ARROW] != in_arrow(Contestant.ARROW, Question(columns=("key", "k")), table)
+    results = {who: in_arrow(who, question, table) for who in READERS}
+    results[Contestant.SPARK] = in_spark(session, Contestant.SPARK, question, table)
+    assert len(set(results.values())) == 1
+    assert results[Contestant.ARROW] != in_arrow(Contestant.ARROW, Question(columns=("key", "k")), table)
 
 
 @pytest.mark.parametrize("kind", [Kind.INCREMENTAL, Kind.CDC])
-def test_ranges(kind: Kind, tables: dict[str, MadeTable], hudi: Any, session: Any) -> None:
+def test_ranges_have_equal_rows_in_every_reader(
+    kind: Kind, tables: dict[str, PreparedTable], hudi: Any, session: Any
+) -> None:
     table, question = tables["plain"], Question(kind=kind)
-    wanted = by_hudi(hudi, question, table)
-    assert wanted[0] == str(PLAIN.updated_rows)
-    assert in_arrow(Contestant.ARROW, question, table) == wanted
-    assert in_spark(session, Contestant.SPARK, question, table) == wanted
+    expected = by_hudi(hudi, question, table)
+    assert expected[0] == str(PLAIN.updated_rows)
+    assert in_arrow(Contestant.ARROW, question, table) == expected
+    assert in_spark(session, Contestant.SPARK, question, table) == expected
     if kind is Kind.INCREMENTAL:
-        assert in_arrow(Contestant.HUDI_RS, question, table) == wanted
+        assert in_arrow(Contestant.HUDI_RS, question, table) == expected
 
 
-def test_batches_and_records_answer_a_query_alike(tables: dict[str, MadeTable], session: Any) -> None:
-    for columns in ((), OF_Q1):
+def test_batches_and_records_return_equal_query_results(tables: dict[str, PreparedTable], session: Any) -> None:
+    for columns in ((), Q1_COLUMNS):
         question = Question(ask="sql", sql=Q1, columns=columns)
-        whole = {
+        results = {
             who: in_spark(session, who, question, tables["lineitem"])
             for who in (Contestant.SPARK, Contestant.PER_RECORD)
         }
-        assert whole[Contestant.SPARK] == whole[Contestant.PER_RECORD] and len(whole[Contestant.SPARK]) % 10 == 0
+        assert results[Contestant.SPARK] == results[Contestant.PER_RECORD] and len(results[Contestant.SPARK]) % 10 == 0
 
 
-def test_sent_bytes_are_seen(tables: dict[str, MadeTable], session: Any) -> None:
+def test_sent_bytes_are_measured(tables: dict[str, PreparedTable], session: Any) -> None:
     for who in (Contestant.SPARK, Contestant.PER_RECORD):
-        told = request(who, Question(ask="sql", sql=Q1), tables["lineitem"]) | {"bytes": True}
-        so_far = [query(session, told)["bytes"] for _ in range(3)]
-        assert so_far[2] - so_far[1] == so_far[1] - so_far[0], "a sum over the session, which `sent_bytes` takes apart"
+        timed_query = request(who, Question(ask="sql", sql=Q1), tables["lineitem"]) | {"bytes": True}
+        so_far = [query(session, timed_query)["bytes"] for _ in range(3)]
+        assert so_far[2] - so_far[1] == so_far[1] - so_far[0], (
+            "the metric is a sum over the session; `sent_bytes` computes the difference"
+        )
         assert ROWS * 50 < so_far[1] - so_far[0] < ROWS * 1000
 
 
 def test_every_turn_has_its_table() -> None:
     tables = standard_tables(1000, 2000)
-    found = turns(1)
-    assert {turn.table for turn in found} <= tables.keys()
-    assert len({turn.key for turn in found}) == len(found)
-    assert all(dataclasses.replace(turn).contestants[0].startswith("Penstock") for turn in found)
+    comparisons = turns(1)
+    assert {turn.table for turn in comparisons} <= tables.keys()
+    assert len({turn.key for turn in comparisons}) == len(comparisons)
+    assert all(dataclasses.replace(turn).contestants[0].startswith("Penstock") for turn in comparisons)
 
 
-def test_a_table_that_is_not_what_it_says(tables: dict[str, MadeTable], tmp_path: pathlib.Path) -> None:
+def test_check_table_rejects_a_table_of_another_shape(tables: dict[str, PreparedTable], tmp_path: pathlib.Path) -> None:
     path = tables["plain"].path
     for wrong in ({"file_groups": 2}, {"log_format": "parquet"}, {"updated_rows": 0}):
         with pytest.raises(AssertionError, match="expected"):
-            checked(dataclasses.replace(PLAIN, **wrong), path)
+            check_table(dataclasses.replace(PLAIN, **wrong), path)

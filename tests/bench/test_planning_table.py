@@ -1,4 +1,4 @@
-"""The table that `bench/planning.py` plans: both roads plan it alike, its range is the newest commits'."""
+"""The table of `bench/planning.py`: folders and metadata table give equal plans; the range has the newest commits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from bench import planning
 
 INSTANTS, SLICES, IN_A_PARTITION = 30, 2000, 100
-"""Twenty partitions: few would be listed by their folders in any case."""
+"""Twenty partitions: with fewer, the planner lists folders in any case."""
 
 
 @pytest.fixture(scope="module")
@@ -17,23 +17,23 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
         return str(planning.make_table(tmp_path_factory.mktemp("planning"), INSTANTS, SLICES))
 
 
-def test_every_question_has_its_splits_by_the_road_it_names(path: str) -> None:
-    found = {}
+def test_questions_have_equal_splits_by_folders_and_by_the_metadata_table(path: str) -> None:
+    splits = {}
     for name, query, metadata in planning.questions(INSTANTS):
         table = planning.open_table(path)
         request = planning.PlanRequest(table="planned", query=query, metadata=metadata)
         plan = planning.plan_request(table, "planned", request)
         assert table.metadata_fallbacks == 0
-        found[name] = sorted((split.split_id, len(split.logs)) for split in plan.splits)
-    snapshot, range_of, listed, listed_range = found.values()
-    assert snapshot == listed and range_of == listed_range
+        splits[name] = sorted((split.split_id, len(split.logs)) for split in plan.splits)
+    folder_snapshot, folder_range, listed, listed_range = splits.values()
+    assert folder_snapshot == listed and folder_range == listed_range
     appended = planning.RANGE_COMMITS * IN_A_PARTITION
-    assert len(snapshot) == SLICES and sum(logs for _, logs in snapshot) == appended
-    assert len(range_of) == sum(logs for _, logs in range_of) == appended
+    assert len(folder_snapshot) == SLICES and sum(logs for _, logs in folder_snapshot) == appended
+    assert len(folder_range) == sum(logs for _, logs in folder_range) == appended
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_folders_are_listed_where_that_is_asked_and_only_there(
+def test_folders_are_listed_only_without_the_metadata_table(
     path: str, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
     _, query, metadata = list(planning.questions(INSTANTS))[place]
