@@ -60,9 +60,9 @@ class FaultProxy:
         """Ends every connection at once."""
         with self._lock:
             cut, self._open = self._open, set()
-        for each in cut:
+        for connection in cut:
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         return self
@@ -108,9 +108,9 @@ class FaultProxy:
                     way.doubled -= 1
                     way.lost_bytes += len(data)  # what is read behind them makes no sense
                     sink.sendall(data)
-        for each in (source, sink):
+        for connection in (source, sink):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         with self._lock:
             self._open.discard(source)
         source.close()

@@ -51,7 +51,7 @@ class Checked:
             splits: list[Split] = self.world.service.coordinator.plan_store.splits(plan_id, list(one.holders))
             for split, holder in zip(splits, one.holders.values(), strict=True):
                 holders.setdefault(split.file_group, set()).add(holder)
-        assert all(len(each) == 1 for each in holders.values()), holders
+        assert all(len(readers) == 1 for readers in holders.values()), holders
 
     def check_end(self, commits: int, splits: int) -> None:
         """All of `commits` rounds was finished once, those of a file group in order."""
@@ -61,7 +61,7 @@ class Checked:
             assert mine == sorted(mine)
 
 
-def taken(answer: object) -> tuple[AssignedSplit, ...]:
+def assigned_splits(answer: object) -> tuple[AssignedSplit, ...]:
     """The splits of an answer, if it has some."""
     return answer.splits if isinstance(answer, Assignments) else ()
 

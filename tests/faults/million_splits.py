@@ -49,22 +49,22 @@ def plan(coordinator: Coordinator) -> None:
     for round_number in range(1, ROUNDS + 1):
         assert coordinator.read(lambda state: needs_discovery(state.groups[KEY], SETTINGS))
         end = Position(InstantTime(f"{20260101000000000 + round_number}"))
-        found = ev.Discovered(
+        discovered = ev.Discovered(
             key=KEY, number=number, start=start, commit_range=CommitRange(start, end),
             progress=Progress(end, layout=2), facts=facts_of(facts(round_number)), reshaped=frozenset(), commits=1,
         )  # fmt: skip
-        coordinator.handle(found)
+        coordinator.handle(discovered)
         start = end
     assert not coordinator.read(lambda state: needs_discovery(state.groups[KEY], SETTINGS)), "discovery pauses"
     assert coordinator.read(lambda state: state.groups[KEY].progress.position) == start
     joined = coordinator.handle(ev.Join(key=KEY, reader_id="r", scope=scope, request_id="j"))
     assert isinstance(joined, Joined)
     for sequence in range(1, 21):
-        told = coordinator.handle(ev.RequestSplits(joined.member, 1000, sequence))
-        assert isinstance(told, SplitsGranted) and len(told.splits) == 1000
+        granted = coordinator.handle(ev.RequestSplits(joined.member, 1000, sequence))
+        assert isinstance(granted, SplitsGranted) and len(granted.splits) == 1000
         if sequence % 4 == 0:
             done = [
-                SplitProgress(ref=SplitRef(one.plan_id, one.index), ordinal=1, finished=True) for one in told.splits
+                SplitProgress(ref=SplitRef(one.plan_id, one.index), ordinal=1, finished=True) for one in granted.splits
             ]
             coordinator.handle(ev.CommitSplits(joined.member, tuple(done)))
 

@@ -13,8 +13,8 @@ from penstock.engine.consumer import Consumer
 from penstock.proto.errors import PenstockError
 
 
-def say(text: str) -> None:
-    os.write(1, text.encode() + b"\n")
+def print_line(line: str) -> None:
+    os.write(1, line.encode() + b"\n")
 
 
 def main(server: str, reader_id: str) -> None:
@@ -23,12 +23,12 @@ def main(server: str, reader_id: str) -> None:
             server, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2
         ) as consumer:
             for batch in consumer:
-                say(f"holds {batch.split_id}")
+                print_line(f"holds {batch.split_id}")
                 sys.stdin.readline()
                 consumer.commit(batch)
-                say("committed")
+                print_line("committed")
     except PenstockError as error:
-        say(f"{error.code} {error}")
+        print_line(f"{error.code} {error}")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ SCHEMA = '{"type":"record","name":"orders","fields":[{"name":"id","type":"string
 
 
 class CountedReads:
-    """`TableReads` of tables with one commit of three files each. `asked` counts; `gate` holds up who asks."""
+    """`TableReads` of tables with one commit of three files each. `calls` counts; `gate` holds up who asks."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self.gate: threading.Event | None = None
         self._lock = threading.Lock()
 
@@ -81,6 +81,6 @@ class CountedReads:
 
     def _count(self) -> None:
         with self._lock:
-            self.asked += 1
+            self.calls += 1
         if self.gate is not None:
             self.gate.wait(30)

@@ -36,11 +36,11 @@ OFTEN: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, lo
 _T = TypeVar("_T")
 
 
-def until(found: Callable[[], _T], what: str, patience_s: float = PROGRESS_S) -> _T:
+def until(condition: Callable[[], _T], what: str, timeout_s: float = PROGRESS_S) -> _T:
     """The first answer that is true; fails when the time is over."""
-    end_s = time.monotonic() + patience_s
-    while not (answer := found()):
-        assert time.monotonic() < end_s, f"not within {patience_s} s: {what}"
+    end_s = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        assert time.monotonic() < end_s, f"not within {timeout_s} s: {what}"
         time.sleep(0.02)
     return answer
 
@@ -98,10 +98,10 @@ class Served:
         """What its health service says; empty if nobody is there."""
         with grpc.insecure_channel(self.address) as channel:
             try:
-                asked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+                response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
             except grpc.RpcError:
                 return ""
-        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(asked.status))
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
     @property
     def pid(self) -> int:
@@ -136,9 +136,9 @@ class Served:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples with these labels."""
-        found = self.metrics().items()
-        wanted = [f'{label}="{value}"' for label, value in labels.items()]
-        return sum(v for k, v in found if re.match(rf"{name}\b", k) and all(each in k for each in wanted))
+        samples = self.metrics().items()
+        expected = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(v for k, v in samples if re.match(rf"{name}\b", k) and all(item in k for item in expected))
 
     def _lives(self) -> bool:
         assert self.process is not None
@@ -168,8 +168,8 @@ def end(process: subprocess.Popen[str] | None) -> None:
 
 def following(server: Served | None, reader_id: str, **options: Any) -> Consumer:
     """A reader of group `g`: changes in Hudi's form, two splits at a time; without a server that of `door`."""
-    given = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
-    return Consumer(server and server.address, "t", group="g", reader_id=reader_id, **given)
+    settings = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
+    return Consumer(server and server.address, "t", group="g", reader_id=reader_id, **settings)
 
 
 def drain(reader: Consumer) -> list[pa.RecordBatch]:
@@ -191,9 +191,9 @@ def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) 
     much; nothing if they are the same multiset."""
     want, got = golden.expected(case, "cdc_all"), pa.Table.from_batches(batches)
     lost = lost_decimals(want)
-    wanted, found = hudi_changes(want, lost), hudi_changes(got, lost)
-    assert wanted.total() >= 20
-    return [*(("lacks", each) for each in wanted - found), *(("too much", each) for each in found - wanted)]
+    expected, actual = hudi_changes(want, lost), hudi_changes(got, lost)
+    assert expected.total() >= 20
+    return [*(("lacks", item) for item in expected - actual), *(("too much", item) for item in actual - expected)]
 
 
 def written(folder: pathlib.Path) -> list[pa.RecordBatch]:

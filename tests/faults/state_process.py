@@ -22,9 +22,9 @@ from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import PenstockError
 
 
-def say(text: str) -> None:
+def print_line(line: str) -> None:
     """A line that other threads do not cut."""
-    os.write(1, text.encode() + b"\n")
+    os.write(1, line.encode() + b"\n")
 
 
 def append(directory: str) -> None:
@@ -33,7 +33,7 @@ def append(directory: str) -> None:
     def work(thread: int) -> None:
         for i in range(10_000_000):
             journal.append([StoredRecord("number", 1, b"%d %d" % (thread, i))]).wait()
-            say(f"{thread} {i}")
+            print_line(f"{thread} {i}")
 
     for thread in range(4):
         threading.Thread(target=work, args=(thread,)).start()
@@ -59,15 +59,15 @@ def serve(directory: str, *, takeover: bool = False) -> None:
     try:
         store = open_sqlite(directory, takeover=takeover)
     except PenstockError as error:
-        say(f"{error.code} {error}")
+        print_line(f"{error.code} {error}")
         return
-    say(f"epoch {store.epoch}")
+    print_line(f"epoch {store.epoch}")
     for line in sys.stdin:
         try:
             store.append([StoredRecord("line", 1, line.strip().encode())])
-            say(f"durable {line.strip()}")
+            print_line(f"durable {line.strip()}")
         except PenstockError as error:
-            say(f"{error.code} {error}")
+            print_line(f"{error.code} {error}")
 
 
 def full(directory: str, size_bytes: str) -> None:
@@ -77,11 +77,11 @@ def full(directory: str, size_bytes: str) -> None:
         try:
             store.append([StoredRecord("number", 1, b"%d " % i + b"." * 2000)])
         except PenstockError as error:
-            say(f"{error.code} {error}")
+            print_line(f"{error.code} {error}")
             if i % 2:  # twice, whatever the number was
                 break
         else:
-            say(f"durable {i}")
+            print_line(f"durable {i}")
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -49,8 +49,8 @@ def chain(server: Served, calls: Iterable[Call]) -> Answers:
             with pytest.raises(StorageError):
                 call(answers)
             server.wait_killed()
-            kept = records(state) - before
-            assert kept == (failpoint == "append.after"), f"{name}: {failpoint}: {kept} records were kept"
+            appended = records(state) - before
+            assert appended == (failpoint == "append.after"), f"{name}: {failpoint}: {appended} records were kept"
         last = name, call
     assert last is not None
     server.start()
@@ -81,8 +81,8 @@ def test_fault_01_no_call_of_a_group_is_lost_or_counted_twice(golden: Any, tmp_p
         server.kill()
 
         def commit(answers: Answers) -> None:
-            given: tuple[AssignedSplit, ...] = answers["request"].splits
-            done = tuple(SplitProgress(ref=one.ref, ordinal=9, finished=True) for one in given)
+            assigned: tuple[AssignedSplit, ...] = answers["request"].splits
+            done = tuple(SplitProgress(ref=one.ref, ordinal=9, finished=True) for one in assigned)
             client.commit_splits(first, done)
 
         calls: list[Call] = [
@@ -91,12 +91,12 @@ def test_fault_01_no_call_of_a_group_is_lost_or_counted_twice(golden: Any, tmp_p
             ("commit", commit),
         ]
         answers = chain(server, calls)
-        given: tuple[AssignedSplit, ...] = answers["request"].splits
-        assert len(given) == 3 and early not in given
-        batches = [batch for one in given for batch in rows(client.describe_plan(one.ref.plan_id), one.split)]
-        splits = [one.split.split_id for one in given]
+        assigned: tuple[AssignedSplit, ...] = answers["request"].splits
+        assert len(assigned) == 3 and early not in assigned
+        batches = [batch for one in assigned for batch in rows(client.describe_plan(one.ref.plan_id), one.split)]
+        splits = [one.split.split_id for one in assigned]
         with consumer(server, "r1") as one, consumer(server, "r2") as two:
-            until(lambda: [drain(each, batches, splits) for each in (one, two)] == [True, True], "the end")
+            until(lambda: [drain(reader, batches, splits) for reader in (one, two)] == [True, True], "the end")
         assert early.split.split_id in splits and len(splits) == len(set(splits))
         assert not differing(golden, batches)
 
@@ -119,10 +119,10 @@ def test_fault_01_no_call_of_a_plan_is_lost_or_counted_twice(golden: Any, tmp_pa
     client = server.client(ONCE)
     with server.start():
         server.kill()
-        asked = PlanRequest(table="t", query=REQUEST.query, slots=2)
+        request = PlanRequest(table="t", query=REQUEST.query, slots=2)
 
         calls: list[Call] = [
-            ("open", lambda _: client.open_plan(asked, "once")),
+            ("open", lambda _: client.open_plan(request, "once")),
             ("next", lambda answers: client.next_split(answers["open"].plan_id, 0, 0)),
         ]
         answers = chain(server, calls)

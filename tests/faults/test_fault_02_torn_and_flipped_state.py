@@ -152,8 +152,8 @@ def test_fault_02_a_flipped_bit_in_the_database_never_gives_other_content(tmp_pa
 def test_fault_02_damage_names_the_record_and_what_to_do(tmp_path: pathlib.Path) -> None:
     made(tmp_path / "state")
     database = tmp_path / "state" / "penstock.db"
-    for found in re.finditer(rb"7\.{400}", database.read_bytes()):  # pages keep what was once in them
-        flip(database, found.start() + 5)
+    for match in re.finditer(rb"7\.{400}", database.read_bytes()):  # pages keep what was once in them
+        flip(database, match.start() + 5)
     before = database.read_bytes()
     with pytest.raises(StateDamaged, match=r"penstock\.db is damaged: record 8: its checksum") as caught:
         open_sqlite(tmp_path / "state")

@@ -128,9 +128,9 @@ def survives(wait: object) -> bool:
 def test_fault_03_a_file_that_the_system_will_not_make_longer(tmp_path: pathlib.Path) -> None:
     with started("full", tmp_path / "state", 200_000) as process:
         assert process.stdout is not None
-        said = process.stdout.read().splitlines()
-    durable = [int(line.split()[1]) for line in said if line.startswith("durable")]
-    errors = [line for line in said if not line.startswith("durable")]
+        lines = process.stdout.read().splitlines()
+    durable = [int(line.split()[1]) for line in lines if line.startswith("durable")]
+    errors = [line for line in lines if not line.startswith("durable")]
     assert len(durable) > 5 and errors and all(line.startswith("STORAGE ") for line in errors)
-    found = [int(p.split()[0]) for p in reopened(tmp_path / "state")[0]]
-    assert found[: len(durable)] == durable and len(found) <= len(durable) + 1
+    stored = [int(p.split()[0]) for p in reopened(tmp_path / "state")[0]]
+    assert stored[: len(durable)] == durable and len(stored) <= len(durable) + 1

@@ -34,7 +34,7 @@ def test_fault_03_a_server_whose_disk_is_full_is_unavailable_until_it_is_started
         with pytest.raises(StorageError, match="start the server again"):
             client.request_splits(member, 2, 1)
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
-        asked = (
+        calls = (
             lambda: client.request_splits(member, 2, 1),
             lambda: client.request_splits(member, 2, 2),
             lambda: client.heartbeat(member),
@@ -42,14 +42,14 @@ def test_fault_03_a_server_whose_disk_is_full_is_unavailable_until_it_is_started
             lambda: client.open_plan(REQUEST, "once"),
             lambda: client.describe_group("t", "g"),
         )
-        for call in asked:
+        for call in calls:
             with pytest.raises(StorageError, match="start the server again"):
                 call()
         assert server.serves() == "NOT_SERVING"
         server.kill()
         server.start()
         described = client.describe_group("t", "g")
-        assert (described.held_splits, [each.reader_id for each in described.readers]) == (0, ["r1"])
+        assert (described.held_splits, [one.reader_id for one in described.readers]) == (0, ["r1"])
         assert client.request_splits(member, 2, 1) == client.request_splits(member, 2, 1)
         assert client.describe_group("t", "g").held_splits == 2
         with following(server, "r1") as reader:

@@ -23,18 +23,18 @@ def test_fault_04_a_second_server_waits_for_the_first_and_goes_on_when_it_is_kil
     table = golden.table(CASE)
     first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", metrics=True)
     with first, second.start(ready=False):
-        asked = first.client(ONCE)
-        member = asked.join_group("g", "r1", SPEC, "first").member
-        until(lambda: asked.describe_group("t", "g").pending_splits, "splits")
-        given = asked.request_splits(member, 2, 1)
-        assert isinstance(given, Assignments) and len(given.splits) == 2
+        client = first.client(ONCE)
+        member = client.join_group("g", "r1", SPEC, "first").member
+        until(lambda: client.describe_group("t", "g").pending_splits, "splits")
+        assignments = client.request_splits(member, 2, 1)
+        assert isinstance(assignments, Assignments) and len(assignments.splits) == 2
         until(lambda: f"process {first.pid} on " in second.log.read_text(), "that it waits, and for whom")
         assert second.serves() == "NOT_SERVING"
         with pytest.raises(StorageError, match="its state is not replayed yet"):
             second.client(ONCE).request_splits(member, 2, 1)
         first.kill()
         second.wait_ready()
-        assert second.client(ONCE).request_splits(member, 2, 1) == given
+        assert second.client(ONCE).request_splits(member, 2, 1) == assignments
         assert second.metric("penstock_enumerator_leader_epoch") == 2
         with following(second, "r1") as reader:
             assert not differing(golden, drain(reader))
@@ -45,16 +45,16 @@ def test_fault_04_a_takeover_fences_the_first_whose_next_write_is_refused(golden
     table = golden.table(CASE)
     first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", flags=["--takeover"])
     with first:
-        asked = first.client(ONCE)
-        member = asked.join_group("g", "r1", SPEC, "first").member
-        until(lambda: asked.describe_group("t", "g").pending_splits, "splits")
+        client = first.client(ONCE)
+        member = client.join_group("g", "r1", SPEC, "first").member
+        until(lambda: client.describe_group("t", "g").pending_splits, "splits")
         with second:
             for _ in range(2):
                 with pytest.raises(StorageError, match="epoch 2 writes now"):
-                    asked.request_splits(member, 2, 1)
+                    client.request_splits(member, 2, 1)
             assert first.serves() == "NOT_SERVING"
             assert second.client(ONCE).describe_group("t", "g").held_splits == 0
-            given = second.client(ONCE).request_splits(member, 2, 1)
-            assert isinstance(given, Assignments) and len(given.splits) == 2
+            assignments = second.client(ONCE).request_splits(member, 2, 1)
+            assert isinstance(assignments, Assignments) and len(assignments.splits) == 2
             with following(second, "r1") as reader:
                 assert not differing(golden, drain(reader))

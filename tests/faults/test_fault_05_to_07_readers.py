@@ -54,11 +54,11 @@ def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterato
         process.stdin.close()
 
 
-def heard(process: subprocess.Popen[str], say: str = "") -> str:
-    """The next line of the process, after `say` is said to it."""
+def read_line(process: subprocess.Popen[str], line: str = "") -> str:
+    """The next line of the process, after `line` is said to it."""
     assert process.stdin is not None and process.stdout is not None
-    if say:
-        process.stdin.write(say + "\n")
+    if line:
+        process.stdin.write(line + "\n")
         process.stdin.flush()
     return process.stdout.readline().strip()
 
@@ -76,7 +76,7 @@ def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothin
         reader_process(server, "zombie", tmp_path / "reader.log") as zombie,
     ):
         client = server.client(OFTEN)
-        assert heard(zombie).startswith("holds ")
+        assert read_line(zombie).startswith("holds ")
         epoch = readers(client)["zombie"].epoch
         assert client.describe_group("t", "g").held_splits == 2
         zombie.send_signal(signal.SIGSTOP)
@@ -94,7 +94,7 @@ def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothin
         assert rows == sum(batch.num_rows for batch in written(out))
         assert server.metric("penstock_split_events_total", event="fenced") == 0
         zombie.send_signal(signal.SIGCONT)
-        assert heard(zombie, "go on").startswith("FENCED ")
+        assert read_line(zombie, "go on").startswith("FENCED ")
         before = server.metric("penstock_split_events_total", event="fenced")
         stale = SplitProgress(ref=SplitRef("r0", 0), ordinal=1, finished=True)
         with pytest.raises(Fenced, match="it is no member"):  # whatever its own clock says
@@ -111,7 +111,7 @@ def test_fault_06_a_killed_reader_gets_its_splits_again_within_its_lease_and_oth
     with Served(tmp_path, golden.table(CASE), lease="4s") as server:
         client = server.client(ONCE)
         with reader_process(server, "killed", log) as first:
-            held = heard(first)
+            held = read_line(first)
             assert held.startswith("holds ")
             first.kill()
             first.wait()
@@ -120,7 +120,7 @@ def test_fault_06_a_killed_reader_gets_its_splits_again_within_its_lease_and_oth
         with reader_process(server, "killed", log) as second, following(server, "other") as other:
             batch = other.poll()
             assert batch is not None and batch.split_id != held.split()[1]
-            assert heard(second) == held
+            assert read_line(second) == held
             now = readers(client)["killed"]
             assert now.epoch > before.epoch and now.held_splits == 2
             second.kill()

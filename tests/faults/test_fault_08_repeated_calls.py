@@ -17,7 +17,7 @@ from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import Fenced, PenstockError, UnknownSplit
 from penstock.proto.model.groups import AssignedSplit, GroupAnswer, Joined, Member
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from tests.faults.group_model import Checked, is_end, taken
+from tests.faults.group_model import Checked, assigned_splits, is_end
 from tests.faults.served import CASE, differing, drain
 from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
@@ -90,7 +90,7 @@ class Reader:
             sequence += 1
             answer = self.network.call(partial(self._ask, member, sequence))
             yield is_end(answer)
-            splits: tuple[AssignedSplit, ...] = taken(answer)
+            splits: tuple[AssignedSplit, ...] = assigned_splits(answer)
             if splits:
                 self.network.call(partial(self.checked.finish, member, splits))
                 yield False
@@ -98,8 +98,10 @@ class Reader:
     def _ask(self, member: Member, sequence: int) -> GroupAnswer:
         answer = self.checked.world.service.request_splits(member, 2, sequence)
         first = self.answered.setdefault((member, sequence), answer)
-        later = {one.ref for one in taken(answer)}
-        assert not taken(first) or later <= {one.ref for one in taken(first)}, "the same, less what is done"
+        later = {one.ref for one in assigned_splits(answer)}
+        assert not assigned_splits(first) or later <= {one.ref for one in assigned_splits(first)}, (
+            "the same, less what is done"
+        )
         return answer
 
 
@@ -162,10 +164,10 @@ class Doubling:
 @pytest.mark.golden
 def test_fault_08_a_reader_whose_every_call_comes_twice_reads_everything_once(golden: Any) -> None:
     with serve({"t": str(golden.table(CASE))}, "127.0.0.1:0") as server:
-        door = Doubling(EnumeratorClient(server.address))
+        enumerator = Doubling(EnumeratorClient(server.address))
         with Consumer(
-            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=2, enumerator=door
+            None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=2, enumerator=enumerator
         ) as reader:  # type: ignore[arg-type]
             assert not differing(golden, drain(reader))
-        assert door.calls > 20
+        assert enumerator.calls > 20
         server.stop(0)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.proto.model.groups import AssignedSplit, Member
-from tests.faults.group_model import Checked, is_end, taken
+from tests.faults.group_model import Checked, assigned_splits, is_end
 from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 6, 4
@@ -39,7 +39,9 @@ def test_fault_10_another_number_of_readers_goes_on_with_what_was_pending(before
 
 
 def joined(world: World, reader_ids: list[str]) -> list[Member]:
-    return [world.service.join_group("g", each, world.spec, f"{each} joins").member for each in reader_ids]
+    return [
+        world.service.join_group("g", reader_id, world.spec, f"{reader_id} joins").member for reader_id in reader_ids
+    ]
 
 
 def read(checked: Checked, members: list[Member], chance: random.Random, calls: int) -> None:
@@ -58,5 +60,5 @@ def read(checked: Checked, members: list[Member], chance: random.Random, calls: 
             answer = checked.world.service.request_splits(member, chance.randint(1, 3), sequences[member])
             if is_end(answer):
                 return
-            held[member] += taken(answer)
+            held[member] += assigned_splits(answer)
         checked.check_holders()

@@ -42,25 +42,25 @@ def test_fault_11_a_file_cleaned_under_a_group_reader_is_told_and_nothing_is_com
         reader.commit(first)
         [group] = service.list_groups()
         away = tmp_path / "cleaned"
-        taken = take_away(tmp_path / CASE, away)
+        removed = take_away(tmp_path / CASE, away)
         batches = [first.batch]
-        with pytest.raises((PositionExpired, CorruptFile)) as told:
-            while (found := reader.poll(0)) is not None:
-                batches.append(found.batch)
-                reader.commit(found)
-        text = str(told.value)
-        assert any(path.name in text for path in taken) and "table t" in text, text
+        with pytest.raises((PositionExpired, CorruptFile)) as raised:
+            while (consumed := reader.poll(0)) is not None:
+                batches.append(consumed.batch)
+                reader.commit(consumed)
+        text = str(raised.value)
+        assert any(path.name in text for path in removed) and "table t" in text, text
         assert re.search(r"clean|retain|retention", text), text
         assert service.describe_group("t", "g").held_splits > 0
-        with pytest.raises(type(told.value)):
+        with pytest.raises(type(raised.value)):
             reader.poll(0)
         assert service.list_groups()[0].committed == group.committed
-        for path in taken:
+        for path in removed:
             path.parent.mkdir(parents=True, exist_ok=True)
             (away / path.name).rename(path)
-        while (found := reader.poll(0)) is not None:
-            batches.append(found.batch)
-            reader.commit(found)
+        while (consumed := reader.poll(0)) is not None:
+            batches.append(consumed.batch)
+            reader.commit(consumed)
         assert not differing(golden, batches)
         assert service.describe_group("t", "g").held_splits == 0
 

@@ -28,9 +28,9 @@ CASE = "B_up_cow_cdc_v9"
 def consumed(reader: Consumer) -> list[Any]:
     """What the reader gets until nothing is left."""
     rows = []
-    while (found := reader.poll(0)) is not None:
-        rows += found.batch.to_pylist()
-        reader.commit(found)
+    while (consumed := reader.poll(0)) is not None:
+        rows += consumed.batch.to_pylist()
+        reader.commit(consumed)
     return rows
 
 
@@ -82,6 +82,6 @@ def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_sa
             got += consumed(second)
     begins = {"incremental": script.keys[begin], "cdc": script.keys[lost]}
     after = "earliest" if policy == "snapshot" else begins[query]
-    wanted = read(str(path), query=query, after=after).read_all().to_pylist()
-    assert texts(got) == texts(wanted) and len(got) > 2
+    expected = read(str(path), query=query, after=after).read_all().to_pylist()
+    assert texts(got) == texts(expected) and len(got) > 2
     assert service.list_groups()[0].committed.order_key == script.keys[script.data[-1]] > script.keys[later]

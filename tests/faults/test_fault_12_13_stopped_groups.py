@@ -44,8 +44,8 @@ def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a
     assert world.script.looks == 1, "a stopped group is looked at no more"
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
-        assert error.code in json.dumps(shown) and str(error) in json.dumps(shown)
+        description = json.loads(capsys.readouterr().out)
+        assert error.code in json.dumps(description) and str(error) in json.dumps(description)
         assert run(["groups", "reset", "t", "g", "--server", server.address, "--to", "earliest"]) == 0
         with pytest.raises(Fenced):
             world.asked()
@@ -66,9 +66,9 @@ def consumed(service: EnumeratorService) -> list[Any]:
     batches = []
     with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", enumerator=service) as reader:
         service.split_discovery.discover()
-        while (found := reader.poll(0)) is not None:
-            batches.append(found.batch)
-            reader.commit(found)
+        while (consumed := reader.poll(0)) is not None:
+            batches.append(consumed.batch)
+            reader.commit(consumed)
     return batches
 
 
@@ -104,9 +104,9 @@ def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any,
     service = service_on(script, store, clock)
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental())))
     archived = max(table.archive().commits)
-    behind = GroupSpec(scope=spec.scope, start=StartAt(Position(InstantTime(script.keys[script.data[0]]))))
+    after_archived = GroupSpec(scope=spec.scope, start=StartAt(Position(InstantTime(script.keys[script.data[0]]))))
     assert str(archived) < script.data[0]
-    service.join_group("late", "r", behind, "x")
+    service.join_group("late", "r", after_archived, "x")
     service.split_discovery.discover()
     described = service.describe_group("t", "late")
     assert (described.summary.state, described.error) == ("running", "")

@@ -40,12 +40,12 @@ def following(progress: Progress, limits: RoundLimits = NO_LIMITS, *, metadata: 
 
 def everything(table: HudiTable, progress: Progress, limits: RoundLimits = NO_LIMITS) -> tuple[Counter[str], Progress]:
     """All changes behind the progress, round by round, and the progress then."""
-    found: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for _ in range(100):
         answer = advance(table, "t", following(progress, limits))
         if isinstance(answer, NothingNew):
-            return found, progress
-        found += bag(answer)
+            return rows, progress
+        rows += bag(answer)
         progress = answer.progress
     raise AssertionError("no end of rounds")
 
@@ -135,14 +135,14 @@ def test_fault_14_two_writers_that_complete_out_of_order_lose_and_double_nothing
     whole, _ = everything(table, start_progress(table, EARLIEST))
     script.take_behind(early[-1])
     script.pend(late)
-    found, progress = everything(table, start_progress(table, EARLIEST), limits)
-    assert progress.consumed == set(early) and found
+    rows, progress = everything(table, start_progress(table, EARLIEST), limits)
+    assert progress.consumed == set(early) and rows
     for instant in (late, last):
         script.give(instant)
         more, progress = everything(table, progress, limits)
         assert more and instant in progress.consumed and progress.position == at(script.keys[instant])
-        found += more
-    assert found == whole
+        rows += more
+    assert rows == whole
 
 
 @pytest.mark.parametrize("case", COW)
@@ -178,13 +178,13 @@ def test_weak_point_13_layout_1_waits_for_a_hollow_commit(golden: Any, tmp_path:
     table, hollow = script.open(), script.data[1]
     whole, _ = everything(table, start_progress(table, EARLIEST))
     script.pend(hollow)
-    found, progress = everything(table, start_progress(table, EARLIEST))
+    discovered, progress = everything(table, start_progress(table, EARLIEST))
     assert progress.position == at(script.data[0])
     with pytest.raises(ConfigurationError, match=f"at or after instant {hollow}"):
         start_progress(table, at(script.data[2]))
     script.give(hollow)
     more, _ = everything(table, progress)
-    assert found + more == whole
+    assert discovered + more == whole
 
 
 def test_fault_14_a_hollow_commit_that_is_too_old_is_passed_loudly_and_late_if_it_completes(
@@ -198,17 +198,17 @@ def test_fault_14_a_hollow_commit_that_is_too_old_is_passed_loudly_and_late_if_i
     _, progress = everything(table, start_progress(table, EARLIEST))
     hour_ms, then_ms = 3_600_000, 10**9
 
-    def look(now_ms: int) -> Any:
+    def discover(now_ms: int) -> Any:
         return advance(table, "t", following(progress), hollow_after_ms=hour_ms, clock_ms=lambda: now_ms)
 
-    assert look(then_ms + hour_ms - 1) == NothingNew() and not caplog.records
+    assert discover(then_ms + hour_ms - 1) == NothingNew() and not caplog.records
     with caplog.at_level(logging.WARNING):
-        found = look(then_ms + hour_ms)
-    assert isinstance(found, NextRound) and found.progress.position == at(script.data[-1])
+        discovered = discover(then_ms + hour_ms)
+    assert isinstance(discovered, NextRound) and discovered.progress.position == at(script.data[-1])
     assert f"hollow instant passed over table=t instant={hollow}" in caplog.text
     script.give(hollow)
     with pytest.raises(LateInstant, match=hollow):
-        advance(table, "t", following(found.progress))
+        advance(table, "t", following(discovered.progress))
 
 
 def test_fault_15_writers_whose_clocks_run_apart_are_followed_in_order_of_completion(
@@ -221,10 +221,10 @@ def test_fault_15_writers_whose_clocks_run_apart_are_followed_in_order_of_comple
     script.rename(first, str(int(script.keys[second]) + 10_000_000))
     table = script.open()
     progress, seen = start_progress(table, EARLIEST), []
-    while isinstance(found := advance(table, "t", following(progress, RoundLimits(max_commits=1))), NextRound):
-        seen += sorted(found.progress.consumed - progress.consumed)
-        assert found.progress.position > progress.position
-        progress = found.progress
+    while isinstance(rows := advance(table, "t", following(progress, RoundLimits(max_commits=1))), NextRound):
+        seen += sorted(rows.progress.consumed - progress.consumed)
+        assert rows.progress.position > progress.position
+        progress = rows.progress
     assert seen == [second, first]
 
 
@@ -254,12 +254,12 @@ def test_scenario_13_a_group_goes_on_through_an_upgrade(golden: Any, tmp_path: p
         requested = sorted(item.requested_time for item in line.completed_writes if not table.commit(item).is_service)
         for place, last in enumerate(requested[:-1]):
             old = Progress(Position(last), 1, frozenset(requested[: place + 1]), table_id=table.properties.name)
-            found = advance(table, "t", Following(
+            discovered = advance(table, "t", Following(
                 request=PlanRequest(table="t", query=Incremental(), metadata=False), progress=old, limits=NO_LIMITS
             ))  # fmt: skip
-            assert isinstance(found, NextRound)
-            new = set(found.plan.scan.rows.instants)  # type: ignore[union-attr]
+            assert isinstance(discovered, NextRound)
+            new = set(discovered.plan.scan.rows.instants)  # type: ignore[union-attr]
             assert new == set(requested[place + 1 :]), f"{case} behind {last}"
-            assert found.progress.layout == 2
+            assert discovered.progress.layout == 2
             checked += 1
     assert checked > 2

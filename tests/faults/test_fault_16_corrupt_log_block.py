@@ -59,13 +59,13 @@ def read(folder: SliceFolder, content: bytes, **changed: Any) -> list[str] | str
 
 def payload(content: bytes) -> set[int]:
     """Offsets whose bytes are values of rows, or a header's text: no framing tells them wrong."""
-    found: set[int] = set()
+    offsets: set[int] = set()
     for item in read_blocks(content, "file"):
         if isinstance(item, LogBlock):
-            found |= set(range(item.offset + 22, item.content_start - 8)) | set(
+            offsets |= set(range(item.offset + 22, item.content_start - 8)) | set(
                 range(item.content_start, item.content_end)
             )
-    return found
+    return offsets
 
 
 def test_fault_16_a_log_cut_at_every_offset_keeps_all_rows_or_says_so(folder: SliceFolder) -> None:
@@ -102,13 +102,13 @@ def flips(content: bytes) -> Iterator[tuple[int, bytes]]:
 def test_fault_16_a_flip_at_every_offset_of_the_framing_keeps_all_rows_or_says_so(folder: SliceFolder) -> None:
     whole = b"".join(parts(folder))
     inside = payload(whole)
-    told = 0
+    errors = 0
     for at, content in flips(whole):
         answer = read(folder, content)  # whatever the byte: rows or a named error
         if at not in inside:
             assert answer == ROWS or isinstance(answer, str), f"byte {at}: {answer}"
-            told += isinstance(answer, str)
-    assert told > 100
+            errors += isinstance(answer, str)
+    assert errors > 100
 
 
 def test_fault_16_garbage_between_blocks_is_counted_and_takes_no_row(folder: SliceFolder) -> None:
@@ -126,12 +126,12 @@ def test_fault_16_memory_stays_under_four_times_the_file(tmp_path: pathlib.Path,
     large = block(folder, "001", *(f"key {number}" for number in range(2000)), text="v" * 1000)
     second = block(folder, "002", "b", "c")
     content = bytearray(second + large + second)
-    (_, found, _) = [item for item in read_blocks(bytes(content), "file") if isinstance(item, LogBlock)]
+    (_, large_block, _) = [item for item in read_blocks(bytes(content), "file") if isinstance(item, LogBlock)]
     at, width = {
-        "block size": (found.offset + 6, 8),
-        "content length": (found.content_start - 8, 8),
-        "header count": (found.offset + 22, 4),
-        "record count": (found.content_start + 4, 4),
+        "block size": (large_block.offset + 6, 8),
+        "content length": (large_block.content_start - 8, 8),
+        "header count": (large_block.offset + 22, 4),
+        "record count": (large_block.content_start + 4, 4),
     }[place]
     content[at : at + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "big")
     pool = pa.proxy_memory_pool(pa.default_memory_pool())

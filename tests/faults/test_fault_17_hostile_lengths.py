@@ -175,9 +175,9 @@ def test_fault_17_a_commit_of_deep_json() -> None:
 def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
     """The block says less than it holds, or more than its bytes can: neither is unpacked."""
     member: Member = members()["hfile"][0]
-    for said in (1, 2**31 - 1, 2**30):
+    for announced in (1, 2**31 - 1, 2**30):
         data = bytearray(member.data)
-        data[12:16] = said.to_bytes(4, "big")
+        data[12:16] = announced.to_bytes(4, "big")
         bounded(lambda data=data: list(HFile(pa.BufferReader(bytes(data)), "file").scan()), CorruptFile)
 
 

@@ -25,8 +25,8 @@ BOTH = pytest.mark.parametrize("case", [V9, V6])
 
 def rows(table: pathlib.Path, **options: Any) -> list[str]:
     """The table's rows, in an order of their own."""
-    found: pa.Table = penstock.read(table, **options).read_all()
-    return sorted(map(repr, found.to_pylist()))
+    table_rows: pa.Table = penstock.read(table, **options).read_all()
+    return sorted(map(repr, table_rows.to_pylist()))
 
 
 def timeline(table: pathlib.Path) -> pathlib.Path:
@@ -116,10 +116,10 @@ def test_fault_18_an_empty_completed_commit_file_is_read_again_once_then_corrupt
     seen.clear()
 
     def late(storage: ArrowStorage, path: str, limit_bytes: int) -> bytes:
-        found = counting(storage, path, limit_bytes)
+        table_rows = counting(storage, path, limit_bytes)
         if len(seen) == 1 and not victim.stat().st_size:
             victim.write_bytes(content)  # the store shows the bytes now
-        return found
+        return table_rows
 
     monkeypatch.setattr(ArrowStorage, "read_bytes", late)
     assert rows(table) == rows(golden.table(case))

@@ -38,8 +38,8 @@ def newest_log(table: pathlib.Path) -> pathlib.Path:
 
 def rows(table: pathlib.Path, **options: Any) -> list[str]:
     """The rows, in an order of their own."""
-    found: pa.Table = penstock.read(table, **options).read_all()
-    return sorted(map(repr, found.to_pylist()))
+    table_rows: pa.Table = penstock.read(table, **options).read_all()
+    return sorted(map(repr, table_rows.to_pylist()))
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ class Followed:
             "g", "r", GroupSpec(scope=scope, start=StartAt(EARLIEST)), "one"
         ).member
 
-    def look_for(self, spent_ms: int) -> None:
+    def discover_for(self, spent_ms: int) -> None:
         """Looks every half second."""
         for _ in range(spent_ms // 500):
             self.service.split_discovery.discover()
@@ -116,7 +116,7 @@ class Followed:
     def splits(self) -> set[str]:
         self.sequence += 1
         answer = self.service.request_splits(self.member, 1_000, self.sequence)
-        return {given.split.split_id for given in answer.splits} if isinstance(answer, Assignments) else set()
+        return {assigned.split.split_id for assigned in answer.splits} if isinstance(answer, Assignments) else set()
 
 
 @BOTH
@@ -125,16 +125,16 @@ def test_fault_19_a_group_waits_for_a_file_and_goes_on_when_it_is_seen(
 ) -> None:
     table = golden.copy(case, tmp_path)
     whole = Followed(table)
-    whole.look_for(500)
+    whole.discover_for(500)
     log = newest_log(table)
     log.rename(tmp_path / "hidden")
     followed = Followed(table)
-    followed.look_for(20_000)
+    followed.discover_for(20_000)
     described = followed.service.describe_group("t", "g")
     assert (described.summary.state, described.error_code) == ("running", "CORRUPT_FILE")
     assert log.name in described.error and not followed.splits()
     (tmp_path / "hidden").rename(log)
-    followed.look_for(20_000)
+    followed.discover_for(20_000)
     assert not followed.service.describe_group("t", "g").error
     assert followed.splits() == whole.splits() != set()
 
@@ -145,7 +145,7 @@ def test_fault_19_a_file_that_stays_away_stops_the_group(golden: Any, tmp_path: 
     log = newest_log(table)
     log.unlink()
     followed = Followed(table)
-    followed.look_for(HALF_A_MINUTE_MS)
+    followed.discover_for(HALF_A_MINUTE_MS)
     described = followed.service.describe_group("t", "g")
     assert (described.summary.state, described.error_code) == ("stopped", "CORRUPT_FILE")
     assert log.name in described.error

@@ -65,12 +65,12 @@ def plan(table: pathlib.Path, query: Any) -> Plan:
 
 
 def rows(planned: Plan) -> list[str]:
-    found = [batch.batch for split in planned.splits for batch in read_split(planned.scan, split)]
-    return sorted(repr(row) for batch in found for row in batch.to_pylist())
+    batches = [batch.batch for split in planned.splits for batch in read_split(planned.scan, split)]
+    return sorted(repr(row) for batch in batches for row in batch.to_pylist())
 
 
-def keys(found: list[str]) -> int:
-    return len(found) - len(set(found))
+def keys(rows: list[str]) -> int:
+    return len(rows) - len(set(rows))
 
 
 @pytest.mark.parametrize("query", [Snapshot(), Incremental(after=EARLIEST, upto=Latest())], ids=["snapshot", "range"])
@@ -101,7 +101,7 @@ def test_fault_22_a_plan_made_before_the_services_is_read_after_them(
 def test_fault_22_services_neither_add_nor_take_rows(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     """A compaction or clustering alone changes no row of the snapshot; record keys stay single."""
     table = golden.copy(case, tmp_path)
-    aside, before, kept = tmp_path / "aside", None, 0
+    aside, before, unchanged = tmp_path / "aside", None, 0
     for instant in instants(table):
         with as_of(table, aside, instant):
             try:
@@ -109,17 +109,17 @@ def test_fault_22_services_neither_add_nor_take_rows(golden: Any, tmp_path: path
             except PenstockError:  # files of so early an instant were cleaned
                 before = None
                 continue
-            found = [batch.batch for split in planned.splits for batch in read_split(planned.scan, split)]
-        now = sorted(shown(row) for batch in found for row in batch.to_pylist())
+            batches = [batch.batch for split in planned.splits for batch in read_split(planned.scan, split)]
+        now = sorted(row_text(row) for batch in batches for row in batch.to_pylist())
         assert len({row[:2] for row in now}) == len(now), f"a key twice at {instant}"
         if is_service(table, instant) and before is not None:
             assert now == before, f"{SERVICES[case]} at {instant} changed rows"
-            kept += 1
+            unchanged += 1
         before = now
-    assert kept or "replace" in case
+    assert unchanged or "replace" in case
 
 
-def shown(row: dict[str, Any]) -> tuple[str, str, str]:
+def row_text(row: dict[str, Any]) -> tuple[str, str, str]:
     """Partition, key and the table's own columns: a log compaction stamps rows with its own instant, as in Hudi."""
     own = {name: value for name, value in row.items() if not name.startswith("_hoodie_")}
     return row["_hoodie_partition_path"], row["_hoodie_record_key"], repr(own)

@@ -36,8 +36,8 @@ Row = dict[str, Any]
 
 def changes(table: pathlib.Path, **options: Any) -> list[Row]:
     """The table's changes from its beginning, in their order."""
-    found = penstock.read(table, query="cdc", after="earliest", **options).read_all().to_pylist()
-    return sorted(found, key=lambda row: row["_change_seq"])
+    changed_rows = penstock.read(table, query="cdc", after="earliest", **options).read_all().to_pylist()
+    return sorted(changed_rows, key=lambda row: row["_change_seq"])
 
 
 def own(row: Row) -> str:
@@ -45,10 +45,10 @@ def own(row: Row) -> str:
     return repr({name: value for name, value in row.items() if not name.startswith(("_hoodie_", "_change_"))})
 
 
-def fold(found: list[Row]) -> dict[tuple[str, str], str]:
+def fold(changed_rows: list[Row]) -> dict[tuple[str, str], str]:
     """What the changes leave; each before image is held against what was there."""
     state: dict[tuple[str, str], str] = {}
-    for row in found:
+    for row in changed_rows:
         key = (row[KEY[0]], row[KEY[1]])
         if row["_change_type"] in ("-U", "-D"):
             assert state.pop(key, None) == own(row), f"{row['_change_type']} of {key} at {row['_change_seq']}"
@@ -71,9 +71,9 @@ def timeline(table: pathlib.Path) -> pathlib.Path:
 @pytest.mark.parametrize("case", [case for case in LOGGED if case != REWRITTEN])
 def test_fault_23_cdc_across_compaction_in_every_logging_mode(golden: Any, case: str) -> None:
     table = golden.table(case)
-    found = changes(table)
-    assert {row["_change_type"] for row in found} >= {"+I", "-U", "+U"}
-    assert fold(found) == snapshot(table)
+    changed_rows = changes(table)
+    assert {row["_change_type"] for row in changed_rows} >= {"+I", "-U", "+U"}
+    assert fold(changed_rows) == snapshot(table)
 
 
 @pytest.mark.parametrize("case", LOGGED)
@@ -86,11 +86,11 @@ def test_fault_23_missing_cdc_logs_are_an_error_or_the_same_changes(
     assert logs
     table = golden.copy(case, tmp_path)
     for log in logs[:6]:
-        kept = (table / log).read_bytes()
+        content = (table / log).read_bytes()
         (table / log).unlink()
         with contextlib.suppress(PenstockError):  # told by name, never fewer changes
             assert changes(table) == expected
-        (table / log).write_bytes(kept)
+        (table / log).write_bytes(content)
 
 
 @pytest.mark.parametrize("case", LOGGED)
@@ -105,9 +105,9 @@ def test_weak_point_06_filters_apply_to_the_finished_change(golden: Any, case: s
     values = sorted({row[column] for row in every if row[column] is not None})
     for value in (values[0], values[len(values) // 2], values[-1]):
         for sign, holds in (("=", int.__eq__), (">", int.__gt__), ("<=", int.__le__)):
-            kept = [row for row in every if row[column] is not None and holds(row[column], value)]
-            found = changes(table, where=f"{column} {sign} {value}")
-            assert list(map(repr, found)) == list(map(repr, kept))
+            expected = [row for row in every if row[column] is not None and holds(row[column], value)]
+            changed_rows = changes(table, where=f"{column} {sign} {value}")
+            assert list(map(repr, changed_rows)) == list(map(repr, expected))
     some = changes(table, columns=[column, *KEY, "_change_type", "_change_seq"])
     assert [row["_change_type"] for row in some] == [row["_change_type"] for row in every]
 
@@ -129,13 +129,15 @@ def test_weak_point_14_a_pending_compaction_changes_no_row(golden: Any, tmp_path
             if path.is_file() and name[:17].isdigit() and (name[:17] > instant or (name[:17] == instant and not begun)):
                 shutil.move(path, aside / name)
         shutil.rmtree(table / ".hoodie" / "metadata", ignore_errors=True)
-        found = changes(table, metadata="off")
-        assert fold(found) == snapshot(table, metadata="off")
-        assert list(map(shown, found)) == list(map(shown, every[: len(found)])), f"compaction {instant} pending"
+        changed_rows = changes(table, metadata="off")
+        assert fold(changed_rows) == snapshot(table, metadata="off")
+        assert list(map(row_text, changed_rows)) == list(map(row_text, every[: len(changed_rows)])), (
+            f"compaction {instant} pending"
+        )
         for path in list(aside.iterdir()):
             shutil.move(path, folder / path.name)
         aside.rmdir()
 
 
-def shown(row: Row) -> str:
+def row_text(row: Row) -> str:
     return f"{row['_change_type']} {row[KEY[0]]} {row[KEY[1]]} {own(row)}"

@@ -63,8 +63,8 @@ def served(**settings: object) -> Iterator[Served]:
     """A server with these settings."""
     reads = CountedReads()
     enumerator = EmbeddedEnumerator({name: table.path for name, table in TABLES.items()}, reads=reads, cpus=2)
-    told = Settings(tables=TABLES, **settings)  # type: ignore[arg-type]
-    with serve_enumerator(enumerator, settings=told) as server:
+    server_settings = Settings(tables=TABLES, **settings)  # type: ignore[arg-type]
+    with serve_enumerator(enumerator, settings=server_settings) as server:
         yield Served(server, reads, enumerator)
         server.stop(0)
 
@@ -85,36 +85,36 @@ def raw(address: str, call: str, data: bytes, timeout_s: float | None = 5.0) -> 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])
 def test_bytes_that_are_no_message_are_an_invalid_argument(call: str, data: bytes) -> None:
-    with served() as found:
-        assert raw(found.server.address, call, data) == ("INVALID_ARGUMENT", "CONFIGURATION")
-        assert found.reads.asked == 0
+    with served() as service:
+        assert raw(service.server.address, call, data) == ("INVALID_ARGUMENT", "CONFIGURATION")
+        assert service.reads.calls == 0
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_without_a_deadline_or_without_a_name_is_refused(call: str) -> None:
-    with served() as found:
-        assert raw(found.server.address, call, b"", timeout_s=None) == ("INVALID_ARGUMENT", "CONFIGURATION")
-        assert raw(found.server.address, call, b"") == ("INVALID_ARGUMENT", "CONFIGURATION")
-        assert found.reads.asked == 0
+    with served() as service:
+        assert raw(service.server.address, call, b"", timeout_s=None) == ("INVALID_ARGUMENT", "CONFIGURATION")
+        assert raw(service.server.address, call, b"") == ("INVALID_ARGUMENT", "CONFIGURATION")
+        assert service.reads.calls == 0
 
 
 def test_a_message_too_large_and_metadata_too_large_are_refused() -> None:
-    with served() as found:
-        assert raw(found.server.address, "OpenPlan", b"\x0a" * ((4 << 20) + 1))[0] == "RESOURCE_EXHAUSTED"
-        with grpc.insecure_channel(found.server.address) as channel:
+    with served() as service:
+        assert raw(service.server.address, "OpenPlan", b"\x0a" * ((4 << 20) + 1))[0] == "RESOURCE_EXHAUSTED"
+        with grpc.insecure_channel(service.server.address) as channel:
             ask = channel.unary_unary(SERVICE + "DescribeTable")
             with pytest.raises(grpc.RpcError) as caught:
                 ask(b"\x0a\x06orders", timeout=5, metadata=(("x-long", "y" * (17 << 10)),))
         assert received(caught.value).status is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert found.reads.asked == 0
-        assert found.client().describe_table("orders")
+        assert service.reads.calls == 0
+        assert service.client().describe_table("orders")
 
 
 def test_an_unknown_call_plan_slot_and_split_change_nothing() -> None:
-    with served() as found:
-        client = found.client()
+    with served() as service:
+        client = service.client()
         plan_id = client.open_plan(PlanRequest(table="orders", query=Snapshot(), slots=1)).plan_id
-        with grpc.insecure_channel(found.server.address) as channel, pytest.raises(grpc.RpcError) as caught:
+        with grpc.insecure_channel(service.server.address) as channel, pytest.raises(grpc.RpcError) as caught:
             channel.unary_unary(SERVICE + "DropTable")(b"", timeout=5)
         assert received(caught.value).status is grpc.StatusCode.UNIMPLEMENTED
         with pytest.raises(UnknownPlan):
@@ -124,7 +124,7 @@ def test_an_unknown_call_plan_slot_and_split_change_nothing() -> None:
                 client.next_split(plan_id, slot, index)
         with pytest.raises(UnknownSplit):
             client.finish_split(plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
-        assert found.enumerator.reports(plan_id) == {}
+        assert service.enumerator.reports(plan_id) == {}
         assert isinstance(client.next_split(plan_id, 0, 0), NextSplit)
 
 
@@ -135,7 +135,7 @@ def test_an_unknown_call_plan_slot_and_split_change_nothing() -> None:
 class Secured:
     """A server over TLS with tokens, and what its callers need."""
 
-    found: Served
+    service: Served
     authority: Authority
     tokens: pathlib.Path
     spark: ServerAccess
@@ -167,8 +167,8 @@ def secured(tmp_path: pathlib.Path) -> Iterator[Secured]:
         AclRule(principal="token:expired", rights=("read", "plan", "admin")),
     )
     tls = TlsSettings(cert=pair.cert, key=pair.key)
-    with served(tls=tls, tokens=str(tokens), acl=acl) as found:
-        yield Secured(found, authority, tokens, spark, other, expired, wrong)
+    with served(tls=tls, tokens=str(tokens), acl=acl) as service:
+        yield Secured(service, authority, tokens, spark, other, expired, wrong)
 
 
 def every_call(client: EnumeratorClient, plan_id: str) -> list[Callable[[], object]]:
@@ -183,49 +183,49 @@ def every_call(client: EnumeratorClient, plan_id: str) -> list[Callable[[], obje
     ]
 
 
-def refused(found: Served, client: EnumeratorClient, plan_id: str, error: type[PenstockError], told: str) -> None:
+def refused(service: Served, client: EnumeratorClient, plan_id: str, error: type[PenstockError], message: str) -> None:
     """Every call is refused so, and nothing was asked or kept."""
-    asked = found.reads.asked
+    reads_before = service.reads.calls
     for call in every_call(client, plan_id):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             call()
-    assert found.reads.asked == asked
-    assert found.enumerator.reports(plan_id) == {}
+    assert service.reads.calls == reads_before
+    assert service.enumerator.reports(plan_id) == {}
 
 
 def test_who_is_known_and_allowed_is_served(secured: Secured) -> None:
-    client = secured.found.client(secured.spark)
+    client = secured.service.client(secured.spark)
     plan_id = client.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
     for call in every_call(client, plan_id):
         call()
-    assert len(secured.found.enumerator.reports(plan_id)) == 1
+    assert len(secured.service.enumerator.reports(plan_id)) == 1
 
 
 def test_no_token_a_wrong_one_and_an_expired_one(secured: Secured) -> None:
-    found = secured.found
-    plan_id = found.enumerator.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
-    nobody = found.client(ServerAccess(ca=secured.authority.ca))
-    refused(found, nobody, plan_id, Unauthenticated, "no token was sent: give the option serverToken")
-    refused(found, found.client(secured.wrong), plan_id, Unauthenticated, "not known to this server")
-    refused(found, found.client(secured.expired), plan_id, Unauthenticated, "token of expired has expired")
+    service = secured.service
+    plan_id = service.enumerator.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
+    nobody = service.client(ServerAccess(ca=secured.authority.ca))
+    refused(service, nobody, plan_id, Unauthenticated, "no token was sent: give the option serverToken")
+    refused(service, service.client(secured.wrong), plan_id, Unauthenticated, "not known to this server")
+    refused(service, service.client(secured.expired), plan_id, Unauthenticated, "token of expired has expired")
 
 
 def test_a_plan_of_another_s_table_is_of_no_use_even_if_its_id_is_known(secured: Secured) -> None:
-    found = secured.found
-    plan_id = found.client(secured.spark).open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
-    other = found.client(secured.other)
-    refused(found, other, plan_id, PermissionDenied, "token:other has no right `(read|plan)` on table 'orders'")
+    service = secured.service
+    plan_id = service.client(secured.spark).open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
+    other = service.client(secured.other)
+    refused(service, other, plan_id, PermissionDenied, "token:other has no right `(read|plan)` on table 'orders'")
     assert other.describe_table("secret").table == "secret"
     theirs = other.open_plan(PlanRequest(table="secret", query=Snapshot())).plan_id
-    spark = found.client(secured.spark)
+    spark = service.client(secured.spark)
     for call in every_call(spark, theirs)[3:]:
         with pytest.raises(PermissionDenied, match=r"token:spark has no right `(read|plan)` on table 'secret'"):
             call()
-    assert found.enumerator.reports(theirs) == {}
+    assert service.enumerator.reports(theirs) == {}
 
 
 def test_a_token_taken_out_of_the_file_is_refused_from_then_on(secured: Secured) -> None:
-    client = secured.found.client(secured.spark)
+    client = secured.service.client(secured.spark)
     assert client.describe_table("orders")
     lines = secured.tokens.read_text().splitlines()
     secured.tokens.write_text("\n".join(line for line in lines if not line.startswith("spark")))
@@ -236,28 +236,28 @@ def test_a_token_taken_out_of_the_file_is_refused_from_then_on(secured: Secured)
 @pytest.mark.parametrize("value", ["", "Bearer", "Bearer  ", "Basic c3Bhcms6eA==", "x" * 5000])
 def test_metadata_that_is_no_bearer_token(secured: Secured, value: str) -> None:
     roots = grpc.ssl_channel_credentials(pathlib.Path(secured.authority.ca).read_bytes())
-    with grpc.secure_channel(secured.found.server.address, roots) as channel, pytest.raises(grpc.RpcError) as caught:
+    with grpc.secure_channel(secured.service.server.address, roots) as channel, pytest.raises(grpc.RpcError) as caught:
         ask = channel.unary_unary(SERVICE + "DescribeTable")
         ask(b"\x0a\x06orders", timeout=5, metadata=(("authorization", value),))
     failure = received(caught.value)
     assert (failure.status.name, failure.code) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
-    assert secured.found.reads.asked == 0
+    assert secured.service.reads.calls == 0
 
 
 def test_plaintext_gets_nowhere_with_a_server_that_speaks_tls(secured: Secured) -> None:
-    plain = secured.found.client(ServerAccess(token=secured.spark.token))
+    plain = secured.service.client(ServerAccess(token=secured.spark.token))
     with pytest.raises(StorageError, match="cannot be reached"):
         plain.describe_table("orders")
-    assert secured.found.reads.asked == 0
+    assert secured.service.reads.calls == 0
 
 
 def test_a_client_that_asks_for_tls_never_falls_back_to_plaintext(tmp_path: pathlib.Path) -> None:
     (tmp_path / "token").write_text("pst_secret")
     access = ServerAccess(ca=Authority(tmp_path / "pki").ca, token=str(tmp_path / "token"))
-    with served() as found:
+    with served() as service:
         with pytest.raises(StorageError, match="do both sides speak TLS"):
-            found.client(access).describe_table("orders")
-        assert found.reads.asked == 0
+            service.client(access).describe_table("orders")
+        assert service.reads.calls == 0
 
 
 def test_a_server_signed_by_another_authority_or_for_another_name_is_not_spoken_to(
@@ -265,16 +265,16 @@ def test_a_server_signed_by_another_authority_or_for_another_name_is_not_spoken_
 ) -> None:
     stranger = Authority(tmp_path / "stranger")
     with pytest.raises(StorageError, match="cannot be reached"):
-        secured.found.client(ServerAccess(ca=stranger.ca, token=secured.spark.token)).describe_table("orders")
+        secured.service.client(ServerAccess(ca=stranger.ca, token=secured.spark.token)).describe_table("orders")
     pair = secured.authority.signed("elsewhere", "elsewhere.example")
-    with served(tls=TlsSettings(cert=pair.cert, key=pair.key)) as found:
+    with served(tls=TlsSettings(cert=pair.cert, key=pair.key)) as service:
         with pytest.raises(StorageError, match="cannot be reached"):
-            found.client(ServerAccess(ca=secured.authority.ca)).describe_table("orders")
-        assert found.reads.asked == 0
+            service.client(ServerAccess(ca=secured.authority.ca)).describe_table("orders")
+        assert service.reads.calls == 0
 
 
 def test_old_versions_of_tls_are_refused(secured: Secured) -> None:
-    host, _, port = secured.found.server.address.rpartition(":")
+    host, _, port = secured.service.server.address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(secured.authority.ca)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
@@ -295,32 +295,38 @@ def mutual(tmp_path: pathlib.Path) -> Iterator[tuple[Served, Authority]]:
     pair = authority.signed("server", "127.0.0.1")
     tls = TlsSettings(cert=pair.cert, key=pair.key, client_ca=authority.ca, allowed_sans=("spark-*.lake.example",))
     acl = (AclRule(principal="cert:spark-1.lake.example", rights=("read", "plan"), tables=("orders",)),)
-    with served(tls=tls, acl=acl) as found:
-        yield found, authority
+    with served(tls=tls, acl=acl) as service:
+        yield service, authority
 
 
-def shown(authority: Authority, name: str, *sans: str) -> ServerAccess:
+def client_access(authority: Authority, name: str, *sans: str) -> ServerAccess:
     """Access with a certificate that says this."""
     pair = authority.signed(name, *sans)
     return ServerAccess(ca=authority.ca, cert=pair.cert, key=pair.key)
 
 
 def test_certificates_are_told_apart_by_their_names(mutual: tuple[Served, Authority]) -> None:
-    found, authority = mutual
-    good = found.client(shown(authority, "good", "other.example", "spark-1.lake.example"))
+    service, authority = mutual
+    good = service.client(client_access(authority, "good", "other.example", "spark-1.lake.example"))
     assert good.describe_table("orders").table == "orders"
     plan_id = good.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
     refused(
-        found,
-        found.client(shown(authority, "evil", "evil.example")),
+        service,
+        service.client(client_access(authority, "evil", "evil.example")),
         plan_id,
         PermissionDenied,
         "none of the client certificate's names is allowed here: got evil.example",
     )
-    refused(found, found.client(shown(authority, "nameless")), plan_id, PermissionDenied, "is allowed here: got none")
     refused(
-        found,
-        found.client(shown(authority, "second", "spark-2.lake.example")),
+        service,
+        service.client(client_access(authority, "nameless")),
+        plan_id,
+        PermissionDenied,
+        "is allowed here: got none",
+    )
+    refused(
+        service,
+        service.client(client_access(authority, "second", "spark-2.lake.example")),
         plan_id,
         PermissionDenied,
         r"cert:spark-2\.lake\.example has no right",
@@ -330,48 +336,48 @@ def test_certificates_are_told_apart_by_their_names(mutual: tuple[Served, Author
 def test_without_a_certificate_or_with_a_stranger_s_there_is_no_connection(
     mutual: tuple[Served, Authority], tmp_path: pathlib.Path
 ) -> None:
-    found, authority = mutual
+    service, authority = mutual
     stranger = Authority(tmp_path / "stranger").signed("s", "spark-1.lake.example")
     for access in (
         ServerAccess(ca=authority.ca),
         ServerAccess(ca=authority.ca, cert=stranger.cert, key=stranger.key),
     ):
         with pytest.raises(StorageError, match="cannot be reached"):
-            found.client(access).describe_table("orders")
-    assert found.reads.asked == 0
+            service.client(access).describe_table("orders")
+    assert service.reads.calls == 0
 
 
 # --- too much ---
 
 
 def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> None:
-    with served(limits=LimitSettings(rate_per_second=2.0, rate_burst=3)) as found:
-        hasty = found.client()
+    with served(limits=LimitSettings(rate_per_second=2.0, rate_burst=3)) as service:
+        hasty = service.client()
         with pytest.raises(Overloaded, match=r"too many calls from ipv4:127\.0\.0\.1: at most 2 a second, 3 at once"):
             for _ in range(20):
                 hasty.describe_table("orders")
-        asked = found.reads.asked
-        patient = found.client(limits=CallLimits(attempts=5, first_pause_ms=10, longest_pause_ms=10))
+        reads_before = service.reads.calls
+        patient = service.client(limits=CallLimits(attempts=5, first_pause_ms=10, longest_pause_ms=10))
         for _ in range(2):
             assert patient.describe_table("orders")
-        assert found.reads.asked == asked + 2
+        assert service.reads.calls == reads_before + 2
 
 
 def test_the_pause_that_a_server_asks_for_is_kept() -> None:
     """By the real clock: what RetryInfo says is waited for, though the client's own pauses are shorter."""
-    with served(limits=LimitSettings(rate_per_second=1.0, rate_burst=1)) as found:
-        patient = found.client(limits=CallLimits(attempts=2, first_pause_ms=10, longest_pause_ms=10))
+    with served(limits=LimitSettings(rate_per_second=1.0, rate_burst=1)) as service:
+        patient = service.client(limits=CallLimits(attempts=2, first_pause_ms=10, longest_pause_ms=10))
         begin_s = time.monotonic()
         patient.describe_table("orders")
         patient.describe_table("orders")
         assert time.monotonic() - begin_s >= 0.99
-        assert found.reads.asked == 2
+        assert service.reads.calls == 2
 
 
 def test_streams_beyond_what_is_taken_are_refused_and_the_server_lives() -> None:
-    with served(limits=LimitSettings(calls=20)) as found:
-        found.reads.gate = threading.Event()
-        with grpc.insecure_channel(found.server.address) as channel:
+    with served(limits=LimitSettings(calls=20)) as service:
+        service.reads.gate = threading.Event()
+        with grpc.insecure_channel(service.server.address) as channel:
             ask = channel.unary_unary(SERVICE + "DescribeTable")
             under_way = [ask.future(b"\x0a\x06orders", timeout=60) for _ in range(60)]
             ended = threading.Semaphore(0)
@@ -381,19 +387,19 @@ def test_streams_beyond_what_is_taken_are_refused_and_the_server_lives() -> None
                 assert ended.acquire(timeout=10), "40 of 60 are refused while 20 wait"
             codes = [call.code() for call in under_way if call.done()]
             assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 40
-            found.reads.gate.set()
+            service.reads.gate.set()
             assert len([call for call in under_way if call.exception(timeout=10) is None]) == 20
-        assert found.client().describe_table("orders")
+        assert service.client().describe_table("orders")
 
 
 def test_connections_that_send_nothing_or_half_of_it_keep_nobody_waiting() -> None:
     limits = LimitSettings(handshake_ms=300)
-    with served(limits=limits) as found, contextlib.ExitStack() as open_ones:
-        host, _, port = found.server.address.rpartition(":")
+    with served(limits=limits) as service, contextlib.ExitStack() as open_ones:
+        host, _, port = service.server.address.rpartition(":")
         slow = [open_ones.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(50)]
         for n, connection in enumerate(slow):
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: n % 24])
-        assert found.client().describe_table("orders")
+        assert service.client().describe_table("orders")
         for connection in slow:
             while connection.recv(4096):  # the server's settings, then the end: it hung up on a peer that is silent
                 pass
@@ -401,9 +407,9 @@ def test_connections_that_send_nothing_or_half_of_it_keep_nobody_waiting() -> No
 
 def test_too_many_pings_end_the_connection_and_no_other() -> None:
     settings, ping = b"\0\0\0\4\0\0\0\0\0", b"\0\0\x08\6\0\0\0\0\0" + b"8 bytes."
-    with served() as found:
-        host, _, port = found.server.address.rpartition(":")
-        client = found.client()
+    with served() as service:
+        host, _, port = service.server.address.rpartition(":")
+        client = service.client()
         assert client.describe_table("orders")
         with socket.create_connection((host, int(port)), timeout=10) as noisy:
             noisy.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + ping * 10)
@@ -417,22 +423,22 @@ def test_too_many_pings_end_the_connection_and_no_other() -> None:
 @pytest.mark.parametrize("call", ["NextSplit", "OpenPlan"])
 def test_requests_whose_bytes_never_come_keep_nobody_waiting(call: str) -> None:
     """gRPC holds a thread for each: more of them than one connection may have, for either kind of call."""
-    with served() as found:
+    with served() as service:
         release = threading.Event()
 
         def nothing() -> Iterator[bytes]:
             release.wait(30)
             yield from ()
 
-        with grpc.insecure_channel(found.server.address) as channel:
+        with grpc.insecure_channel(service.server.address) as channel:
             ask = channel.stream_unary(SERVICE + call)
             stuck = [ask.future(nothing(), timeout=60) for _ in range(40)]
-            assert found.client().describe_table("orders")
+            assert service.client().describe_table("orders")
             with pytest.raises(UnknownPlan):
-                found.client().next_split("none", 0, 0)
+                service.client().next_split("none", 0, 0)
             release.set()
-            for each in stuck:
-                assert each.exception(timeout=10) is not None
+            for stalled in stuck:
+                assert stalled.exception(timeout=10) is not None
 
 
 def test_a_server_that_is_not_ready_answers_nobody_and_says_so() -> None:
@@ -442,7 +448,7 @@ def test_a_server_that_is_not_ready_answers_nobody_and_says_so() -> None:
         client = EnumeratorClient(server.address, ONCE)
         with pytest.raises(StorageError, match="its state is not replayed yet"):
             client.describe_table("orders")
-        assert reads.asked == 0
+        assert reads.calls == 0
         server.set_ready()
         assert client.describe_table("orders")
 
@@ -451,8 +457,8 @@ def test_off_loopback_a_server_does_not_start_without_tls_unless_told_in_words()
     with pytest.raises(ConfigurationError, match=r"TLS is required there; set tls\.cert and tls\.key"):
         serve_enumerator(EmbeddedEnumerator({"orders": "/lake/orders"}, reads=CountedReads()), "0.0.0.0:0")
     words = TlsSettings(insecure="I know that tokens and rows travel unencrypted")
-    with served(listen="0.0.0.0:0", tls=words) as found:
-        port = found.server.address.rpartition(":")[2]
+    with served(listen="0.0.0.0:0", tls=words) as service:
+        port = service.server.address.rpartition(":")[2]
         assert EnumeratorClient(f"127.0.0.1:{port}", ONCE).describe_table("orders")
 
 
@@ -465,8 +471,8 @@ def test_reflection_is_off_unless_asked_for(tmp_path: pathlib.Path) -> None:
             answers = ask(iter([reflection_pb2.ServerReflectionRequest(list_services="")]), timeout=5)
             return [service.name for answer in answers for service in answer.list_services_response.service]
 
-    with served() as found, pytest.raises(grpc.RpcError) as caught:
-        listed(found.server.address)
+    with served() as service, pytest.raises(grpc.RpcError) as caught:
+        listed(service.server.address)
     assert received(caught.value).status is grpc.StatusCode.UNIMPLEMENTED
-    with served(reflection=True) as found:
-        assert "penstock.v1.EnumeratorService" in listed(found.server.address)
+    with served(reflection=True) as service:
+        assert "penstock.v1.EnumeratorService" in listed(service.server.address)

@@ -133,13 +133,13 @@ def test_commit_metadata_cannot_lead_out_of_the_table(
     file = data_commit(table)
     commit = json.loads(file.read_text())
     stats = {}
-    for partition, found in commit["partitionToWriteStats"].items():
-        for stat in found:
+    for partition, partition_stats in commit["partitionToWriteStats"].items():
+        for stat in partition_stats:
             if where in ("path", "both"):
                 stat["path"] = path
             if where in ("partitionPath", "both"):
                 stat["partitionPath"] = path
-        stats[path if where != "path" else partition] = found
+        stats[path if where != "path" else partition] = partition_stats
     commit["partitionToWriteStats"] = stats
     file.write_text(json.dumps(commit))
     client = EnumeratorClient(running.address, ONCE)

@@ -39,13 +39,13 @@ SHARED = "s3://bucket/orders?region=eu-west-1"
 @pytest.fixture
 def folder(golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """A table that URI names, too."""
-    made: pathlib.Path = golden.copy(V9, tmp_path)  # type: ignore[attr-defined]
+    table_copy: pathlib.Path = golden.copy(V9, tmp_path)  # type: ignore[attr-defined]
 
     def opened(path: str) -> Storage:
-        return ArrowStorage(URI, pafs.LocalFileSystem(), str(made)) if path == URI else open_storage(path)
+        return ArrowStorage(URI, pafs.LocalFileSystem(), str(table_copy)) if path == URI else open_storage(path)
 
     monkeypatch.setattr("penstock.table.hudi_table.open_storage", opened)
-    return made
+    return table_copy
 
 
 @pytest.mark.golden
@@ -163,10 +163,10 @@ def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
 
     monkeypatch.setattr(filesystem.pafs, "FileSystem", Unreachable)
     with caplog.at_level(logging.DEBUG), built(Settings(tables={"orders": TableSettings(path=broken)})) as service:
-        shown = repr(service.describe_server())
+        status = repr(service.describe_server())
     assert "table cannot be opened" in caplog.text
-    assert "cannot be opened" in shown
-    assert "hush" not in (caplog.text + shown).lower()
+    assert "cannot be opened" in status
+    assert "hush" not in (caplog.text + status).lower()
 
 
 def test_the_command_line_tells_no_secret(tmp_path: pathlib.Path) -> None:

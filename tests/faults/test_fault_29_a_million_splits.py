@@ -21,7 +21,7 @@ def test_fault_29_back_pressure_pauses_discovery_and_the_position_goes_on_from_w
 ) -> None:
     """Hudi's empty batch under back-pressure once overwrote the position: here every commit comes once, in order."""
     world = World(Script(newest=12, splits=3), settings=CoordinatorSettings(max_pending_splits=most_pending))
-    found: list[str] = []
+    split_ids: list[str] = []
     for _ in range(200):
         for _ in range(3):
             before = world.summary().split()[2]
@@ -30,19 +30,19 @@ def test_fault_29_back_pressure_pauses_discovery_and_the_position_goes_on_from_w
             assert not paused or world.summary().split()[2] == before
         [group] = world.service.coordinator.read(lambda state: list(state.groups.values()))
         assert group.pending < most_pending + world.script.splits
-        given = world.asked(2)
-        if hasattr(given, "splits"):
-            found += [one.split.split_id for one in given.splits]
-            world.finish(given)
-    assert found == [f"{commit}/{group}" for commit in range(1, 13) for group in range(3)]
+        assignments = world.asked(2)
+        if hasattr(assignments, "splits"):
+            split_ids += [one.split.split_id for one in assignments.splits]
+            world.finish(assignments)
+    assert split_ids == [f"{commit}/{group}" for commit in range(1, 13) for group in range(3)]
 
 
 def test_fault_29_a_million_pending_splits_take_bounded_memory_also_after_a_restart(tmp_path: pathlib.Path) -> None:
     for what in ("plan", "replay"):
         command = [sys.executable, str(PROGRAM), what, str(tmp_path / "state")]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert said.returncode == 0, said.stderr[-3000:]
-        pending, peak_mib, grown_mib = map(int, said.stdout.split())
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stderr[-3000:]
+        pending, peak_mib, grown_mib = map(int, result.stdout.split())
         print(f"{what}: {pending} pending, peak {peak_mib} MiB, {grown_mib} MiB more than before")
         assert pending == 980_000
         assert peak_mib <= MOST_MIB

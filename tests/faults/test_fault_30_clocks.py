@@ -62,7 +62,7 @@ def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[Enumerato
     with assembly.built(settings) as service:
         live, silent = (service.join_group("g", name, SPEC, "x").member for name in ("live", "silent"))
         until(lambda: service.describe_group("t", "g").pending_splits, "splits")
-        given = [_asked(service, member, 1) for member in (live, silent)]
+        assignments = [_request_splits(service, member, 1) for member in (live, silent)]
         service.coordinator.tick()
         jump(service)
         description = service.describe_group("t", "g")
@@ -70,7 +70,7 @@ def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[Enumerato
         service.coordinator.tick()
         assert leases(service).keys() == {"live", "silent"}
         assert all(LEASE_MS / 2 < left_ms <= LEASE_MS for left_ms in leases(service).values())
-        assert [_asked(service, member, 1) for member in (live, silent)] == given
+        assert [_request_splits(service, member, 1) for member in (live, silent)] == assignments
         for _ in range(4):
             clocks.go_on(LEASE_MS // 3)
             service.heartbeat(live)
@@ -78,14 +78,14 @@ def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[Enumerato
         assert leases(service).keys() == {"live"}
         with pytest.raises(Fenced):
             service.heartbeat(silent)
-        theirs = {one.ref for one in _asked(service, live, 2).splits}
-        assert {one.ref for one in given[1].splits} <= theirs
+        theirs = {one.ref for one in _request_splits(service, live, 2).splits}
+        assert {one.ref for one in assignments[1].splits} <= theirs
 
 
-def _asked(service: EnumeratorService, member: Member, sequence: int) -> Assignments:
-    given = service.request_splits(member, 1 if sequence == 1 else 100, sequence)
-    assert isinstance(given, Assignments)
-    return given
+def _request_splits(service: EnumeratorService, member: Member, sequence: int) -> Assignments:
+    assignments = service.request_splits(member, 1 if sequence == 1 else 100, sequence)
+    assert isinstance(assignments, Assignments)
+    return assignments
 
 
 def wall_jump(clocks: Clocks, by_ms: int) -> Callable[[EnumeratorService], None]:
@@ -167,12 +167,12 @@ def test_fault_30_a_server_that_stood_still_longer_than_a_lease_gives_its_reader
         client = server.client(OFTEN)
         member = client.join_group("g", "r", SPEC, "x").member
         until(lambda: client.describe_group("t", "g").pending_splits, "splits")
-        given = client.request_splits(member, 2, 1)
-        assert isinstance(given, Assignments)
+        assignments = client.request_splits(member, 2, 1)
+        assert isinstance(assignments, Assignments)
         assert server.process is not None
         server.process.send_signal(signal.SIGSTOP)
         stopped_s = time.monotonic()
         until(lambda: time.monotonic() - stopped_s > 2.6, "longer than the lease")
         server.process.send_signal(signal.SIGCONT)
-        assert client.request_splits(member, 2, 1) == given
+        assert client.request_splits(member, 2, 1) == assignments
         assert client.heartbeat(member) == 2000

@@ -35,7 +35,7 @@ def test_fault_31_calls_that_are_given_up_leave_no_thread_behind() -> None:
             reads.gate = threading.Event()
             request = pb.NewestPositionRequest(table="orders")
             calls = [stub.NewestPosition.future(request, timeout=60) for _ in range(CALLS)]
-            until(lambda: reads.asked > 0, "a call is under way")
+            until(lambda: reads.calls > 0, "a call is under way")
             for call in calls:
                 call.cancel()
             reads.gate.set()
@@ -50,7 +50,7 @@ def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() ->
     for leaves in (True, False):
         world = World()
         world.service.split_discovery.discover()
-        given = world.asked()
+        assignments = world.asked()
         other = world.service.join_group("g", "other", world.spec, "o").member
         assert world.service.request_splits(other, 5, 1) == NothingYet(500)
         if leaves:
@@ -60,6 +60,6 @@ def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() ->
                 world.clock.now_ms += 10_000
                 world.service.heartbeat(other)
                 world.service.coordinator.tick()
-        assert names(world.service.request_splits(other, 5, 2)) == names(given)
+        assert names(world.service.request_splits(other, 5, 2)) == names(assignments)
         with pytest.raises(Fenced):
-            world.finish(given)  # type: ignore[arg-type]
+            world.finish(assignments)  # type: ignore[arg-type]

@@ -61,9 +61,9 @@ def test_fault_32_every_version_has_a_frozen_state() -> None:
 @pytest.mark.parametrize("version", sorted(FROZEN))
 def test_fault_32_a_frozen_state_gives_what_it_held_and_goes_on(tmp_path: pathlib.Path, version: int) -> None:
     state = unpacked(version, tmp_path / "state")
-    found = check_state(state)
-    assert found.format_version == version and found.epoch == 1 and not found.damage
-    assert found.kinds[0] == KindCount("group", 1, 1, 4) and (found.plans, found.splits) == (2, 3)
+    report = check_state(state)
+    assert report.format_version == version and report.epoch == 1 and not report.damage
+    assert report.kinds[0] == KindCount("group", 1, 1, 4) and (report.plans, report.splits) == (2, 3)
     store = open_sqlite(state)
     assert store.epoch == 2
     holds(store, version)

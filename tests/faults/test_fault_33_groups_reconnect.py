@@ -47,12 +47,12 @@ def test_fault_33_a_consumer_goes_on_over_restarts_and_broken_connections(golden
             server = served(table, store, server.address)
             batches = []
             while True:
-                found = reader.poll(0)
-                if found is None and reader.caught_up:
+                consumed = reader.poll(0)
+                if consumed is None and reader.caught_up:
                     break
-                if found is None:
+                if consumed is None:
                     continue
-                batches.append(found.batch)
+                batches.append(consumed.batch)
                 if faults == "restarts" and len(batches) <= 5:
                     server.stop(0)
                     proxy.cut()
@@ -65,7 +65,7 @@ def test_fault_33_a_consumer_goes_on_over_restarts_and_broken_connections(golden
                     threading.Timer(0.2, proxy.heal).start()
                 elif faults == "slow bytes":
                     proxy.to_client.delay_s = 0.01
-                reader.commit(found)
+                reader.commit(consumed)
             assert not differing(golden, batches)
         assert proxy.connections > 5 or faults not in ("restarts", "cuts")
         server.stop(0)

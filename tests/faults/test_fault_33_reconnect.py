@@ -37,15 +37,15 @@ def over(reads: CountedReads) -> EmbeddedEnumerator:
 
 def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
     """The ids of a whole slot, in order."""
-    found = []
-    while not isinstance(answer := client.next_split(plan_id, 0, len(found)), EndOfSlot):
-        found.append(answer.split.split_id)
-    return found
+    split_ids = []
+    while not isinstance(answer := client.next_split(plan_id, 0, len(split_ids)), EndOfSlot):
+        split_ids.append(answer.split.split_id)
+    return split_ids
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
 def test_a_client_goes_on_with_a_server_started_anew_on_the_same_port(secured: bool, tmp_path: pathlib.Path) -> None:
-    """The plan's keeper stays (as a durable one would); calls made while the port is closed wait for it."""
+    """The plan's coordinator stays (as a durable one would); calls made while the port is closed wait for it."""
     access, tls = NO_ACCESS, TlsSettings()
     if secured:
         authority = Authority(tmp_path)
@@ -58,12 +58,12 @@ def test_a_client_goes_on_with_a_server_started_anew_on_the_same_port(secured: b
     before = pulled(client, plan_id)
     for _ in range(3):
         server.stop(0)
-        told: list[list[str]] = []
-        asking = threading.Thread(target=lambda told=told: told.append(pulled(client, plan_id)))  # type: ignore[misc]
+        answers: list[list[str]] = []
+        asking = threading.Thread(target=lambda answers=answers: answers.append(pulled(client, plan_id)))  # type: ignore[misc]
         asking.start()
         server = started(enumerator, server.address, tls=tls)
         asking.join(30)
-        assert told == [before]
+        assert answers == [before]
     server.stop(0)
     with started(over(CountedReads()), server.address, tls=tls) as other:
         with pytest.raises(UnknownPlan):
@@ -83,7 +83,7 @@ def test_connections_that_get_too_old_are_renewed_without_a_failed_call() -> Non
         while time.monotonic() < end_s or calls <= 10:
             assert client.newest_position("orders") == NEWEST
             calls += 1
-        assert reads.asked >= calls > 10
+        assert reads.calls >= calls > 10
         server.stop(0)
 
 
@@ -101,7 +101,7 @@ def test_a_call_under_way_when_its_connection_gets_too_old_is_answered() -> None
         reads.gate.set()
         asking.join(10)
         assert answers == [NEWEST]
-        assert reads.asked == 1
+        assert reads.calls == 1
         server.stop(0)
 
 
@@ -112,10 +112,10 @@ def test_more_calls_than_one_connection_carries_are_all_answered() -> None:
         client = EnumeratorClient(server.address, PATIENT)
         answers: list[object] = []
         asking = [threading.Thread(target=lambda: answers.append(client.newest_position("orders"))) for _ in range(64)]
-        for each in asking:
-            each.start()
-        for each in asking:
-            each.join(30)
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join(30)
         assert answers == [NEWEST] * 64
         server.stop(0)
 
@@ -137,9 +137,9 @@ class CuttingProxy:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self) -> None:
-        for each in self._open:
+        for connection in self._open:
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
     def close(self) -> None:
@@ -168,14 +168,14 @@ class CuttingProxy:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
-        for each in (source, sink):
+        for connection in (source, sink):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         source.close()
 
 
 @pytest.fixture
-def behind() -> Iterator[tuple[CuttingProxy, CountedReads]]:
+def proxied() -> Iterator[tuple[CuttingProxy, CountedReads]]:
     """A server behind a proxy."""
     reads = CountedReads()
     with started(over(reads)) as server:
@@ -185,8 +185,8 @@ def behind() -> Iterator[tuple[CuttingProxy, CountedReads]]:
         server.stop(0)
 
 
-def test_connections_that_are_cut_cost_no_split_and_double_none(behind: tuple[CuttingProxy, CountedReads]) -> None:
-    proxy, _ = behind
+def test_connections_that_are_cut_cost_no_split_and_double_none(proxied: tuple[CuttingProxy, CountedReads]) -> None:
+    proxy, _ = proxied
     client = EnumeratorClient(proxy.address, PATIENT)
     plan_id = client.open_plan(ALL).plan_id
     before = pulled(client, plan_id)
@@ -197,18 +197,18 @@ def test_connections_that_are_cut_cost_no_split_and_double_none(behind: tuple[Cu
     assert len(before) == len(set(before)) == 3
 
 
-def test_an_answer_lost_on_its_way_is_asked_for_again(behind: tuple[CuttingProxy, CountedReads]) -> None:
-    proxy, reads = behind
+def test_an_answer_lost_on_its_way_is_asked_for_again(proxied: tuple[CuttingProxy, CountedReads]) -> None:
+    proxy, reads = proxied
     reads.gate = threading.Event()
     client = EnumeratorClient(proxy.address, PATIENT)
     answers: list[object] = []
     asking = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
     asking.start()
     end_s = time.monotonic() + PROGRESS_S
-    while reads.asked == 0 and time.monotonic() < end_s:
+    while reads.calls == 0 and time.monotonic() < end_s:
         asking.join(0.01)
     proxy.cut()
     reads.gate.set()
     asking.join(PROGRESS_S)
     assert answers == [NEWEST]
-    assert reads.asked == 2
+    assert reads.calls == 2

@@ -94,8 +94,8 @@ def schema_without_end(table: pathlib.Path) -> None:
 
 def newer_version(table: pathlib.Path) -> None:
     path = table / ".hoodie" / "hoodie.properties"
-    kept = [line for line in path.read_text().splitlines() if "table.version" not in line and "checksum" not in line]
-    path.write_text("\n".join([*kept, "hoodie.table.version=99", ""]))
+    lines = [line for line in path.read_text().splitlines() if "table.version" not in line and "checksum" not in line]
+    path.write_text("\n".join([*lines, "hoodie.table.version=99", ""]))
 
 
 def no_properties(table: pathlib.Path) -> None:
@@ -159,10 +159,10 @@ def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
     for name in ("list_dir", "read_bytes", "open_input", "file_info"):
         real = getattr(ArrowStorage, name)
 
-        def struck(storage: ArrowStorage, path: str, *given: Any, real: Any = real) -> Any:
+        def struck(storage: ArrowStorage, path: str, *arguments: Any, real: Any = real) -> Any:
             if storage.base_path.rstrip("/").endswith("/bad"):
                 storage._guarded(path, weather.strike)
-            return real(storage, path, *given)
+            return real(storage, path, *arguments)
 
         monkeypatch.setattr(ArrowStorage, name, struck)
 
@@ -188,13 +188,13 @@ class Running:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
         return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
-    def asked(self, path: str) -> str:
+    def http_get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self.page}/{path}", timeout=10) as answer:
             return bytes(answer.read()).decode()
 
     def metric(self, text: str) -> float:
         """The value of a series, 0 if there is none."""
-        lines = (line for line in self.asked("metrics").splitlines() if line.startswith(text))
+        lines = (line for line in self.http_get("metrics").splitlines() if line.startswith(text))
         return float(next(lines, "0").rpartition(" ")[2])
 
 
@@ -226,7 +226,7 @@ def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
         port.close()
 
 
-def asks_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[], object], ...]:
+def calls_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[], object], ...]:
     """Each call that reads the table's storage."""
     client = running.client(deadline_ms)
     scope = StreamScope(request=PlanRequest(table=table, query=Incremental()))
@@ -240,33 +240,33 @@ def asks_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[]
     )
 
 
-def keep_asking(running: Running, ended: threading.Event) -> list[threading.Thread]:
+def keep_calling(running: Running, ended: threading.Event) -> list[threading.Thread]:
     """Callers that ask about table `bad` again and again, whatever the answer."""
 
-    def ask(number: int) -> None:
-        asks = asks_of(running, "bad", 500)
+    def repeat(number: int) -> None:
+        calls = calls_of(running, "bad", 500)
         while not ended.is_set():
             with suppress(PenstockError, AssertionError):
-                asks[number % len(asks)]()
+                calls[number % len(calls)]()
             number += 1
             ended.wait(0.25)
 
-    callers = [threading.Thread(target=ask, args=(number,)) for number in range(CALLERS)]
+    callers = [threading.Thread(target=repeat, args=(number,)) for number in range(CALLERS)]
     for caller in callers:
         caller.start()
     return callers
 
 
-def the_neighbour_goes_on(running: Running, patience_s: float = 20.0) -> None:
+def check_neighbour_progresses(running: Running, timeout_s: float = 20.0) -> None:
     """A group, a plan and a stream of table `good`."""
-    client = running.client(round(patience_s * 1000))
+    client = running.client(round(timeout_s * 1000))
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="good", query=Incremental())), start=StartAt(EARLIEST))
     member = client.join_group("g", "r", spec, "one").member
     sequence = iter(range(1, 10_000))
     until(
         lambda: isinstance(client.request_splits(member, 10, next(sequence)), Assignments),
         "splits of the group",
-        patience_s,
+        timeout_s,
     )
     assert client.open_plan(PlanRequest(table="good", query=Snapshot())).splits
     scope = StreamScope(request=PlanRequest(table="good", query=Incremental()))
@@ -274,47 +274,50 @@ def the_neighbour_goes_on(running: Running, patience_s: float = 20.0) -> None:
     assert client.next_batch(scope, begin).point != begin
 
 
-def the_truth_is_told(running: Running, *, hangs: bool) -> None:
+def check_reported_state(running: Running, *, hangs: bool) -> None:
     """Of the group on the bad table, and of the good one."""
     client = running.client()
 
     def errors() -> dict[str, str]:
-        return {each.summary.table: each.error_code for each in client.describe_server().groups if each.error_code}
+        return {entry.summary.table: entry.error_code for entry in client.describe_server().groups if entry.error_code}
 
     until(lambda: set(errors()) == {"bad"}, "the bad group's error", 10.0)
-    page = json.loads(running.asked("status.json"))
+    page = json.loads(running.http_get("status.json"))
     until(
-        lambda: {one["table"] for one in json.loads(running.asked("status.json"))["groups"] if one["error"]} == {"bad"},
+        lambda: (
+            {one["table"] for one in json.loads(running.http_get("status.json"))["groups"] if one["error"]} == {"bad"}
+        ),
         f"the page's error: {page}",
     )
     if hangs:
         until(lambda: running.metric('penstock_table_up{table="bad"}') == 0.0, "the metric")
     else:
         until(
-            lambda: ',group="g",table="bad"}' in running.asked("metrics").partition("failures_total{code")[2], "count"
+            lambda: ',group="g",table="bad"}' in running.http_get("metrics").partition("failures_total{code")[2],
+            "count",
         )
-    health = {one["table"]: one["error"] for one in json.loads(running.asked("status.json"))["health"]}
-    tables = {each.table: each.error_code for each in client.describe_server().tables}
+    health = {one["table"]: one["error"] for one in json.loads(running.http_get("status.json"))["health"]}
+    tables = {entry.table: entry.error_code for entry in client.describe_server().tables}
     assert tables["good"] == health["good"] == "" and running.metric('penstock_table_up{table="good"}') == 1.0
     until(
         lambda: (
             (running.metric('penstock_table_up{table="bad"}') == 0.0)
-            == any(each.error_code for each in client.describe_server().tables)
+            == any(entry.error_code for entry in client.describe_server().tables)
         ),
         "metric and status agree",
     )
     assert running.health() == "SERVING"
 
 
-def the_server_bears_it(running: Running, *, hangs: bool, shows: bool = True, patience_s: float = 20.0) -> None:
+def check_server_survives(running: Running, *, hangs: bool, shows: bool = True, timeout_s: float = 20.0) -> None:
     ended = threading.Event()
-    callers = keep_asking(running, ended)
+    callers = keep_calling(running, ended)
     try:
-        the_neighbour_goes_on(running, patience_s)
+        check_neighbour_progresses(running, timeout_s)
         if shows:
-            the_truth_is_told(running, hangs=hangs)
+            check_reported_state(running, hangs=hangs)
         client = running.client()
-        until(lambda: not client.describe_group("good", "g").readers, "the end of the lease", patience_s)
+        until(lambda: not client.describe_group("good", "g").readers, "the end of the lease", timeout_s)
         assert not client.describe_group("good", "g").error
         assert running.health() == "SERVING"
     finally:
@@ -338,7 +341,7 @@ def test_fault_34_a_hostile_table_holds_up_no_other(
     """The server starts on it, as one does that is started again."""
     poison(tables / "bad")
     with server(tables, monkeypatch) as running:
-        the_server_bears_it(running, hangs=False, shows=poison not in FOR_READERS)
+        check_server_survives(running, hangs=False, shows=poison not in FOR_READERS)
 
 
 @pytest.mark.parametrize("kind", STORAGE)
@@ -349,23 +352,23 @@ def test_fault_34_storage_that_hangs_or_fails_holds_up_no_other_table(
     strike(monkeypatch, weather)
     try:
         with server(tables, monkeypatch) as running:
-            the_server_bears_it(running, hangs=kind == "hangs")
+            check_server_survives(running, hangs=kind == "hangs")
             weather.error = None
             if weather.go_on is not None:
                 weather.go_on.set()
             client = running.client()
-            until(lambda: not any(each.error_code for each in client.describe_server().tables), "the table is back")
+            until(lambda: not any(entry.error_code for entry in client.describe_server().tables), "the table is back")
             until(lambda: running.metric('penstock_table_up{table="bad"}') == 1.0, "the metric is back")
     finally:
         if weather.go_on is not None:
             weather.go_on.set()
 
 
-def without_isolation_of_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_isolation_of_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: an exception of a look ends the thread that begins them, and nobody starts it again."""
 
-    def ends(split_discovery: Any, step: Any, *given: Any) -> int:
-        return int(step(*given))
+    def ends(split_discovery: Any, step: Any, *arguments: Any) -> int:
+        return int(step(*arguments))
 
     def in_this_thread(jobs: Any, kind: str, table: str, work: Callable[[str], bool]) -> None:
         try:
@@ -385,7 +388,7 @@ def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
-    ("broken", "kind"), [(without_isolation_of_looks, "overflow"), (without_turns_of_tables, "hangs")]
+    ("broken", "kind"), [(without_isolation_of_discoveries, "overflow"), (without_turns_of_tables, "hangs")]
 )
 def test_fault_34_without_isolation_this_is_noticed(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None], kind: str
@@ -396,7 +399,7 @@ def test_fault_34_without_isolation_this_is_noticed(
     broken(monkeypatch)
     try:
         with server(tables, monkeypatch) as running, pytest.raises((AssertionError, PenstockError)):
-            the_server_bears_it(running, hangs=kind == "hangs", patience_s=1.0)
+            check_server_survives(running, hangs=kind == "hangs", timeout_s=1.0)
     finally:
         if weather.go_on is not None:
             weather.go_on.set()

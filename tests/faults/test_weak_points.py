@@ -28,9 +28,9 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
 
     def overlapped(path: str, name: str, following: Following) -> Advance:
         world.script.advance = plain  # type: ignore[method-assign]
-        found = plain(path, name, following)
+        plan = plain(path, name, following)
         assert other.discover() == 1, "another discovery from the same position is over first"
-        return found
+        return plan
 
     world.script.advance = overlapped  # type: ignore[method-assign]
     world.service.split_discovery.discover()
@@ -44,23 +44,23 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
 def one_round(world: World) -> list[tuple[SplitRef, str]]:
     """What the reader is given after a look."""
     world.service.split_discovery.discover()
-    given = world.asked()
-    if not isinstance(given, Assignments):
+    assignments = world.asked()
+    if not isinstance(assignments, Assignments):
         return []
-    world.finish(given)
-    return [(one.ref, one.split.split_id) for one in given.splits]
+    world.finish(assignments)
+    return [(one.ref, one.split.split_id) for one in assignments.splits]
 
 
 def test_weak_point_05_ids_of_rounds_and_splits_come_from_what_they_are() -> None:
     """A service that is started anew before each look gives the same ids as one that never stops; none twice."""
     steady, restarted = World(Script(newest=4)), World(Script(newest=4))
-    expected, found = [], []
+    expected, split_refs = [], []
     for _ in range(6):
         expected += one_round(steady)
         restarted.restart()
-        found += one_round(restarted)
-    assert found == expected
-    assert len({ref for ref, _ in found}) == len({split_id for _, split_id in found}) == len(found) == 8
+        split_refs += one_round(restarted)
+    assert split_refs == expected
+    assert len({ref for ref, _ in split_refs}) == len({split_id for _, split_id in split_refs}) == len(split_refs) == 8
 
 
 @pytest.mark.golden
@@ -73,14 +73,14 @@ def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> 
         "plan = plan_request(open_table(sys.argv[1]), 't', PlanRequest(table='t', query=Incremental()))\n"
         "print([split.split_id for split in plan.splits])\n"
     )
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", program, str(golden.table(CASE))],
             env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, timeout=60, check=True,
         ).stdout
         for seed in ("1", "2")
     ]  # fmt: skip
-    assert said[0] == said[1] and len(said[0]) > 20
+    assert outputs[0] == outputs[1] and len(outputs[0]) > 20
 
 
 @pytest.mark.parametrize("changed", [{"where": "id > 'a'"}, {"columns": ("id",)}], ids=str)

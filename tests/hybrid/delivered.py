@@ -24,7 +24,7 @@ class Delivered:
     folder: pathlib.Path
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Takes in what is new."""
         for path in self.folder.glob("[!.]*.parquet"):
             if path.name not in self._rows:
@@ -52,8 +52,8 @@ class Delivered:
         committed ordinal on, maybe cut elsewhere. AssertionError if files do not make up a split."""
         parts: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for name in self._rows:
-            split, first, behind = name.removesuffix(".parquet").split("-")
-            parts[split].append((int(first), int(behind), name))
+            split, first, end = name.removesuffix(".parquet").split("-")
+            parts[split].append((int(first), int(end), name))
         for split, of_split in sorted(parts.items()):
             for name in _chain(split, of_split):
                 yield from self._rows[name]
@@ -86,9 +86,9 @@ def changed(rows: Iterable[dict[str, Any]]) -> list[Change]:
 def _chain(split: str, parts: list[tuple[int, int, str]]) -> list[str]:
     """Files from ordinal 0 to the furthest, each beginning where the one before it ended."""
     ways: dict[int, list[str]] = {0: []}
-    for first, behind, name in sorted(parts):
+    for first, end, name in sorted(parts):
         if first in ways:
-            ways.setdefault(behind, [*ways[first], name])
-    furthest = max(behind for _, behind, _ in parts)
+            ways.setdefault(end, [*ways[first], name])
+    furthest = max(end for _, end, _ in parts)
     assert furthest in ways, f"split {split} has a gap: {sorted(parts)}"
     return ways[furthest]

@@ -24,9 +24,9 @@ from penstock.proto.errors import Fenced, PenstockError
 
 def main(text: str) -> None:
     """Until the file `stop` is there."""
-    given = json.loads(text)
-    folder = pathlib.Path(given["folder"])
-    consumer = penstock.Consumer(given["server"], given["table"], **given["options"])
+    arguments = json.loads(text)
+    folder = pathlib.Path(arguments["folder"])
+    consumer = penstock.Consumer(arguments["server"], arguments["table"], **arguments["options"])
     is_member = False
     while not (folder / "stop").exists():
         try:

@@ -35,7 +35,7 @@ PROPERTIES: Final = {
 }
 TIME: Final = {"type": "long", "logicalType": "timestamp-micros"}
 READ: Final = {"id": "string", "region": "string", "ts": "long", "n": "long", "at": "string", "amount": "double"}
-READ_BEHIND: Final = {"note": "string", "_hoodie_is_deleted": "boolean"}
+TRAILING_COLUMNS: Final = {"note": "string", "_hoodie_is_deleted": "boolean"}
 
 
 class HoodieStreamer(PeerProcess):
@@ -65,18 +65,23 @@ class StreamerJob:
     ) -> None:
         self._streamer, self._table = streamer, table
         schemas: dict[str, Mapping[str, Any]] = {
-            "source": READ | READ_BEHIND,
-            "target": READ | {"at": TIME} | READ_BEHIND,
+            "source": READ | TRAILING_COLUMNS,
+            "target": READ | {"at": TIME} | TRAILING_COLUMNS,
         }
-        given = {**PROPERTIES, **options, "bootstrap.servers": bootstrap, "hoodie.streamer.source.kafka.topic": topic}
+        settings = {
+            **PROPERTIES,
+            **options,
+            "bootstrap.servers": bootstrap,
+            "hoodie.streamer.source.kafka.topic": topic,
+        }
         for role, fields in schemas.items():
             path = folder / f"{role}.avsc"
             path.write_text(json.dumps(_schema(fields)))
-            given[f"hoodie.streamer.schemaprovider.{role}.schema.file"] = str(path)
+            settings[f"hoodie.streamer.schemaprovider.{role}.schema.file"] = str(path)
         if operation == "UPSERT":
-            given["hoodie.datasource.write.recordkey.field"] = "id"
+            settings["hoodie.datasource.write.recordkey.field"] = "id"
         properties = folder / "streamer.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in sorted(given.items())))
+        properties.write_text("".join(f"{name}={value}\n" for name, value in sorted(settings.items())))
         self._arguments = [
             *("--table-type", table_type, "--op", operation, "--target-base-path", str(table), "--target-table", "t"),
             *("--source-class", f"{UTILITIES}.sources.JsonKafkaSource", "--props", str(properties)),

@@ -1,7 +1,7 @@
 """Real Hudi that fills a table from a topic in rounds while the topic goes on.
 
 Belongs here: what is written, by which writer, and the offsets that each commit stands for. Not here: the topic
-(`topic_records`), who reads the table meanwhile (`hybrid_cast`).
+(`topic_records`), who reads the table meanwhile (`hybrid_harness`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Kind(StrEnum):
     APPEND = "append"
 
 
-class Road(StrEnum):
+class WritePath(StrEnum):
     """STREAMER: a Spark batch for each round, with the Streamer's key in its commit. SINK: Spark's streaming sink.
     HOODIE_STREAMER: the Streamer itself (0.14.0), into version 6. Not for it: tombstones, which it passes over, and
     transactions, at whose end it waits in vain."""
@@ -96,22 +96,22 @@ class LakeFiller(threading.Thread):
         rng: random.Random,
         *,
         kind: Kind,
-        road: Road,
+        write_path: WritePath,
         streamer: HoodieStreamer | None = None,
     ) -> None:
         super().__init__(name=f"filler-{topic}", daemon=True)
         self._hudi, self._brokers, self._topic, self._rng = hudi, bootstrap, topic, rng
-        self.kind, self.road = kind, road
+        self.kind, self.write_path = kind, write_path
         self.table, self.checkpoint = folder / "table", folder / "sink"
         self._upto = dict.fromkeys(range(PARTITIONS), 0)
         self._type = "MERGE_ON_READ" if kind is Kind.UPSERT or rng.random() < 0.5 else "COPY_ON_WRITE"
         self._compacts = kind is Kind.UPSERT and rng.random() < 0.5
-        ways = ("insert",) if road is Road.SINK else ("bulk_insert", "insert")
+        ways = ("insert",) if write_path is WritePath.SINK else ("bulk_insert", "insert")
         """1.2.0's sink fails in a query's second micro-batch of bulk inserts."""
         way = rng.choice(ways)
         self._operation = "upsert" if kind is Kind.UPSERT else way
         self._job = self._job_of(streamer, folder) if streamer is not None else None
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self.hand_overs: list[dict[int, int]] = []
         self.happened: Counter[str] = Counter()
         self.failure: BaseException | None = None
@@ -124,14 +124,14 @@ class LakeFiller(threading.Thread):
     def run(self) -> None:
         """A round now and then."""
         try:
-            while not self._stop_asked.wait(self._rng.uniform(0.5, 3)):
+            while not self._stop_requested.wait(self._rng.uniform(0.5, 3)):
                 self._round(WAITS_S)
         except BaseException as error:  # noqa: BLE001 - the test tells it
             self.failure = error
 
     def ask_to_stop(self) -> None:
         """It ends behind what it is at."""
-        self._stop_asked.set()
+        self._stop_requested.set()
 
     def _round(self, within_s: float) -> None:
         """One round; while the broker is away it is tried again. A try that failed left no commit, or all of it."""
@@ -144,7 +144,7 @@ class LakeFiller(threading.Thread):
                 self.happened["round failed"] += 1
                 if time.monotonic() > give_up:
                     raise
-                if self.road is Road.STREAMER and self._commits() > before:
+                if self.write_path is WritePath.STREAMER and self._commits() > before:
                     raise
                 time.sleep(0.2)
             else:
@@ -152,12 +152,12 @@ class LakeFiller(threading.Thread):
                 return
 
     def _go_on(self) -> None:
-        match self.road:
-            case Road.STREAMER:
+        match self.write_path:
+            case WritePath.STREAMER:
                 self._ranged()
-            case Road.SINK:
+            case WritePath.SINK:
                 self._streamed()
-            case Road.HOODIE_STREAMER:
+            case WritePath.HOODIE_STREAMER:
                 self._synced()
 
     def _ranged(self) -> None:
@@ -169,10 +169,10 @@ class LakeFiller(threading.Thread):
             upto = end  # there is a table afterwards
         if upto == self._upto:
             return
-        told = ",".join(f"{p}:{offset}" for p, offset in sorted(upto.items()))
+        offsets = ",".join(f"{p}:{offset}" for p, offset in sorted(upto.items()))
         stored = {
             "hoodie.datasource.write.commitmeta.key.prefix": "streamer.checkpoint",
-            "streamer.checkpoint.key.v2": f"{self._topic},{told}",
+            "streamer.checkpoint.key.v2": f"{self._topic},{offsets}",
         }
         self._hudi.write_range(self.table, begin=self._upto, end=upto, **self._request(stored))
         self._upto = upto
@@ -203,8 +203,8 @@ class LakeFiller(threading.Thread):
 
     def _of_batch(self, committed: pathlib.Path) -> dict[int, int]:
         """What Spark wrote down before the micro-batch: on its last line where each source stands behind it."""
-        told = json.loads((self.checkpoint / "offsets" / committed.name).read_text().splitlines()[-1])
-        return {int(partition): offset for partition, offset in told[self._topic].items()}
+        offsets = json.loads((self.checkpoint / "offsets" / committed.name).read_text().splitlines()[-1])
+        return {int(partition): offset for partition, offset in offsets[self._topic].items()}
 
     def _request(self, more: dict[str, str]) -> dict[str, Any]:
         options = {**OPTIONS, "hoodie.table.name": self._topic, **more}

@@ -42,11 +42,11 @@ def moved(data: bytes, name: re.Pattern[bytes], below: bytes) -> bytes:
         tag = data[at]
         number += 2 if tag in TWO_PLACES else 1
         if tag == TEXT:
-            behind = at + 3 + struct.unpack_from(">H", data, at + 1)[0]
-            text = name.sub(below, data[at + 3 : behind])
+            end = at + 3 + struct.unpack_from(">H", data, at + 1)[0]
+            text = name.sub(below, data[at + 3 : end])
             parts.append(struct.pack(">BH", TEXT, len(text)) + text)
         else:
-            behind = at + 1 + SIZES[tag]
-            parts.append(data[at:behind])
-        at = behind
+            end = at + 1 + SIZES[tag]
+            parts.append(data[at:end])
+        at = end
     return b"".join(parts) + data[at:]

@@ -36,8 +36,8 @@ SETTINGS = {
 
 def main(text: str) -> None:
     """Until the file `stop` is there."""
-    given = json.loads(text)
-    folder = pathlib.Path(given["folder"])
+    arguments = json.loads(text)
+    folder = pathlib.Path(arguments["folder"])
     builder = SparkSession.Builder().master("local[2,4]").appName("hybrid")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
@@ -56,7 +56,7 @@ def main(text: str) -> None:
     while not (folder / "stop").exists():
         try:
             if query is None:
-                frame = spark.readStream.format("penstock").options(**given["options"]).load(given["target"])
+                frame = spark.readStream.format("penstock").options(**arguments["options"]).load(arguments["target"])
                 writer = frame.writeStream.foreachBatch(write).trigger(processingTime="100 milliseconds")
                 query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
             query.awaitTermination(0.1)

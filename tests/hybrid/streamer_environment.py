@@ -52,16 +52,16 @@ def command() -> list[str | pathlib.Path]:
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = REQUIREMENTS.read_bytes() + "".join((*ARTIFACTS, *PACKAGES, sys.version)).encode()
-        wanted, ready = hashlib.sha256(made).hexdigest(), CACHE / "ready.json"
+        content = REQUIREMENTS.read_bytes() + "".join((*ARTIFACTS, *PACKAGES, sys.version)).encode()
+        digest, ready = hashlib.sha256(content).hexdigest(), CACHE / "ready.json"
         jars, home = CACHE / "jars", CACHE / "venv"
-        if not ready.exists() or json.loads(ready.read_text())["of"] != wanted:
+        if not ready.exists() or json.loads(ready.read_text())["of"] != digest:
             ready.unlink(missing_ok=True)
             for folder in (jars, home):
                 shutil.rmtree(folder, ignore_errors=True)
             _fetch(jars)
             make_python(home, REQUIREMENTS)
-            ready.write_text(json.dumps({"of": wanted}))
+            ready.write_text(json.dumps({"of": digest}))
     class_path = ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
     return [home / "bin" / "python", pathlib.Path(__file__).with_name("streamer_process.py"), class_path]
 
@@ -71,11 +71,11 @@ def _fetch(folder: pathlib.Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise RuntimeError("the Streamer's jars are fetched by Maven: no 'mvn' on the PATH")
-    with tempfile.TemporaryDirectory(dir=CACHE) as made:
-        wanted = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in ARTIFACTS)
-        (pathlib.Path(made) / "pom.xml").write_text(POM.format(wanted))
+    with tempfile.TemporaryDirectory(dir=CACHE) as content:
+        digest = "".join(DEPENDENCY.format(*artifact.split(":")) for artifact in ARTIFACTS)
+        (pathlib.Path(content) / "pom.xml").write_text(POM.format(digest))
         goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}")
-        checked([maven, "-q", "--batch-mode", *goal], cwd=made)
+        checked([maven, "-q", "--batch-mode", *goal], cwd=content)
     _, name, release = MODULE.split(":")
     unmoved = folder / f"{name}-{release}.jar"
     move(unmoved, folder / f"{name}-{release}-moved.jar", PACKAGES, BELOW)

@@ -43,15 +43,15 @@ def start_spark(class_path):
 def sync(spark, arguments):
     """What the Streamer's `main` does with them, but for the Spark context, which is there already."""
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
-    given = gateway.new_array(jvm.java.lang.String, len(arguments))
+    array = gateway.new_array(jvm.java.lang.String, len(arguments))
     for number, argument in enumerate(arguments):
-        given[number] = argument
+        array[number] = argument
     config = getattr(jvm.org.apache.hudi.utilities.streamer, "HoodieStreamer$Config")()
-    jvm.org.apache.hudi.com.beust.jcommander.JCommander(config, None, given)
+    jvm.org.apache.hudi.com.beust.jcommander.JCommander(config, None, array)
     jvm.org.apache.hudi.utilities.streamer.HoodieStreamer(config, spark.sparkContext._jsc).sync()
 
 
-def told(error):
+def error_text(error):
     """An error's text, cut so that every cause of it stays."""
     causes = [line for line in error.splitlines() if line.startswith(("Caused by", "pyspark.", "py4j.", ": "))]
     return "\n".join([*causes, error[-4000:]])
@@ -72,7 +72,7 @@ def main():
                 raise ValueError(f"unknown request {request['do']!r}")
             result = {"ok": sync(spark, request["arguments"])}
         except Exception:  # noqa: BLE001 - reported to the test that asked
-            result = {"error": told(traceback.format_exc())}
+            result = {"error": error_text(traceback.format_exc())}
         print(json.dumps(result), file=answers, flush=True)
     spark.stop()
 

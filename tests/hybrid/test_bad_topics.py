@@ -38,16 +38,23 @@ EXPECTED = pathlib.Path(__file__).parents[1] / "golden" / "expected" / CASE / "t
 class Reading:
     """A group over the golden table in this process."""
 
-    door: GroupEnumerator
+    enumerator: GroupEnumerator
     table: str
     bootstrap: str
     group: str
 
     def until_error(self, **options: Any) -> tuple[list[dict[str, Any]], PenstockError]:
         """The rows that were handed out, each committed, before the error that ended it."""
-        given = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": self.bootstrap}, **options}
+        settings = {
+            "hybrid": "changelog",
+            "kafka_topic": TOPIC,
+            "kafka": {"bootstrap.servers": self.bootstrap},
+            **options,
+        }
         rows: list[dict[str, Any]] = []
-        consumer = penstock.Consumer(None, self.table, group=self.group, reader_id="r", enumerator=self.door, **given)
+        consumer = penstock.Consumer(
+            None, self.table, group=self.group, reader_id="r", enumerator=self.enumerator, **settings
+        )
         with pytest.raises(PenstockError) as caught, consumer:
             for consumed in consumer:
                 rows += consumed.batch.to_pylist()
@@ -56,14 +63,14 @@ class Reading:
 
     def position(self) -> str:
         """What the group has consumed."""
-        return str(self.door.describe_group(self.table, self.group).summary.committed.order_key)
+        return str(self.enumerator.describe_group(self.table, self.group).summary.committed.order_key)
 
 
 @pytest.fixture
 def reading(golden: Any, kafka: Any) -> Iterator[Reading]:
     """No topic is there yet, none stays."""
-    with open_group_enumerator(None) as door:
-        yield Reading(door, str(golden.table(CASE)), kafka.bootstrap, f"g{uuid.uuid4().hex[:8]}")
+    with open_group_enumerator(None) as enumerator:
+        yield Reading(enumerator, str(golden.table(CASE)), kafka.bootstrap, f"g{uuid.uuid4().hex[:8]}")
     if TOPIC in kafka.admin().list_topics(timeout=10).topics:
         kafka.delete_topic(TOPIC)
 
@@ -73,9 +80,9 @@ def fill(kafka: Any, partitions: int = 3, records: int | None = None) -> None:
     kafka.create_topic(TOPIC, partitions=partitions)
     by_partition: dict[int, list[tuple[str | None, str | None]]] = {}
     for line in EXPECTED.read_text().splitlines():
-        told = json.loads(line)
-        value = None if told["value"] is None else json.dumps(told["value"])
-        by_partition.setdefault(told["partition"], []).append((told.get("key"), value))
+        record = json.loads(line)
+        value = None if record["value"] is None else json.dumps(record["value"])
+        by_partition.setdefault(record["partition"], []).append((record.get("key"), value))
     for partition, of_partition in by_partition.items():
         if partition < partitions:
             kafka.produce(TOPIC, of_partition[:records], partition)
@@ -114,7 +121,7 @@ def test_offsets_above_the_end(reading: Reading, kafka: Any) -> None:
 
 def test_a_table_that_tells_no_offsets(reading: Reading, golden: Any, kafka: Any) -> None:
     fill(kafka)
-    other = Reading(reading.door, str(golden.table("B_v6_inc_mor")), reading.bootstrap, reading.group)
+    other = Reading(reading.enumerator, str(golden.table("B_v6_inc_mor")), reading.bootstrap, reading.group)
     rows, error = other.until_error()
     assert isinstance(error, ConfigurationError)
     assert "kafkaStartingOffsets" in str(error)
@@ -164,9 +171,9 @@ def test_a_broker_that_is_not_there(
     monkeypatch.setattr(
         topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, timeout_s=2)
     )
-    given: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
+    options: Any = {"hybrid": "changelog", "kafka_topic": TOPIC, "kafka": {"bootstrap.servers": "127.0.0.1:9"}}
     consumer = penstock.Consumer(
-        None, reading.table, group=reading.group, reader_id="r", enumerator=reading.door, **given
+        None, reading.table, group=reading.group, reader_id="r", enumerator=reading.enumerator, **options
     )
     deadline = time.monotonic() + PROGRESS_S
     with consumer:

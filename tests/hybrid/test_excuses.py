@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hybrid.hybrid_cast import has_excused_end, is_excused
+from tests.hybrid.hybrid_harness import has_excused_end, is_excused
 
 SPARK = (
     "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed "

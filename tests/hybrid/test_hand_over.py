@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from tests.hybrid.delivered import appended, changed
-from tests.hybrid.hybrid_cast import Door, HybridCast, Moment, Strike, Victim
-from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
+from tests.hybrid.hybrid_harness import EntryPoint, HybridHarness, Moment, Strike, Victim
+from tests.hybrid.lake_rounds import Kind, LakeFiller, WritePath
 from tests.hybrid.topic_fold import append_problems, change_problems
 from tests.hybrid.topic_records import TopicProducer, make_topic, read_topic
 from tests.progress import PROGRESS_S
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.timeout(900)
 
 RUNS: Final = int(os.environ.get("PENSTOCK_HYBRID_RUNS", "50"))
 SEED: Final = int(os.environ.get("PENSTOCK_SEED", "20261121"))
-EVERY: Final = tuple(itertools.product(Kind, Road, Door))
+EVERY: Final = tuple(itertools.product(Kind, WritePath, EntryPoint))
 SHORT: Final = (
-    (Kind.APPEND, Road.STREAMER, Door.GROUP),
-    (Kind.UPSERT, Road.SINK, Door.SPARK),
-    (Kind.UPSERT, Road.HOODIE_STREAMER, Door.GROUP),
-    (Kind.APPEND, Road.SINK, Door.SERVED),
-    (Kind.UPSERT, Road.SINK, Door.GROUP),
+    (Kind.APPEND, WritePath.STREAMER, EntryPoint.GROUP),
+    (Kind.UPSERT, WritePath.SINK, EntryPoint.SPARK),
+    (Kind.UPSERT, WritePath.HOODIE_STREAMER, EntryPoint.GROUP),
+    (Kind.APPEND, WritePath.SINK, EntryPoint.SERVED),
+    (Kind.UPSERT, WritePath.SINK, EntryPoint.GROUP),
 )
 
 
@@ -40,13 +40,13 @@ class Plot:
 
     seed: int
     kind: Kind
-    road: Road
-    door: Door
+    write_path: WritePath
+    entry_point: EntryPoint
 
     @property
     def topic(self) -> str:
         """No two runs share one."""
-        return f"hand.over-{self.seed}_{self.kind}_{self.road}_{self.door}"
+        return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
 @pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
@@ -67,9 +67,9 @@ def test_handed_over_again_and_again(
 
 
 def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    streamer = request.getfixturevalue("streamer") if plot.road is Road.HOODIE_STREAMER else None
+    streamer = request.getfixturevalue("streamer") if plot.write_path is WritePath.HOODIE_STREAMER else None
     began, rng = time.monotonic(), random.Random(plot.seed)
-    deletes, plain = plot.kind is Kind.UPSERT, plot.road is Road.HOODIE_STREAMER
+    deletes, plain = plot.kind is Kind.UPSERT, plot.write_path is WritePath.HOODIE_STREAMER
     make_topic(broker.bootstrap, plot.topic)
     producer = TopicProducer(
         broker.bootstrap,
@@ -82,7 +82,7 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
     )
     drawn = random.Random(rng.random())
     filler = LakeFiller(
-        hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, road=plot.road, streamer=streamer
+        hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, write_path=plot.write_path, streamer=streamer
     )
     cast = _cast(plot, broker, filler, folder)
     strikes = _strikes(plot, rng)
@@ -107,14 +107,14 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
             if writer.is_alive():
                 writer.join(PROGRESS_S)  # the next run has Hudi to itself
     note = (
-        f"hand-over {plot.kind} {plot.road} {plot.door}: seed {plot.seed}, {dict(filler.happened)}, "
+        f"hand-over {plot.kind} {plot.write_path} {plot.entry_point}: seed {plot.seed}, {dict(filler.happened)}, "
         f"{dict(cast.happened)}, {time.monotonic() - began:.0f} s"
     )
     assert producer.failure is None, f"{note}: {producer.failure!r}"
     assert filler.failure is None, f"{note}: {filler.failure!r}"
     records = read_topic(broker.bootstrap, plot.topic)
-    _tell(f"{note}, {len(records)} records")
-    rows = list(cast.delivered.of_splits() if plot.door is Door.GROUP else cast.delivered.of_batches())
+    _report(f"{note}, {len(records)} records")
+    rows = list(cast.delivered.of_splits() if plot.entry_point is EntryPoint.GROUP else cast.delivered.of_batches())
     problems = (
         list(change_problems(changed(rows), records, filler.hand_overs))
         if deletes
@@ -138,24 +138,24 @@ def _stop(producer: TopicProducer, filler: LakeFiller) -> None:
     filler.ask_to_stop()
 
 
-def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridCast:
+def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridHarness:
     reading = {"hybrid": "changelog" if plot.kind is Kind.UPSERT else "append", "kafka.topic": plot.topic}
-    return HybridCast(
-        door=plot.door,
+    return HybridHarness(
+        entry_point=plot.entry_point,
         broker=broker,
         table=filler.table,
         folder=folder,
         reading=reading,
         client={"bootstrap.servers": broker.bootstrap},
-        checkpoint=filler.checkpoint if plot.road is Road.SINK else None,
-        readers=2 if plot.door is Door.GROUP else 1,
+        checkpoint=filler.checkpoint if plot.write_path is WritePath.SINK else None,
+        readers=2 if plot.entry_point is EntryPoint.GROUP else 1,
     )
 
 
 def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
     """In each of two or three moments somebody is killed, the broker once."""
     moments = sorted(rng.sample(list(Moment), rng.choice((2, 3))), key=list(Moment).index)
-    others = [Victim.READER] if plot.door is Door.SPARK else [Victim.READER, Victim.SERVER]
+    others = [Victim.READER] if plot.entry_point is EntryPoint.SPARK else [Victim.READER, Victim.SERVER]
     victims = [rng.choice(others) for _ in moments]
     victims[rng.randrange(len(victims))] = Victim.BROKER
     return [
@@ -164,12 +164,12 @@ def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
     ]
 
 
-def _is_all_there(cast: HybridCast, producer: TopicProducer) -> bool:
-    cast.delivered.look()
+def _is_all_there(cast: HybridHarness, producer: TopicProducer) -> bool:
+    cast.delivered.refresh()
     return producer.closing <= cast.delivered.numbers()
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     """On stdout, and in the record of `make long`."""
     print(text, flush=True)
     notes = os.environ.get("PENSTOCK_NOTES")

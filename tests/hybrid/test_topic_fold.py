@@ -20,31 +20,31 @@ def record(partition: int, offset: int, key: str, ts: int, n: int | None) -> Rec
     if n is None:
         return Record(partition, offset, key, None)
     at = dt.datetime.fromtimestamp((FIRST_MS + ts) / 1000, dt.UTC).isoformat()
-    told = {"id": key, "region": "eu", "ts": ts, "n": n, "at": at, "amount": 0.5}
-    return Record(partition, offset, key, json.dumps(told).encode())
+    fields = {"id": key, "region": "eu", "ts": ts, "n": n, "at": at, "amount": 0.5}
+    return Record(partition, offset, key, json.dumps(fields).encode())
 
 
 @pytest.fixture
 def records() -> list[Record]:
     """Three partitions of two keys each, with late records and deletes that are none."""
-    rng, made = random.Random(5), list[Record]()
+    rng, records = random.Random(5), list[Record]()
     for partition in range(3):
         for offset in range(12):
             key = f"k{partition}{rng.randrange(2)}"
             deletes = rng.random() < 0.2
             ts = 10 * offset if rng.random() < 0.8 or deletes else 10 * offset - 5
-            made.append(record(partition, offset, key, ts, None if deletes else 100 * partition + offset))
-    return made
+            records.append(record(partition, offset, key, ts, None if deletes else 100 * partition + offset))
+    return records
 
 
 def exact(records: list[Record]) -> list[Change]:
     """What a stream should bring."""
     below = [one for one in records if one.offset < SEAM[one.partition]]
     lake = [Change("+I", f"1{key}", True, key, row) for key, row in sorted(fold_topic(below).items())]
-    behind = [(one, one.row()) for one in records if one.offset >= SEAM[one.partition]]
+    after = [(one, one.row()) for one in records if one.offset >= SEAM[one.partition]]
     return lake + [
         Change("-D" if row is None else "+U", f"99{one.offset:03}{one.partition}", False, one.key, row)
-        for one, row in behind
+        for one, row in after
     ]
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark import with_source_watermark
-from tests.hybrid.lake_rounds import Kind, LakeFiller, Road
+from tests.hybrid.lake_rounds import Kind, LakeFiller, WritePath
 from tests.hybrid.topic_records import COLUMNS, TopicProducer, ends, make_topic, read_topic
 from tests.streaming import reference_model as model
 from tests.streaming.driven import Driven, Live
@@ -34,7 +34,7 @@ class Leg:
     """A micro-batch: its rows by partition of the topic, partitions that had more behind it, and its watermark."""
 
     rows: dict[int, list[model.Row]]
-    behind: tuple[int, ...]
+    unfinished: tuple[int, ...]
     at_us: int | None
 
     def slices(self) -> list[model.Slice]:
@@ -45,37 +45,37 @@ class Leg:
 class Across(Driven):
     """A stream that goes on in the topic."""
 
-    def reach(self, wanted: dict[int, int]) -> None:
+    def reach(self, offsets: dict[int, int]) -> None:
         """Waits until so much of the topic was read, and nothing is left to do."""
-        self._wait(lambda: self.last() >= 0 and self.offsets(self.last())[1] == wanted)
+        self._wait(lambda: self.last() >= 0 and self.offsets(self.last())[1] == offsets)
         assert self._query is not None
         self._query.processAllAvailable()
 
     def offsets(self, batch: int) -> tuple[dict[int, int], dict[int, int]]:
         """Behind a micro-batch: of each partition the hand-over point, and the next offset; {} in the lake."""
-        place = self._told(batch)["kafka"]
+        place = self._log_entry(batch)["kafka"]
         if place is None:
             return {}, {}
-        return dict(place["starts"]), {partition: behind for partition, behind, *_ in place["places"]}
+        return dict(place["starts"]), {partition: unfinished for partition, unfinished, *_ in place["places"]}
 
     def legs(self, rows: dict[int, dict[int, model.Row]]) -> Iterator[Leg]:  # type: ignore[override]
         """Every micro-batch; `rows` are the topic's by partition and offset."""
         starts = self.offsets(self.last())[0]
         before = dict.fromkeys(starts, 0)
         for batch in range(self.last() + 1):
-            told = self._told(batch)
-            after = self.offsets(batch)[1] or (before if told["content"]["kind"] == "none" else starts)
-            found = {
+            log = self._log_entry(batch)
+            after = self.offsets(batch)[1] or (before if log["content"]["kind"] == "none" else starts)
+            rows_by_partition = {
                 partition: [row for offset, row in of.items() if before[partition] <= offset < after[partition]]
                 for partition, of in rows.items()
             }
-            behind = [partition for partition, *_, more in (told["kafka"] or {"places": []})["places"] if more]
-            yield Leg(found, tuple(behind), told["watermark_us"])
+            unfinished = [partition for partition, *_, more in (log["kafka"] or {"places": []})["places"] if more]
+            yield Leg(rows_by_partition, tuple(unfinished), log["watermark_us"])
             before = after
 
-    def _told(self, batch: int) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._log(batch)[2])
-        return found
+    def _log_entry(self, batch: int) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self._log(batch)[2])
+        return content
 
 
 def windows(spark: SparkSession, rows: DataFrame) -> DataFrame:
@@ -93,7 +93,7 @@ def planned(legs: Sequence[Leg]) -> Iterator[model.Planned]:
         delivered += leg.slices()
         for partition, rows in leg.rows.items():
             highs[partition] = max([highs[partition], *map(_at, rows)])
-        coming = [model.Slice(highs[partition] - ALLOWED_MS * 1000 + 1, None) for partition in leg.behind]
+        coming = [model.Slice(highs[partition] - ALLOWED_MS * 1000 + 1, None) for partition in leg.unfinished]
         yield model.Planned(list(delivered), coming)
 
 
@@ -101,7 +101,7 @@ def test_windows_across_the_hand_over(spark: Any, hudi: Any, kafka: Any, tmp_pat
     topic, rng = "windows.across", random.Random(11)
     make_topic(kafka.bootstrap, topic)
     producer = TopicProducer(kafka.bootstrap, topic, rng, deletes=False)
-    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=Kind.APPEND, road=Road.SINK)
+    filler = LakeFiller(hudi, tmp_path, kafka.bootstrap, topic, rng, kind=Kind.APPEND, write_path=WritePath.SINK)
     producer.begin(350)
     filler.begin(1)
     producer.begin(170)

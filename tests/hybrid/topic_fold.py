@@ -1,7 +1,7 @@
 """What a hybrid stream must amount to: the topic folded by key, row at a time, and the seam between lake and topic.
 
 Belongs here: the definitions, in a few lines that know nothing of the product. Not here: where records come from
-(`topic_records`), how rows were delivered (`hybrid_cast`). Never `penstock`.
+(`topic_records`), how rows were delivered (`hybrid_harness`). Never `penstock`.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def fold_changes(changes: Iterable[Change]) -> dict[str, Row]:
 def append_problems(delivered: Iterable[Row], records: Sequence[Record]) -> Iterator[str]:
     """Every record with a value is a row, once, as it is in the topic; told by (partition, offset)."""
     expected = {row[_N]: (row, _place(record)) for record in records if (row := record.row()) is not None}
-    found: dict[int, list[Row]] = defaultdict(list)
+    actual: dict[int, list[Row]] = defaultdict(list)
     for row in delivered:
-        found[row[_N]].append(row)
-    wrong = [(expected[n], rows[0]) for n, rows in found.items() if n in expected and expected[n][0] != rows[0]]
-    yield from _told("records are lost", sorted(place for n, (_, place) in expected.items() if n not in found))
-    yield from _told("records came again", sorted(expected[n][1] for n, rows in found.items() if len(rows) > 1))
-    yield from _told("rows are of no record", sorted(n for n in found if n not in expected))
-    yield from _told("rows differ from their record", wrong)
+        actual[row[_N]].append(row)
+    wrong = [(expected[n], rows[0]) for n, rows in actual.items() if n in expected and expected[n][0] != rows[0]]
+    yield from _problem("records are lost", sorted(place for n, (_, place) in expected.items() if n not in actual))
+    yield from _problem("records came again", sorted(expected[n][1] for n, rows in actual.items() if len(rows) > 1))
+    yield from _problem("rows are of no record", sorted(n for n in actual if n not in expected))
+    yield from _problem("rows differ from their record", wrong)
 
 
 def change_problems(
@@ -71,8 +71,8 @@ def change_problems(
 ) -> Iterator[str]:
     """The fold of the changes is that of the topic. There is a hand-over point at which the lake's rows are the fold of
     all records below it, and the others are the records from it on, each once, in the order of their offsets."""
-    expected, found = fold_topic(records), fold_changes(changes)
-    yield from _told("keys differ in the fold", _differing(expected, found))
+    expected, actual = fold_topic(records), fold_changes(changes)
+    yield from _problem("keys differ in the fold", _differing(expected, actual))
     seams = [list(_seam_problems(changes, records, offsets)) for offsets in hand_overs]
     if not seams:
         yield "nothing was handed over"
@@ -83,45 +83,45 @@ def change_problems(
 
 def _seam_problems(changes: Sequence[Change], records: Sequence[Record], offsets: Offsets) -> Iterator[str]:
     below = [record for record in records if record.offset < offsets.get(record.partition, 0)]
-    behind = [record for record in records if record.offset >= offsets.get(record.partition, 0)]
+    after = [record for record in records if record.offset >= offsets.get(record.partition, 0)]
     lake = [change for change in changes if change.is_of_lake]
     topic = sorted((change for change in changes if not change.is_of_lake), key=lambda change: change.sequence)
-    yield from _told("rows of the lake are no inserts", [change for change in lake if change.kind != "+I"])
-    yield from _told("keys came twice from the lake", _doubled(change.key for change in lake))
+    yield from _problem("rows of the lake are no inserts", [change for change in lake if change.kind != "+I"])
+    yield from _problem("keys came twice from the lake", _doubled(change.key for change in lake))
     rows = {change.key: change.row for change in lake if change.row is not None}
-    yield from _told("keys differ in the lake", _differing(fold_topic(below), rows))
+    yield from _problem("keys differ in the lake", _differing(fold_topic(below), rows))
     steps: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
-    for record in behind:
+    for record in after:
         row = record.row()
         steps[record.key].append(("-D" if row is None else "+U", row))
     came: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
     for change in topic:
         came[change.key].append((change.kind, change.row))
     wrong = [(key, steps[key], came[key]) for key in sorted(steps.keys() | came.keys()) if steps[key] != came[key]]
-    yield from _told("keys have other changes behind the lake", wrong)
-    places = {row[_N]: _place(record) for record in behind if (row := record.row()) is not None}
+    yield from _problem("keys have other changes behind the lake", wrong)
+    places = {row[_N]: _place(record) for record in after if (row := record.row()) is not None}
     ordered: dict[int, list[int]] = defaultdict(list)
     for change in topic:
         if change.row is not None and change.row[_N] in places:
             partition, offset = places[change.row[_N]]
             ordered[partition].append(offset)
-    yield from _told("partitions are out of order", [p for p, seen in ordered.items() if seen != sorted(seen)])
+    yield from _problem("partitions are out of order", [p for p, seen in ordered.items() if seen != sorted(seen)])
 
 
 def _place(record: Record) -> tuple[int, int]:
     return record.partition, record.offset
 
 
-def _differing(expected: Mapping[str, Row], found: Mapping[str, Row]) -> list[object]:
-    keys = sorted(expected.keys() | found.keys())
-    return [(key, expected.get(key), found.get(key)) for key in keys if expected.get(key) != found.get(key)]
+def _differing(expected: Mapping[str, Row], actual: Mapping[str, Row]) -> list[object]:
+    keys = sorted(expected.keys() | actual.keys())
+    return [(key, expected.get(key), actual.get(key)) for key in keys if expected.get(key) != actual.get(key)]
 
 
 def _doubled(names: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
-def _told(what: str, cases: Sequence[object]) -> Iterator[str]:
+def _problem(what: str, cases: Sequence[object]) -> Iterator[str]:
     """Nothing, where there is no case."""
     if cases:
         yield f"{len(cases)} {what}: {list(cases[:6])}"

@@ -75,7 +75,7 @@ def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, 
 
 def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list[Record]:
     """Every committed record, by partition and offset."""
-    consumer, left, found = _reader(bootstrap), set(range(partitions)), list[Record]()
+    consumer, left, records = _reader(bootstrap), set(range(partitions)), list[Record]()
     give_up = time.monotonic() + PROGRESS_S
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
@@ -89,10 +89,10 @@ def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list
                     raise KafkaException(error)
                 else:
                     key = (message.key() or b"").decode()
-                    found.append(Record(message.partition(), message.offset(), key, message.value()))
+                    records.append(Record(message.partition(), message.offset(), key, message.value()))
     finally:
         consumer.close()
-    return sorted(found, key=lambda record: (record.partition, record.offset))
+    return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
 class TopicProducer(threading.Thread):
@@ -122,7 +122,7 @@ class TopicProducer(threading.Thread):
         if transactions:
             settings["transactional.id"] = topic
         self._producer = Producer({**settings, "message.timeout.ms": 100_000, "transaction.timeout.ms": 120_000})
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._sent = 0
         self._floor: dict[str, int] = {}
         self._used: dict[str, set[int]] = defaultdict(set)
@@ -139,7 +139,7 @@ class TopicProducer(threading.Thread):
     def run(self) -> None:
         """Bursts with a pause behind each, and at last a record for each partition."""
         try:
-            while not self._stop_asked.wait(self._rng.uniform(0.05, 0.3)):
+            while not self._stop_requested.wait(self._rng.uniform(0.05, 0.3)):
                 self._burst(self._rng.randrange(1, 30))
             self._idle = None
             self._in_one(self._close)
@@ -152,7 +152,7 @@ class TopicProducer(threading.Thread):
 
     def ask_to_stop(self) -> None:
         """It ends behind what it is at."""
-        self._stop_asked.set()
+        self._stop_requested.set()
 
     def _burst(self, count: int) -> None:
         aborts = self._is_transactional and self._sent > 0 and self._rng.random() < 0.2  # not the first one
@@ -176,7 +176,7 @@ class TopicProducer(threading.Thread):
             if not error.args[0].txn_requires_abort():
                 raise
             self._again(self._producer.abort_transaction)  # not in the topic, and nobody has counted them
-            if self._stop_asked.is_set():
+            if self._stop_requested.is_set():
                 self.closing.clear()
                 self._in_one(send)
 

@@ -1,7 +1,7 @@
 """A real Hudi that goes on writing one table, and what its own snapshots say that each commit changed.
 
 Belongs here: what is written, and the oracle: it knows Hudi's answers alone, never ours. Not here: who reads the table
-meanwhile (`chaos_cast`), what is compared (`test_chaos`).
+meanwhile (`chaos_harness`), what is compared (`test_chaos`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ChaosWriter(threading.Thread):
         self._hudi, self._table, self._rng = hudi, table, rng
         self._options = OPTIONS | (LOGGED if logs_changes else {})
         self._written = 0
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self.commits: list[Commit] = []
         self.services: Counter[str] = Counter()
         self.failure: BaseException | None = None
@@ -104,13 +104,13 @@ class ChaosWriter(threading.Thread):
 
     def stop(self) -> None:
         """Returns when the write that is under way is over, and read by Hudi."""
-        self._stop_asked.set()
+        self._stop_requested.set()
         self.join()
 
     def run(self) -> None:
         """Writes of all kinds, each with the services that were drawn for it."""
         try:
-            while not self._stop_asked.is_set():
+            while not self._stop_requested.is_set():
                 self._one()
         except BaseException as error:  # noqa: BLE001 - the test tells it
             self.failure = error
@@ -145,19 +145,19 @@ class ChaosWriter(threading.Thread):
     def _rows(self, keys: Any) -> list[list[Any]]:
         """A row a key, always with a new `n`; some lose against what is there."""
         late = self._rng.choice((0, 0, 25))
-        made = [(number, self._rng.randrange(late + 1)) for number in keys]
+        instants = [(number, self._rng.randrange(late + 1)) for number in keys]
         return [
             [f"k{number:03d}", PARTITIONS[number % 3], 10 * self._written - ago, 1000 * self._written + number]
-            for number, ago in made
+            for number, ago in instants
         ]
 
     def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
         self._written += 1
         options = self._options | more | {"hoodie.datasource.write.operation": operation}
-        made = self._hudi.write(self._table, self.columns, rows, options)
-        wanted = "replacecommit" if operation == "insert_overwrite" else "deltacommit"
-        ((requested, completion, _),) = [item for item in made if item[2] == wanted]
-        self.services.update(action for _, _, action in made if action != wanted)
+        changed_keys = self._hudi.write(self._table, self.columns, rows, options)
+        expected_action = "replacecommit" if operation == "insert_overwrite" else "deltacommit"
+        ((requested, completion, _),) = [item for item in changed_keys if item[2] == expected_action]
+        self.services.update(action for _, _, action in changed_keys if action != expected_action)
         self.services[operation] += 1
         before = self.commits[-1].rows if self.commits else {}
         after = self._snapshot()
@@ -166,28 +166,28 @@ class ChaosWriter(threading.Thread):
 
     def _snapshot(self) -> dict[Key, tuple[int, str]]:
         rows = self._hudi.read(self._table).to_pylist()
-        found = {(row["p"], row["id"]): (row["n"], row["_hoodie_commit_time"]) for row in rows}
-        assert len(found) == len(rows), "Hudi's snapshot has a key twice"
-        return found
+        by_key = {(row["p"], row["id"]): (row["n"], row["_hoodie_commit_time"]) for row in rows}
+        assert len(by_key) == len(rows), "Hudi's snapshot has a key twice"
+        return by_key
 
 
 def _differences(
     before: dict[Key, tuple[int, str]], after: dict[Key, tuple[int, str]], requested: str, replaced: str | None
 ) -> tuple[Change, ...]:
     """What changed, by value; in a partition that was replaced every row went, and every row came."""
-    found: list[Change] = []
+    rows: list[Change] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         anew = key[0] == replaced
         if old is not None and new is not None and not anew:
             if old[0] != new[0]:
-                found += [("-U", requested, key, old[0]), ("+U", requested, key, new[0])]
+                rows += [("-U", requested, key, old[0]), ("+U", requested, key, new[0])]
             continue
         if old is not None:
-            found.append(("-D", requested, key, old[0]))
+            rows.append(("-D", requested, key, old[0]))
         if new is not None:
-            found.append(("+I", requested, key, new[0]))
-    return tuple(found)
+            rows.append(("+I", requested, key, new[0]))
+    return tuple(rows)
 
 
 def waited(until: Any, seconds: float, what: str) -> None:

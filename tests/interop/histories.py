@@ -1,7 +1,7 @@
 """Random histories of a Hudi table: a seed in, a table's shape and what is done to it out. Pure.
 
 Belongs here: what may follow what, so that real Hudi can carry it out and Penstock supports it. Not here: the words
-(`history_actions`), how Hudi is told to do it (`history_writer`), and what is compared (`witness`).
+(`history_actions`), how Hudi is told to do it (`history_writer`), and what is compared (`history_checker`).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def history_of(seed: int, release: str = "1.2.0", length: int = 9) -> History:
     )
     shape = replace(shape, options=more)
     length += 6 if shape.archives else 0
-    teller = _Teller(draw, shape, f"s{seed}k", version=shape.version)
-    return History(seed, shape, tuple(teller.actions(length)))
+    generator = _ActionGenerator(draw, shape, f"s{seed}k", version=shape.version)
+    return History(seed, shape, tuple(generator.actions(length)))
 
 
 def _shape(draw: random.Random, release: str) -> Shape:
@@ -93,7 +93,7 @@ def _shape(draw: random.Random, release: str) -> Shape:
 
 
 @dataclass(slots=True)
-class _Teller:
+class _ActionGenerator:
     """Draws actions one by one, knowing what is pending."""
 
     draw: random.Random

@@ -1,9 +1,9 @@
-"""Change data of a history: Penstock's against Hudi's, instant by instant, and folded against the snapshot.
+"""Compares change data of a history: Penstock's with Hudi's for each instant, and the sum of all with the snapshot.
 
-Compared is what an image says, not its text: parsed, without meta columns, null like left out. Rules 5 to 7 of
-`excuses` are here; where Hudi gives no answer (first writes of inserts and deletes, groups without a base file) the
-fold remains. Hudi bounds change data by requested time in every version (golden B_v9_ooo_cow_cdc), so each instant is
-asked for alone.
+Images are compared after parsing, without meta columns; a null field equals a missing one. Rules 5 to 7 of
+`hudi_deviations` are here. Where Hudi returns no changes (first writes of inserts and deletes, file groups without a
+base file), only the sum is compared. Hudi bounds change data by requested time in every version (golden
+B_v9_ooo_cow_cdc), so each instant is read alone.
 """
 
 from __future__ import annotations
@@ -20,77 +20,77 @@ import pyarrow.parquet as pq
 import penstock
 from penstock.proto.errors import PenstockError
 from penstock.table.hudi_table import open_table
-from tests.interop.excuses import TIME
 from tests.interop.history_actions import PartialUpdate, Race, Write
+from tests.interop.hudi_deviations import TIME
 
 SCALES = {"price": 2, "seq": 3}
 Change = tuple[str, str, str | None, str | None]
 
 
-def differences(witness: Any, step: Any, written: list[tuple[str, str | None, str]]) -> list[str]:
+def differences(history_checker: Any, step: Any, written: list[tuple[str, str | None, str]]) -> list[str]:
     """Each instant of a step against Hudi's change data, where the table logs changes."""
-    shape = witness.tale.history.shape
+    shape = history_checker.played_history.history.shape
     has_answer = shape.changes and not shape.duplicates  # of a key's copies Hudi's changes name one
     if not has_answer or isinstance(step.action, (Race, PartialUpdate)):
         return []
-    found = []
+    problems = []
     for requested, completion, _ in written:
         key = completion or requested
-        after = max((other for other in witness.order_keys.values() if other < key), default="earliest")
-        hudis = _hudis(witness, step, requested)
+        after = max((other for other in history_checker.order_keys.values() if other < key), default="earliest")
+        hudis = _hudis(history_checker, step, requested)
         if hudis is None:
             continue
         try:
-            given = ask(witness.table, "hudi", after, key)
+            ours = read_changes(history_checker.table, "hudi", after, key)
         except PenstockError as error:
-            witness.failed(f"changes of {requested}", error)
+            history_checker.failed(f"changes of {requested}", error)
             continue
-        witness.compared += 1
+        history_checker.compared += 1
         lost = lost_fields(hudis)
-        excused = _lost_keys(witness, step, requested)
-        misread = _misread_bases(witness, requested)
-        text = _difference(decoded(given, lost), decoded(hudis, lost), excused, misread)
+        excused = _lost_keys(history_checker, step, requested)
+        misread = _misread_bases(history_checker, requested)
+        text = _difference(decoded(ours, lost), decoded(hudis, lost), excused, misread)
         if text:
-            found.append(f"after action {witness.done}: changes of {requested}, ({after}, {key}]: {text}")
-    return found
+            problems.append(f"after action {history_checker.done}: changes of {requested}, ({after}, {key}]: {text}")
+    return problems
 
 
-def folds(witness: Any) -> list[str]:
+def folds(history_checker: Any) -> list[str]:
     """The changes of (earliest, x] summed up are the state at x, for every x; taken one by one none is of a row that is
     not there."""
-    found: list[str] = []
-    if witness.is_rewritten:
-        return found
-    for state in witness.states:
+    problems: list[str] = []
+    if history_checker.is_rewritten:
+        return problems
+    for state in history_checker.states:
         try:
-            changes = ask(witness.table, "rows", "earliest", state.order_key)
+            changes = read_changes(history_checker.table, "rows", "earliest", state.order_key)
         except PenstockError as error:
-            witness.failed(f"fold at {state.order_key}", error, may_expire=True)
+            history_checker.failed(f"fold at {state.order_key}", error, may_expire=True)
             continue
-        witness.compared += 1
-        unsettled = witness.unsettled(changes)
+        history_checker.compared += 1
+        unsettled = history_checker.unsettled(changes)
         left = [name for name in unsettled if name in state.rows.column_names]
         text = _fold_difference(changes.drop_columns(unsettled), state.rows.drop_columns(left))
         if text:
-            found.append(f"fold at {state.order_key}: {text}")
-    return found
+            problems.append(f"fold at {state.order_key}: {text}")
+    return problems
 
 
-def ask(table: Any, cdc_format: str, after: str, upto: str) -> pa.Table:
+def read_changes(table: Any, cdc_format: str, after: str, upto: str) -> pa.Table:
     """Penstock's changes of (after, upto]."""
-    asked: dict[str, Any] = {"query": "cdc", "after": after, "upto": upto, "cdc_format": cdc_format}
-    return penstock.read(str(table), **asked).read_all()
+    options: dict[str, Any] = {"query": "cdc", "after": after, "upto": upto, "cdc_format": cdc_format}
+    return penstock.read(str(table), **options).read_all()
 
 
-def _hudis(witness: Any, step: Any, requested: str) -> pa.Table | None:
+def _hudis(history_checker: Any, step: Any, requested: str) -> pa.Table | None:
     begin = max((name for name in step.keys if name < requested), default="000")
     try:
-        answer = witness.hudi.changes(witness.readable, begin, requested)
+        answer = history_checker.hudi.changes(history_checker.readable, begin, requested)
     except RuntimeError as error:
         answer = step.changes.get(requested)  # rule 7
         if isinstance(answer, pa.Table):
-            return answer if witness.tale.history.shape.event_time else None
-        witness.hudi_failed(f"changes of {requested}", answer or error)
+            return answer if history_checker.played_history.history.shape.event_time else None
+        history_checker.hudi_failed(f"changes of {requested}", answer or error)
         return None
     return answer
 
@@ -111,11 +111,11 @@ def decoded(rows: pa.Table, lost: set[str]) -> Counter[Change]:
 
 
 def _difference(
-    given: Counter[Change], hudis: Counter[Change], lost: set[str], misread: tuple[set[str], set[str]]
+    ours: Counter[Change], hudis: Counter[Change], lost: set[str], misread: tuple[set[str], set[str]]
 ) -> str:
     emptied, carried = misread
-    missing = _without(hudis - given, lambda op, keys: bool(keys & lost) or (op == "i" and bool(keys & carried)))
-    unexpected = _without(given - hudis, lambda op, keys: bool(keys & lost) or (op == "d" and bool(keys & emptied)))
+    missing = _without(hudis - ours, lambda op, keys: bool(keys & lost) or (op == "i" and bool(keys & carried)))
+    unexpected = _without(ours - hudis, lambda op, keys: bool(keys & lost) or (op == "d" and bool(keys & emptied)))
     if not missing and not unexpected:
         return ""
     return f"missing {list(missing.elements())[:3]} unexpected {list(unexpected.elements())[:3]}"
@@ -125,36 +125,38 @@ def _without(changes: Counter[Change], excused: Callable[[str, set[str]], bool])
     return Counter({change: count for change, count in changes.items() if not excused(change[0], _keys(change))})
 
 
-def _lost_keys(witness: Any, step: Any, requested: str) -> set[str]:
+def _lost_keys(history_checker: Any, step: Any, requested: str) -> set[str]:
     """Rule 6: keys that the action wrote and whose row is another's, or that it deleted and that are there.
 
     Hudi takes the log record for the change without asking what it meets beneath; ours is judged by the fold.
     """
-    shape = witness.tale.history.shape
+    shape = history_checker.played_history.history.shape
     if not (shape.merge_on_read and shape.event_time and isinstance(step.action, Write)):
         return set()
-    shown = witness.shown
-    there = set(shown["id"].to_pylist())
+    snapshot = history_checker.newest_rows
+    there = set(snapshot["id"].to_pylist())
     won = {
-        key for key, time in zip(*(shown[name].to_pylist() for name in ("id", TIME)), strict=True) if time == requested
+        key
+        for key, time in zip(*(snapshot[name].to_pylist() for name in ("id", TIME)), strict=True)
+        if time == requested
     }
     deletes = step.action.operation == "delete"
     deleted = {row.key for row in step.action.rows if row.is_deleted or deletes}
     return (deleted & there) | ({row.key for row in step.action.rows} - deleted - won)
 
 
-def _misread_bases(witness: Any, requested: str) -> tuple[set[str], set[str]]:
+def _misread_bases(history_checker: Any, requested: str) -> tuple[set[str], set[str]]:
     """Rule 6: keys beneath base files without a change log that Hudi takes for first files of their groups.
 
     First those of files that the instant emptied, all of whose deletes Hudi misses; then those that a file carries
     over beside as many inserts as it has rows (a flagged row counts as one), which Hudi calls inserts too.
     """
-    table = open_table(str(witness.table))
+    table = open_table(str(history_checker.table))
     instant = next(item for item in table.timeline().completed_writes if item.requested_time == requested)
     emptied: set[str] = set()
     carried: set[str] = set()
     for stat in table.commit(instant).stats:
-        folder = witness.table / stat.partition
+        folder = history_checker.table / stat.partition
         is_logged = any(folder.glob(f".{stat.file_id}_{requested}.log.*.cdc"))
         if not stat.path.endswith(".parquet") or is_logged:
             continue
@@ -184,12 +186,12 @@ def _is_lost(value: Any) -> bool:
 def _canonical(image: dict[str, Any] | None, lost: set[str]) -> str | None:
     if image is None:
         return None
-    kept = {
+    fields = {
         name: _number(name, value)
         for name, value in image.items()
         if name not in lost and (not name.startswith("_hoodie_") or name == "_hoodie_is_deleted")
     }
-    return json.dumps(_without_nulls(kept), sort_keys=True, default=_shown)
+    return json.dumps(_without_nulls(fields), sort_keys=True, default=_decimal_text)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -202,7 +204,7 @@ def _number(name: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: object) -> str:
+def _decimal_text(value: object) -> str:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
 
 
@@ -228,10 +230,10 @@ def _fold_difference(changes: pa.Table, rows: pa.Table) -> str:
         if not held[values[number]]:
             return f"{kinds[number]} of a row that is not there: {values[number]}"
         held[values[number]] -= 1
-    held, wanted = +held, Counter(_values(rows, names))
-    if held == wanted:
+    held, expected = +held, Counter(_values(rows, names))
+    if held == expected:
         return ""
-    missing, unexpected = list((wanted - held).elements()), list((held - wanted).elements())
+    missing, unexpected = list((expected - held).elements()), list((held - expected).elements())
     return f"missing {missing[:2]} unexpected {unexpected[:2]}"
 
 

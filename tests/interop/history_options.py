@@ -174,10 +174,10 @@ def write_options(options: Options) -> dict[str, str]:
     """What every write and procedure is given for them; nothing for Hudi's own defaults."""
     if options == Options():
         return {}
-    given = {"hoodie.datasource.write.keygenerator.class": KEY_GENERATORS[options.key_generator]}
+    settings = {"hoodie.datasource.write.keygenerator.class": KEY_GENERATORS[options.key_generator]}
     if options == Options(key_generator=options.key_generator):
-        return given
-    given |= {
+        return settings
+    settings |= {
         "hoodie.datasource.write.row.writer.enable": str(options.row_writer).lower(),
         "hoodie.datasource.write.partitionpath.urlencode": str(options.url_encode).lower(),
         "hoodie.parquet.compression.codec": options.codec,
@@ -186,19 +186,19 @@ def write_options(options: Options) -> dict[str, str]:
         "hoodie.parquet.outputtimestamptype": "INT96" if options.int96 else "TIMESTAMP_MICROS",
     }
     if options.log_blocks != "avro":
-        given["hoodie.logfile.data.block.format"] = options.log_blocks
+        settings["hoodie.logfile.data.block.format"] = options.log_blocks
     if options.records == "spark":
-        given["hoodie.write.record.merge.custom.implementation.classes"] = "org.apache.hudi.DefaultSparkRecordMerger"
+        settings["hoodie.write.record.merge.custom.implementation.classes"] = "org.apache.hudi.DefaultSparkRecordMerger"
     if not options.meta_columns:
-        given["hoodie.populate.meta.fields"] = "false"
+        settings["hoodie.populate.meta.fields"] = "false"
     if options.drops_partition_columns:
-        given["hoodie.datasource.write.drop.partition.columns"] = "true"
+        settings["hoodie.datasource.write.drop.partition.columns"] = "true"
     if options.key_generator == "timestamp":
-        given |= {
+        settings |= {
             "hoodie.keygen.timebased.timestamp.type": "DATE_STRING",
             "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd",
             "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
         }
     if options.operation_column:
-        given["hoodie.allow.operation.metadata.field"] = "true"
-    return given
+        settings["hoodie.allow.operation.metadata.field"] = "true"
+    return settings

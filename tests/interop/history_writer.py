@@ -1,6 +1,6 @@
 """Carries a history out by real Hudi: options, columns, procedures, crashes.
 
-Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`witness`).
+Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`history_checker`).
 """
 
 from __future__ import annotations
@@ -241,8 +241,8 @@ class HistoryWriter:
     def _merge_into(self, rows: tuple[Row, ...]) -> None:
         """A partial update: name, price and the ordering column alone."""
         name = self._catalogued()
-        wanted = dict(columns_of(self._shape, self._added))
-        fields = ", ".join(f"{wanted[column]} AS {column}" for column in ("id", "seq", "city", "name", "price"))
+        columns = dict(columns_of(self._shape, self._added))
+        fields = ", ".join(f"{columns[column]} AS {column}" for column in ("id", "seq", "city", "name", "price"))
         values = ", ".join(f"('{row.key}', {row.ordering}L, {row.value}L, {_text(row.partition)})" for row in rows)
         source = f"SELECT {fields} FROM VALUES {values} AS v(c0, c1, c2, c3)"
         updates = "name = s.name, price = s.price, seq = s.seq"
@@ -307,8 +307,8 @@ class HistoryWriter:
 
     def _undo_completion(self, before: Instants) -> None:
         """The newest write becomes one that died just before it completed."""
-        made = [item for item in self._hudi.instants(self._table) if item not in before]
-        requested, completion, action = max(item for item in made if item[2] in ("commit", "deltacommit"))
+        completed = [item for item in self._hudi.instants(self._table) if item not in before]
+        requested, completion, action = max(item for item in completed if item[2] in ("commit", "deltacommit"))
         name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
         (self._folder / name).unlink()
         (self._folder / f".{name}.crc").unlink(missing_ok=True)

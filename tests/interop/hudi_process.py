@@ -100,29 +100,29 @@ def fetch_jars(artifacts: Sequence[str], folder: pathlib.Path) -> tuple[pathlib.
 
 def ready_python() -> pathlib.Path:
     """The Python of every release; `ready.json` is written last, so a half-made one is made anew."""
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
     ready, home = CACHE / "ready.json", CACHE / "venv"
-    if ready.exists() and json.loads(ready.read_text())["of"] == wanted and (home / "bin" / "python").exists():
+    if ready.exists() and json.loads(ready.read_text())["of"] == digest and (home / "bin" / "python").exists():
         return home / "bin" / "python"
     ready.unlink(missing_ok=True)
     shutil.rmtree(home, ignore_errors=True)
     python = make_python(home)
-    ready.write_text(json.dumps({"of": wanted}))
+    ready.write_text(json.dumps({"of": digest}))
     return python
 
 
 def ready_bundle(release: str) -> pathlib.Path | None:
     """A release's bundle, fetched once; None leaves it to Spark."""
-    wanted = hashlib.sha256(f"{BUNDLE}:{release}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{BUNDLE}:{release}".encode()).hexdigest()
     ready = CACHE / "jars" / f"{release}.json"
     if ready.exists():
-        made = json.loads(ready.read_text())
-        jar = pathlib.Path(made["jar"]) if made["jar"] else None
-        if made["of"] == wanted and (jar is None or jar.exists()):
+        entry = json.loads(ready.read_text())
+        jar = pathlib.Path(entry["jar"]) if entry["jar"] else None
+        if entry["of"] == digest and (jar is None or jar.exists()):
             return jar
     jar = fetch_bundle(release, CACHE / "jars" / release)
     ready.parent.mkdir(parents=True, exist_ok=True)
-    ready.write_text(json.dumps({"of": wanted, "jar": str(jar) if jar else None}))
+    ready.write_text(json.dumps({"of": digest, "jar": str(jar) if jar else None}))
     return jar
 
 

@@ -198,7 +198,7 @@ def answer(spark, request):
     raise ValueError(f"unknown request {request['do']!r}")
 
 
-def told(error):
+def error_text(error):
     """An error's text, cut so that every cause of it stays."""
     causes = [line for line in error.splitlines() if line.startswith(("Caused by", "pyspark.", "py4j.", ": "))]
     return "\n".join([*causes, error[-4000:]])
@@ -210,18 +210,18 @@ def main():
     parser.add_argument("--jar")
     parser.add_argument("--package")
     parser.add_argument("--ivy")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ["TZ"] = "UTC"
     time.tzset()
-    spark = start_spark(given.jar, given.package, given.ivy)
+    spark = start_spark(arguments.jar, arguments.package, arguments.ivy)
     print(json.dumps({"ok": spark.version}), file=answers, flush=True)
     for line in sys.stdin:
         try:
             result = {"ok": answer(spark, json.loads(line))}
         except Exception:  # noqa: BLE001 - reported to the test that asked
-            result = {"error": told(traceback.format_exc())}
+            result = {"error": error_text(traceback.format_exc())}
         print(json.dumps(result, default=str), file=answers, flush=True)
     spark.stop()
 

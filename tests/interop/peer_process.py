@@ -35,13 +35,13 @@ class PeerProcess:
 
     def _start(self) -> None:
         self._is_lost = False
-        kept = {
+        environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
         }
         self._process = subprocess.Popen(
             self._command,
             cwd=self._folder,
-            env={**kept, "PYSPARK_PYTHON": self._command[0]},
+            env={**environment, "PYSPARK_PYTHON": self._command[0]},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

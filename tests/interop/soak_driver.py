@@ -38,12 +38,12 @@ def main(server: str, place: str) -> None:
     }
     running: dict[str, StreamingQuery] = {}
     again_at = dict.fromkeys(started, 0.0)
-    told: dict[str, str] = dict.fromkeys(started, "")
+    logged: dict[str, str] = dict.fromkeys(started, "")
     while not (folder / "stop").exists():
         for name, begin in started.items():
             query = running.get(name)
             if query is not None:
-                told[name] = tell(folder, name, query, told[name])
+                logged[name] = log_progress(folder, name, query, logged[name])
             if (query is None or not query.isActive) and time.monotonic() >= again_at[name]:
                 try:
                     if query is not None:
@@ -56,7 +56,7 @@ def main(server: str, place: str) -> None:
         time.sleep(0.2)
     for name, query in running.items():
         query.stop()
-        tell(folder, name, query, told[name])
+        log_progress(folder, name, query, logged[name])
     spark.stop()
 
 
@@ -85,8 +85,8 @@ def session(folder: pathlib.Path) -> SparkSession:
 
 def load(spark: SparkSession, server: str, **options: str) -> DataFrame:
     """The stream from the table's beginning."""
-    given = {"server": server, "after": "earliest", "slots": "2", **options}
-    return spark.readStream.format("penstock").options(**given).load(TABLE)
+    settings = {"server": server, "after": "earliest", "slots": "2", **options}
+    return spark.readStream.format("penstock").options(**settings).load(TABLE)
 
 
 def changes(spark: SparkSession, server: str) -> DataFrame:
@@ -106,8 +106,8 @@ def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
     out = folder / "out" / name
     out.mkdir(parents=True, exist_ok=True)
 
-    def write(found: DataFrame, batch_id: int) -> None:
-        rows, path = found.toArrow(), out / f"{batch_id}.parquet"
+    def write(batch: DataFrame, batch_id: int) -> None:
+        rows, path = batch.toArrow(), out / f"{batch_id}.parquet"
         if path.exists() and (before := _counted(pq.read_table(path))) != (now := _counted(rows)):
             text = f"micro-batch {batch_id} brought {now - before} anew, and {before - now} no more"
             note(folder / "failed.jsonl", {"query": name, "text": f"NOT REPEATED: {text}"})
@@ -123,7 +123,7 @@ def _counted(rows: pa.Table) -> Counter[str]:
     return Counter(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
 
 
-def tell(folder: pathlib.Path, name: str, query: StreamingQuery, last: str) -> str:
+def log_progress(folder: pathlib.Path, name: str, query: StreamingQuery, last: str) -> str:
     """Notes each progress since `last`, a timestamp; that of the newest."""
     for progress in query.recentProgress:
         if progress["timestamp"] > last:

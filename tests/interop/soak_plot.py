@@ -51,7 +51,7 @@ def _lines(axis: Any, series: Series, title: str, *, log: bool = False) -> None:
 
 def _processes(folder: pathlib.Path, column: str) -> Series:
     """A line a kind, broken where another process takes its place; workers, of which there are many, are left out."""
-    found: Series = defaultdict(list)
+    series: Series = defaultdict(list)
     last: dict[str, str] = {}
     for row in _rows(folder / "processes.csv"):
         kind, at = row["process"], float(row["seconds"])
@@ -60,21 +60,21 @@ def _processes(folder: pathlib.Path, column: str) -> Series:
         if kind == "planner":  # one a stream
             kind = f"planner {row['pid']}"
         elif last.get(kind, row["pid"]) != row["pid"]:
-            found[kind].append((at, None))
+            series[kind].append((at, None))
         last[kind] = row["pid"]
-        found[kind].append((at, float(row[column])))
-    longest = sorted((name for name in found if name.startswith("planner ")), key=lambda name: -len(found[name]))
+        series[kind].append((at, float(row[column])))
+    longest = sorted((name for name in series if name.startswith("planner ")), key=lambda name: -len(series[name]))
     for name in longest[4:]:
-        del found[name]
-    return found
+        del series[name]
+    return series
 
 
 def _batches(folder: pathlib.Path, column: str) -> Series:
-    found: Series = defaultdict(list)
+    series: Series = defaultdict(list)
     for row in _rows(folder / "batches.csv"):
         if int(row["rows"]):
-            found[row["query"]].append((float(row["seconds"]), float(row[column])))
-    return found
+            series[row["query"]].append((float(row["seconds"]), float(row[column])))
+    return series
 
 
 def _rows(path: pathlib.Path) -> list[dict[str, str]]:

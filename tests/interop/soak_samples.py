@@ -1,7 +1,7 @@
 """What a soak's processes take, sampled: memory, open files, threads; and whether it grows.
 
 Belongs here: looking at processes, the numbers made of it, a line of signs for a report. Not here: whom to kill
-(`soak_cast`), the drawing (`tools/plot_soak.py`).
+(`soak_harness`), the drawing (`tools/plot_soak.py`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Samples:
     """All looks of a run, `began` in seconds of time.monotonic()."""
 
     began: float
-    taken: list[Sample] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     _first: dict[tuple[str, int], float] = field(default_factory=dict)
 
-    def look(self, processes: Iterable[tuple[str, psutil.Process]]) -> None:
+    def sample(self, processes: Iterable[tuple[str, psutil.Process]]) -> None:
         """One sample of each process that still runs."""
         now = time.monotonic()
         for kind, process in processes:
@@ -58,28 +58,28 @@ class Samples:
                 first = self._first.setdefault((kind, process.pid), now)
                 size, files, threads = process.memory_info().rss, process.num_fds(), process.num_threads()
                 sample = Sample(now - self.began, kind, process.pid, now - first, size, files, threads)
-                self.taken.append(sample)
+                self.samples.append(sample)
 
     def write(self, path: pathlib.Path) -> None:
         """As CSV."""
         with path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["seconds", "process", "pid", "rss_mib", "files", "threads"])
-            for one in self.taken:
+            for one in self.samples:
                 table.writerow(
                     [f"{one.at_s:.0f}", one.kind, one.pid, f"{one.rss_bytes / 2**20:.1f}", one.files, one.threads]
                 )
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """A line a kind of process: its memory as signs, from its least to its most."""
         kinds: defaultdict[str, list[Sample]] = defaultdict(list)
-        for one in self.taken:
+        for one in self.samples:
             kinds[one.kind].append(one)
         lines = []
-        for kind, found in kinds.items():
-            sizes = [one.rss_bytes / 2**20 for one in found]
-            processes = len({one.pid for one in found})
-            last = [one for one in found if one.pid == found[-1].pid]
+        for kind, samples in kinds.items():
+            sizes = [one.rss_bytes / 2**20 for one in samples]
+            processes = len({one.pid for one in samples})
+            last = [one for one in samples if one.pid == samples[-1].pid]
             lines.append(
                 f"{kind:16} {sparks(sizes)} RSS {min(sizes):.0f}-{max(sizes):.0f} MiB in {processes} processes; of the "
                 f"last, {last[-1].age_s:.0f} s old: {last[-1].files} files, {last[-1].threads} threads"
@@ -88,11 +88,11 @@ class Samples:
 
     def growths(self) -> list[Growth]:
         """Of each process that lived long enough."""
-        found: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
-        for one in self.taken:
+        by_process: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
+        for one in self.samples:
             if one.age_s >= WARM_S:
-                found[one.kind, one.pid].append(one)
-        return [_growth(series) for series in found.values() if series[-1].at_s - series[0].at_s >= MEASURED_S]
+                by_process[one.kind, one.pid].append(one)
+        return [_growth(series) for series in by_process.values() if series[-1].at_s - series[0].at_s >= MEASURED_S]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +152,19 @@ def sparks(values: Sequence[float], width: int = 60) -> str:
 
 def processes_of(server: int | None, driver: int | None) -> list[tuple[str, psutil.Process]]:
     """The processes to be looked at, each by what it is; `executor` ones are the Python workers that read rows."""
-    found: list[tuple[str, psutil.Process]] = []
+    processes: list[tuple[str, psutil.Process]] = []
     with contextlib.suppress(psutil.Error):
         if server is not None:
-            found.append(("server", psutil.Process(server)))
+            processes.append(("server", psutil.Process(server)))
     with contextlib.suppress(psutil.Error):
         if driver is not None:
             root = psutil.Process(driver)
-            found.append(("driver", root))
+            processes.append(("driver", root))
             for child in root.children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     if kind := _kind(child, driver):
-                        found.append((kind, child))
-    return found
+                        processes.append((kind, child))
+    return processes
 
 
 def _kind(process: psutil.Process, driver: int) -> str:

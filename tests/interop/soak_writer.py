@@ -28,8 +28,8 @@ class SoakWriter(ChaosWriter):
 
     columns = (*COLUMNS, ("et", "timestamp_micros(c4)"))
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self.event_us: dict[int, int] = {}
 
     def close_windows(self) -> None:
@@ -38,12 +38,12 @@ class SoakWriter(ChaosWriter):
 
     def windows(self) -> Counter[Window]:
         """Every window and its rows: those that each commit left, as Hudi's snapshot behind it shows them."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        numbers: defaultdict[int, list[int]] = defaultdict(list)
         for commit in self.commits:
             for n, by in commit.rows.values():
                 if by == commit.requested:
-                    found[self.event_us[n] // WINDOW_US * WINDOW_US].append(n)
-        return Counter((begin, tuple(sorted(rows))) for begin, rows in found.items())
+                    numbers[self.event_us[n] // WINDOW_US * WINDOW_US].append(n)
+        return Counter((begin, tuple(sorted(rows))) for begin, rows in numbers.items())
 
     def _write(self, operation: str, rows: list[list[Any]], more: dict[str, str]) -> None:
         now_us = FIRST_US + self._written * STEP_US

@@ -19,7 +19,7 @@ import pytest
 
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
-from tests.interop.chaos_cast import Cast, RowsReader
+from tests.interop.chaos_harness import ChaosHarness, RowsReader
 from tests.interop.chaos_writer import Change, ChaosWriter, waited
 from tests.progress import PROGRESS_S
 
@@ -49,7 +49,7 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
     writer = ChaosWriter(hudi, folder / "chaos", random.Random(rng.random()), logs_changes=logs_changes)
     writer.begin()
     phases.append(time.monotonic() - began)
-    cast = Cast(folder / "chaos", folder, rng)
+    cast = ChaosHarness(folder / "chaos", folder, rng)
     rows = RowsReader(cast.address)
     writer.have_committed = lambda order_key: _have_committed(cast, order_key)
     try:
@@ -74,7 +74,7 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
         f"phases end at {[round(phase) for phase in phases]} s, server's peak "
         f"{max((rss for _, rss, _ in cast.measured), default=0) >> 20} MiB"
     )
-    _tell(note)
+    _report(note)
     assert writer.failure is None, f"{note}: {writer.failure}"
     assert rows.failure is None, f"{note}: {rows.failure!r}"
     assert not cast.problems, "\n".join([note, *cast.problems])
@@ -85,7 +85,7 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
     assert _is_enough(cast, writer, rows, seconds), note
 
 
-def _is_enough(cast: Cast, writer: ChaosWriter, rows: RowsReader, seconds: float) -> bool:
+def _is_enough(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader, seconds: float) -> bool:
     """Whether faults, services and rounds were as many as the run is for. A failure ends the wait, too."""
     if writer.failure is not None or rows.failure is not None or cast.problems:
         return True
@@ -96,17 +96,17 @@ def _is_enough(cast: Cast, writer: ChaosWriter, rows: RowsReader, seconds: float
     return bool(services and killed and many and rounds)
 
 
-def _have_committed(cast: Cast, order_key: str) -> bool:
+def _have_committed(cast: ChaosHarness, order_key: str) -> bool:
     """Whether both groups are that far; no, if the server does not say."""
     client = EnumeratorClient(cast.address, CallLimits(attempts=1, deadline_ms=2000))
     try:
-        said = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
+        committed_positions = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
     except PenstockError:
         return False
-    return all(str(committed.order_key) >= order_key for committed in said)
+    return all(str(committed.order_key) >= order_key for committed in committed_positions)
 
 
-def _catch_up(cast: Cast, writer: ChaosWriter, rows: RowsReader) -> None:
+def _catch_up(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader) -> None:
     """Until both groups have committed what the writer's last commit is."""
     newest = writer.commits[-1].order_key
     client = EnumeratorClient(cast.address)
@@ -114,30 +114,30 @@ def _catch_up(cast: Cast, writer: ChaosWriter, rows: RowsReader) -> None:
     def is_there() -> bool:
         cast.attend()
         try:
-            said = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
+            committed_positions = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
         except PenstockError:
             return False
-        return rows.failure is not None or all(str(committed.order_key) == newest for committed in said)
+        return rows.failure is not None or all(str(committed.order_key) == newest for committed in committed_positions)
 
     try:
         waited(is_there, PROGRESS_S, f"both groups at {newest}")
         assert str(client.newest_position("t").order_key) == newest
     except AssertionError as error:
-        said = [client.describe_group("t", group) for group in ("changes", "rows")]
+        committed_positions = [client.describe_group("t", group) for group in ("changes", "rows")]
         log = cast.server.log.read_text()[-3000:]
-        raise AssertionError(f"{error}: {said}; {cast.problems}; {writer.failure}; {log}") from None
+        raise AssertionError(f"{error}: {committed_positions}; {cast.problems}; {writer.failure}; {log}") from None
     finally:
         client.close()
 
 
-def _check_changes(cast: Cast, writer: ChaosWriter, note: str) -> None:
+def _check_changes(cast: ChaosHarness, writer: ChaosWriter, note: str) -> None:
     """The multiset of (kind, commit, key, row) is what Hudi's snapshots before and after each commit differ by."""
-    found: Counter[Change] = Counter()
+    actual: Counter[Change] = Counter()
     for path in cast.output.glob("[!.]*"):
         for row in pq.read_table(path).to_pylist():
-            found[row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]] += 1
+            actual[row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]] += 1
     expected = writer.changes()
-    missing, extra = expected - found, found - expected
+    missing, extra = expected - actual, actual - expected
     keys = {commit.requested: commit.action for commit in writer.commits}
     assert not missing and not extra, (
         f"{note}\nmissing {sum(missing.values())}: {sorted(missing.items())[:8]}\nextra {sum(extra.values())}: "
@@ -161,12 +161,12 @@ def _check_rows(rows: RowsReader, writer: ChaosWriter, note: str) -> None:
         )
         after = upto
     late = [commit for commit in writer.commits if commit.order_key > after]
-    told = {commit.requested for commit in late} & {by for _, by in writer.commits[-1].rows.values()}
-    assert not told, f"{note}: nothing was delivered behind {after}, though {told} left rows"
+    unexpected = {commit.requested for commit in late} & {by for _, by in writer.commits[-1].rows.values()}
+    assert not unexpected, f"{note}: nothing was delivered behind {after}, though {unexpected} left rows"
     assert len(ranges) > 2, note
 
 
-def _check_order(cast: Cast, note: str) -> None:
+def _check_order(cast: ChaosHarness, note: str) -> None:
     """From an insert of a key to its delete the sequence numbers grow: in a file, and from round to round in the order
     files were written. A key that comes back after a delete may do so in another file group, which waits for nothing;
     nor have files of one round an order, where a service or an overwrite moved the key within it."""
@@ -188,7 +188,7 @@ def _check_order(cast: Cast, note: str) -> None:
         last[life] = (number, place, name)
 
 
-def _check_metrics(cast: Cast) -> None:
+def _check_metrics(cast: ChaosHarness) -> None:
     url = f"http://127.0.0.1:{cast.metrics_port}/metrics"
     with urllib.request.urlopen(url, timeout=60) as answer:
         text = answer.read().decode()
@@ -196,7 +196,7 @@ def _check_metrics(cast: Cast) -> None:
     assert 'group="changes"' in text
 
 
-def _check_server(cast: Cast, note: str, seconds: float) -> None:
+def _check_server(cast: ChaosHarness, note: str, seconds: float) -> None:
     """Its state is whole; of its last process memory and open files stay as they are."""
     command = [sys.executable, "-m", "penstock", "state", "check", str(cast.state)]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=PROGRESS_S)
@@ -208,13 +208,13 @@ def _check_server(cast: Cast, note: str, seconds: float) -> None:
     early, late = last[half // 2 : half], last[-half // 2 :]
     rss = [statistics.median(item[1] for item in part) for part in (early, late)]
     files = [statistics.median(item[2] for item in part) for part in (early, late)]
-    said = f"{note}: RSS {[int(one) >> 20 for one in rss]} MiB, open files {files}"
-    _tell(said.removeprefix(note + ": "))
-    assert rss[1] <= rss[0] * 1.1 + (16 << 20), said
-    assert files[1] <= files[0] + 16, said
+    description = f"{note}: RSS {[int(one) >> 20 for one in rss]} MiB, open files {files}"
+    _report(description.removeprefix(note + ": "))
+    assert rss[1] <= rss[0] * 1.1 + (16 << 20), description
+    assert files[1] <= files[0] + 16, description
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     """On stdout, and in the record of `make long`."""
     print(text, flush=True)
     notes = os.environ.get("PENSTOCK_NOTES")

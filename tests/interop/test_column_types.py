@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import penstock
-from tests.interop.history_changes import ask, decoded
-from tests.interop.test_types_and_keys import options, shown
+from tests.interop.history_changes import decoded, read_changes
+from tests.interop.test_types_and_keys import options, row_texts
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -81,16 +81,16 @@ def test_enums_of_the_java_client(
     first = [enum_row("a", 1, "RED"), enum_row("b", 1, "BLUE"), enum_row("c", 1, None)]
     write("insert", ("RED", "BLUE"), first, properties=created | more)
     write("upsert", ("RED", "BLUE", "GREEN"), [enum_row("a", 2, "GREEN"), enum_row("b", 0, None)])
-    wanted = hudi.read(path)
-    assert sorted(str(value) for value in wanted["e"].to_pylist()) == ["BLUE", "GREEN", "None"]
-    assert shown(penstock.read(str(path)).read_all()) == shown(wanted)
+    expected = hudi.read(path)
+    assert sorted(str(value) for value in expected["e"].to_pylist()) == ["BLUE", "GREEN", "None"]
+    assert row_texts(penstock.read(str(path)).read_all()) == row_texts(expected)
     green = penstock.read(str(path), columns="id", where="e = 'GREEN' AND s.x = 'GREEN'").read_all()
     assert green["id"].to_pylist() == ["a"]
     if more:
         last = hudi.instants(path)[-1]
         hudis = hudi.changes(path, "000", last[0])
         assert hudis.num_rows > 3
-        assert decoded(ask(path, "hudi", "earliest", str(last[1])), set()) == decoded(hudis, set())
+        assert decoded(read_changes(path, "hudi", "earliest", str(last[1])), set()) == decoded(hudis, set())
 
 
 def test_blobs_of_spark_sql(hudi: Any, tmp_path: pathlib.Path) -> None:
@@ -105,9 +105,9 @@ def test_blobs_of_spark_sql(hudi: Any, tmp_path: pathlib.Path) -> None:
     far = f"named_struct('type', 'OUT_OF_LINE', 'data', cast(null as binary), 'reference', {place})"
     hudi.call(f"insert into {name} select 1, {inline} union all select 2, {inline} union all select 3, {far}")
     hudi.call(f"update {name} set b = {far} where id = 2")
-    wanted = shown(hudi.read(path))
-    assert sum("OUT_OF_LINE" in row for row in wanted) == 2
-    assert shown(penstock.read(str(path)).read_all()) == wanted
+    expected = row_texts(hudi.read(path))
+    assert sum("OUT_OF_LINE" in row for row in expected) == 2
+    assert row_texts(penstock.read(str(path)).read_all()) == expected
 
 
 @pytest.fixture
@@ -141,8 +141,8 @@ def test_small_numbers_of_the_row_writer(rows_of_spark: Any, tmp_path: pathlib.P
     name = f"small_{meta}"
     hudi.write_query(path, rows((1, 1, 5), (2, 2, -5), (3, 2, 32767)), options(name, "bulk_insert", **more))
     hudi.write_query(path, rows((1, 1, 4), (2, 2, -4)), options(name, "upsert", **more))
-    wanted = shown(hudi.read(path))
-    assert sum("('v', -4)" in row or "('v', 5)" in row for row in wanted) == 2
-    assert shown(penstock.read(str(path)).read_all()) == wanted
+    expected = row_texts(hudi.read(path))
+    assert sum("('v', -4)" in row or "('v', 5)" in row for row in expected) == 2
+    assert row_texts(penstock.read(str(path)).read_all()) == expected
     some = penstock.read(str(path), where="v > 100 AND k = 3", columns="p").read_all()
     assert some["p"].to_pylist() == [2]

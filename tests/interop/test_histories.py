@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.interop.checked_histories import CHECKED_HISTORIES, CheckedHistory
 from tests.interop.histories import history_of
+from tests.interop.history_checker import HistoryChecker
 from tests.interop.hudi_process import NEWEST, running
-from tests.interop.judged import JUDGED, Judged
-from tests.interop.tale import Tale, tell
-from tests.interop.witness import Witness
+from tests.interop.played_history import PlayedHistory, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
@@ -39,47 +39,50 @@ LONG_OLD_SEEDS = tuple((release, seed) for release in ("0.15.0", "1.0.2") for se
 
 
 @pytest.fixture(scope="session")
-def told_by_old_releases(
+def played_by_old_releases(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, int], Tale]:
+) -> dict[tuple[str, int], PlayedHistory]:
     """What the older releases wrote for the chosen tests, written before the newest one starts."""
     chosen = dict.fromkeys(
         item.callspec.params["old"]
         for item in request.session.items
-        if "told_by_old_releases" in getattr(item, "fixturenames", ())
+        if "played_by_old_releases" in getattr(item, "fixturenames", ())
     )
-    tales = {}
+    played_histories = {}
     for release in dict.fromkeys(release for release, _ in chosen):
         folder = tmp_path_factory.mktemp(f"hudi-{release}")
         with running(release, folder) as writer:
             for name, seed in chosen:
                 if name == release:
-                    tales[release, seed] = tell(writer, folder, history_of(seed, release))
-    return tales
+                    played_histories[release, seed] = play(writer, folder, history_of(seed, release))
+    return played_histories
 
 
-def judge(hudi: Any, tale: Tale, report: pytest.Config) -> Witness:
+def check_history(hudi: Any, played_history: PlayedHistory, report: pytest.Config) -> HistoryChecker:
     """Reads a told history; fails with the history and what differed. What was compared goes into the report."""
-    witness = Witness(hudi, tale, random.Random(tale.history.seed))
-    witness.run()
-    report.stash.setdefault(JUDGED, []).append(Judged.of(witness))
-    if witness.problems and KEEP:
-        kept = pathlib.Path(KEEP) / f"{tale.history.shape.release}-{tale.history.seed}"
-        for step in tale.steps:
-            shutil.copytree(step.table, kept / step.table.name, dirs_exist_ok=True)
-    assert not witness.problems, "\n".join([*witness.problems, tale.history.text()])
-    tale.forget()
-    return witness
+    history_checker = HistoryChecker(hudi, played_history, random.Random(played_history.history.seed))
+    history_checker.run()
+    report.stash.setdefault(CHECKED_HISTORIES, []).append(CheckedHistory.of(history_checker))
+    if history_checker.problems and KEEP:
+        folder = pathlib.Path(KEEP) / f"{played_history.history.shape.release}-{played_history.history.seed}"
+        for step in played_history.steps:
+            shutil.copytree(step.table, folder / step.table.name, dirs_exist_ok=True)
+    assert not history_checker.problems, "\n".join([*history_checker.problems, played_history.history.text()])
+    played_history.forget()
+    return history_checker
 
 
 @pytest.mark.parametrize("old", OLD_SEEDS)
 def test_a_history_of_an_older_release_reads_as_hudi_reads_it(
-    told_by_old_releases: dict[tuple[str, int], Tale], hudi: Any, old: tuple[str, int], pytestconfig: pytest.Config
+    played_by_old_releases: dict[tuple[str, int], PlayedHistory],
+    hudi: Any,
+    old: tuple[str, int],
+    pytestconfig: pytest.Config,
 ) -> None:
     """The older release carries the whole history out; 1.2.0 answers every query after every action."""
-    witness = judge(hudi, told_by_old_releases[old], pytestconfig)
-    assert witness.done == len(witness.tale.history.actions)
-    assert witness.compared > 20
+    history_checker = check_history(hudi, played_by_old_releases[old], pytestconfig)
+    assert history_checker.done == len(history_checker.played_history.history.actions)
+    assert history_checker.compared > 20
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -87,18 +90,21 @@ def test_a_history_reads_as_hudi_reads_it(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
     """Every query after every action; Hudi carries the whole history out."""
-    witness = judge(hudi, tell(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)
-    assert witness.done == len(witness.tale.history.actions)
-    assert witness.compared > 20
+    history_checker = check_history(hudi, play(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)
+    assert history_checker.done == len(history_checker.played_history.history.actions)
+    assert history_checker.compared > 20
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("old", LONG_OLD_SEEDS)
 def test_many_histories_of_older_releases_read_as_hudi_reads_them(
-    told_by_old_releases: dict[tuple[str, int], Tale], hudi: Any, old: tuple[str, int], pytestconfig: pytest.Config
+    played_by_old_releases: dict[tuple[str, int], PlayedHistory],
+    hudi: Any,
+    old: tuple[str, int],
+    pytestconfig: pytest.Config,
 ) -> None:
     """The same with drawn seeds, as far as the release can carry them out."""
-    judge(hudi, told_by_old_releases[old], pytestconfig)
+    check_history(hudi, played_by_old_releases[old], pytestconfig)
 
 
 @pytest.mark.long
@@ -107,4 +113,4 @@ def test_many_histories_read_as_hudi_reads_them(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
     """The same with drawn seeds, as far as Hudi can carry them out."""
-    judge(hudi, tell(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)
+    check_history(hudi, play(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)

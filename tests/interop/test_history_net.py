@@ -17,24 +17,24 @@ import pytest
 import penstock
 from penstock.proto.errors import PositionExpired, SchemaMismatch, UnsupportedFeature
 from penstock.reader.base import columns
+from tests.interop.checked_histories import OPERATIONS, CheckedHistory, coverage, lines, met
 from tests.interop.histories import history_of
 from tests.interop.history_actions import Write
+from tests.interop.history_checker import HistoryChecker
 from tests.interop.history_options import VALUES, Options
-from tests.interop.judged import OPERATIONS, Judged, coverage, lines, met
-from tests.interop.tale import Tale
-from tests.interop.witness import Witness
+from tests.interop.played_history import PlayedHistory
 
 SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "semantics.md"
 CASE = "A_types_v9_h120"
 
 
-def witness_of(table: pathlib.Path, options: Options | None = None) -> Witness:
+def witness_of(table: pathlib.Path, options: Options | None = None) -> HistoryChecker:
     """A witness of a table that was not written by a history."""
     history = history_of(1)
     history = replace(history, shape=replace(history.shape, options=options or Options()))
-    witness = Witness(None, Tale(history, (), ""), random.Random(0))
-    witness.table, witness.has_clean = table, True
-    return witness
+    history_checker = HistoryChecker(None, PlayedHistory(history, (), ""), random.Random(0))
+    history_checker.table, history_checker.has_clean = table, True
+    return history_checker
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def table(golden: Any) -> pathlib.Path:
 
 def test_a_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = penstock.read(str(table)).read_all()
-    witness = witness_of(table)
-    witness.compare("snapshot", {}, rows)
-    assert not witness.problems
+    history_checker = witness_of(table)
+    history_checker.compare("snapshot", {}, rows)
+    assert not history_checker.problems
     monkeypatch.delitem(columns._PLAIN, pa.float64())  # type: ignore[attr-defined]
-    witness.compare("snapshot", {}, rows, may_expire=True)
-    assert len(witness.problems) == 1
-    assert "SchemaMismatch" in witness.problems[0]
-    assert "Hudi neither makes this change nor reads it" in witness.problems[0]
+    history_checker.compare("snapshot", {}, rows, may_expire=True)
+    assert len(history_checker.problems) == 1
+    assert "SchemaMismatch" in history_checker.problems[0]
+    assert "Hudi neither makes this change nor reads it" in history_checker.problems[0]
 
 
 @pytest.mark.parametrize("error", [SchemaMismatch("Hudi does not read it"), UnsupportedFeature("archived timeline")])
@@ -60,21 +60,21 @@ def test_no_text_excuses_a_refusal(table: pathlib.Path, error: Exception, monkey
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(Witness, "ask", refuse)
+    monkeypatch.setattr(HistoryChecker, "read_table", refuse)
     for options, refused in ((Options(), 0), (Options(log_blocks="hfile"), int(isinstance(error, UnsupportedFeature)))):
-        witness = witness_of(table, options)
-        witness.compare("range", {"query": "incremental"}, None, may_expire=True)
-        assert (len(witness.problems), witness.refused) == (1 - refused, refused)
+        history_checker = witness_of(table, options)
+        history_checker.compare("range", {"query": "incremental"}, None, may_expire=True)
+        assert (len(history_checker.problems), history_checker.refused) == (1 - refused, refused)
 
 
 def test_only_expired_positions_may_expire(table: pathlib.Path) -> None:
-    witness = witness_of(table)
-    witness.failed("range", PositionExpired("cleaned"), may_expire=True)
-    assert not witness.problems
-    witness.failed("range", PositionExpired("cleaned"))
-    witness.has_clean = False
-    witness.failed("range", PositionExpired("cleaned"), may_expire=True)
-    assert len(witness.problems) == 2
+    history_checker = witness_of(table)
+    history_checker.failed("range", PositionExpired("cleaned"), may_expire=True)
+    assert not history_checker.problems
+    history_checker.failed("range", PositionExpired("cleaned"))
+    history_checker.has_clean = False
+    history_checker.failed("range", PositionExpired("cleaned"), may_expire=True)
+    assert len(history_checker.problems) == 2
 
 
 def test_documented_refusals_stand_in_the_semantics() -> None:
@@ -99,19 +99,19 @@ def test_every_option_value_is_drawn() -> None:
 
 def test_coverage_says_what_was_met_and_what_was_not() -> None:
     history = history_of(1)
-    judged = Judged(
+    checked_histories = CheckedHistory(
         "1.2.0", 9, 2, 5, False, (), ("HFile log blocks of data", 3), met(history.shape, history.actions[:2])
     )
     first = history.actions[0]
     assert isinstance(first, Write)
-    header, *rows = coverage([judged])
+    header, *rows = coverage([checked_histories])
     by_name = {row.split()[2]: dict(zip(OPERATIONS, row.split()[3:], strict=True)) for row in rows}
     assert int(by_name[f"version={history.shape.version}"][first.operation]) >= 1
     assert set(by_name["log_blocks=hfile"].values()) == {"-"}
     assert len(header.split()) == len(OPERATIONS) + 2
-    assert any("1 refused as documented: HFile" in line for line in lines([judged]))
+    assert any("1 refused as documented: HFile" in line for line in lines([checked_histories]))
     assert not any("coverage" in line for line in lines([]))
-    assert sum(Counter(judged.met).values()) > 0
+    assert sum(Counter(checked_histories.met).values()) > 0
 
 
 def test_operations_are_all_known() -> None:

@@ -44,7 +44,7 @@ def options(name: str, **more: str) -> dict[str, str]:
     return {**OPTIONS, "hoodie.table.name": name, **more}
 
 
-def told(rows: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+def row_values(rows: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in columns) for row in rows.to_pylist()), key=repr)
 
 
@@ -74,11 +74,13 @@ def test_ranges_over_rows_that_a_log_compaction_stamped(hudi: Any, tmp_path: pat
     assert stamps & services, "a log compaction has stamped rows"
     last = {key: number for number, (keys, _) in enumerate(writes) for key in keys}
     for after, upto in itertools.combinations(range(len(writes)), 2):
-        found = penstock.read(str(table), query="incremental", after=data[after], upto=data[upto]).read_all()
+        actual = penstock.read(str(table), query="incremental", after=data[after], upto=data[upto]).read_all()
         state = {key: number for number, (keys, _) in enumerate(writes[: upto + 1]) for key in keys}
-        wanted = sorted((f"k{key}", number) for key, number in state.items() if number > after)
-        assert told(found, ("id", "v")) == wanted, (after, upto)
-    assert told(penstock.read(str(table)).read_all(), ("id", "v")) == sorted((f"k{k}", n) for k, n in last.items())
+        expected = sorted((f"k{key}", number) for key, number in state.items() if number > after)
+        assert row_values(actual, ("id", "v")) == expected, (after, upto)
+    assert row_values(penstock.read(str(table)).read_all(), ("id", "v")) == sorted(
+        (f"k{k}", n) for k, n in last.items()
+    )
 
 
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
@@ -88,14 +90,14 @@ def test_partial_blocks_in_a_table_with_a_partial_mode(hudi: Any, tmp_path: path
     table = tmp_path / name
     columns = (("id", "c0"), ("p", "'x'"), ("ts", "c1"), ("a", "cast(c2 as int)"), ("b", "cast(c3 as string)"),
                ("c", "cast(c4 as string)"))  # fmt: skip
-    given = options(name, **{"hoodie.write.record.merge.mode": mode})
-    insert = {**given, "hoodie.datasource.write.operation": "insert"}
+    settings = options(name, **{"hoodie.write.record.merge.mode": mode})
+    insert = {**settings, "hoodie.datasource.write.operation": "insert"}
     hudi.write(table, columns, [[f"k{i}", 5, i, f"b{i}", f"c{i}"] for i in range(8)], insert)
     first = [["k0", 6, None, "up", None], ["k1", 6, 100, None, "?"], ["k2", 4, None, "late", None]]
-    hudi.write(table, columns, [*first, ["k3", 6, None, "z", None]], given)
-    hudi.write(table, columns, [["k3", 5, 77, None, "w"], ["k0", 7, None, None, "q"]], given)
+    hudi.write(table, columns, [*first, ["k3", 6, None, "z", None]], settings)
+    hudi.write(table, columns, [["k3", 5, 77, None, "w"], ["k0", 7, None, None, "q"]], settings)
     hudi.call(f"create table {name} using hudi location '{table}'")
-    for key, value in given.items():
+    for key, value in settings.items():
         if key != "hoodie.table.name":
             hudi.call(f"set {key}={value}")
     hudi.call("set hoodie.spark.sql.merge.into.partial.updates=true")
@@ -104,13 +106,13 @@ def test_partial_blocks_in_a_table_with_a_partial_mode(hudi: Any, tmp_path: path
         f"merge into {name} t using (select * from values {rows} as v(id, ts, a)) s on t.id = s.id "
         "when matched then update set a = s.a, ts = s.ts"
     )
-    hudi.write(table, columns, [["k4", 8, None, "up2", None], ["k5", 6, None, None, "?"]], given)
+    hudi.write(table, columns, [["k4", 8, None, "up2", None], ["k5", 6, None, None, "?"]], settings)
     properties = table / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text() + "hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n")
     for copy in (table / ".hoodie").glob(".hoodie.properties*.crc"):
         copy.unlink()
     names = ("id", "ts", "a", "b", "c", "_hoodie_commit_time")
-    assert told(penstock.read(str(table)).read_all(), names) == told(hudi.read(table), names)
+    assert row_values(penstock.read(str(table)).read_all(), names) == row_values(hudi.read(table), names)
 
 
 @pytest.mark.parametrize(
@@ -135,4 +137,4 @@ def test_delete_marks_are_java_texts(
     for mark in marks:
         theirs = hudi.read(table, hoodie__payload__delete__field="m", hoodie__payload__delete__marker=mark)
         ours = penstock.read(str(table), deleteField="m", deleteMarker=mark).read_all()
-        assert told(ours, ("id", "ts")) == told(theirs, ("id", "ts"))
+        assert row_values(ours, ("id", "ts")) == row_values(theirs, ("id", "ts"))

@@ -73,10 +73,10 @@ def test_texts_of_paths(answers: Any, tmp_path: pathlib.Path, kind: str, version
             "hoodie.datasource.write.recordkey.field": "id",
         },
     )
-    wanted = numbers(hudi.read(path))
-    assert len(wanted) == len(texts)
-    assert None in wanted.values()
-    assert numbers(penstock.read(str(path)).read_all()) == wanted
+    expected = numbers(hudi.read(path))
+    assert len(expected) == len(texts)
+    assert None in expected.values()
+    assert numbers(penstock.read(str(path)).read_all()) == expected
 
 
 def numbers(rows: pa.Table) -> dict[str, int | None]:

@@ -91,16 +91,16 @@ def test_every_commit_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, 
         assert snapshot.num_rows > 0
         assert_same_rows(penstock.read(str(table)), snapshot, f"snapshot after commit {number}")
 
-        wanted = rows_of(snapshot, requested)
+        expected = rows_of(snapshot, requested)
         begin = "earliest" if after == "000" else after
-        given = penstock.read(str(table), query="incremental", after=begin, upto=order_key)
-        assert_same_rows(given, wanted, f"rows of commit {number}")
+        actual = penstock.read(str(table), query="incremental", after=begin, upto=order_key)
+        assert_same_rows(actual, expected, f"rows of commit {number}")
 
         hudis = hudi.incremental(table, after, order_key)
         if commit.has_late_rows:  # Hudi's merge-on-read range also returns rows that lost the merge
-            assert hudis.num_rows > wanted.num_rows
+            assert hudis.num_rows > expected.num_rows
         else:
-            assert compare_rows(hudis, wanted).is_empty
+            assert compare_rows(hudis, expected).is_empty
         after = order_key
 
     whole = penstock.read(str(table), query="incremental", after="earliest", upto=after)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.interop.chaos_writer import Change, Key, waited
-from tests.interop.soak_cast import QUERIES, Soak
+from tests.interop.soak_harness import QUERIES, Soak
 from tests.interop.soak_plot import draw
 from tests.interop.soak_samples import Samples, sparks
 from tests.interop.soak_writer import SoakWriter, Window
@@ -35,7 +35,7 @@ LONG_S = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "300"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 JUDGED_S = 1200.0
 """A run of so many seconds must have measured whether something grows."""
-JUDGED = {"server", "driver", "planner", "driver JVM"}
+CHECKED_HISTORIES = {"server", "driver", "planner", "driver JVM"}
 MOST_OPEN = 30
 """Windows in Spark's state: three or four at the frontier, more while a stream catches up; a long run has many more."""
 EXCUSES = re.compile(
@@ -63,7 +63,7 @@ def _soak(hudi: Any, folder: pathlib.Path, seconds: float) -> None:
     writer = SoakWriter(hudi, folder / "chaos", random.Random(rng.random()), logs_changes=False)
     writer.begin()
     samples = Samples(began)
-    soak = Soak(folder / "chaos", folder, rng, samples, look_every_s=1 if seconds < JUDGED_S else 5)
+    soak = Soak(folder / "chaos", folder, rng, samples, sample_every_s=1 if seconds < JUDGED_S else 5)
     writer.have_committed = lambda key: all(soak.committed(query) >= key for query in QUERIES)
     phases = [time.monotonic() - began]
     try:
@@ -92,7 +92,7 @@ def _soak(hudi: Any, folder: pathlib.Path, seconds: float) -> None:
     assert all(soak.happened[f"{kind} killed"] for kind in ("server", "driver", "planner", "executor")), note
     assert seconds < 300 or all(writer.services[name] for name in ("commit", "replacecommit", "clean", "delete")), note
     growths = samples.growths()
-    assert seconds < JUDGED_S or {growth.kind for growth in growths} >= JUDGED, note
+    assert seconds < JUDGED_S or {growth.kind for growth in growths} >= CHECKED_HISTORIES, note
     assert all(growth.is_flat for growth in growths), "\n".join([note, *map(str, growths)])
 
 
@@ -109,9 +109,9 @@ def _catch_up(soak: Soak, writer: SoakWriter) -> None:
     try:
         waited(is_there, PROGRESS_S, f"both streams at {newest}")
     except AssertionError as error:
-        said = {query: soak.committed(query) for query in QUERIES}
+        committed = {query: soak.committed(query) for query in QUERIES}
         failed = soak.events("failed")[-2:]
-        raise AssertionError(f"{error}: {said}, {failed}, {soak.problems}, {writer.failure}") from None
+        raise AssertionError(f"{error}: {committed}, {failed}, {soak.problems}, {writer.failure}") from None
 
 
 def _rows(soak: Soak, query: str) -> list[dict[str, Any]]:
@@ -124,11 +124,11 @@ def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
     """The changes are what Hudi's snapshots before and after each commit differ by; applied in the order of their
     sequence numbers they are the table."""
     rows = _rows(soak, "changes")
-    found: Counter[Change] = Counter(
+    actual: Counter[Change] = Counter(
         (row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]) for row in rows
     )
     expected = writer.changes()
-    missing, extra = expected - found, found - expected
+    missing, extra = expected - actual, actual - expected
     assert not missing and not extra, f"{note}\nmissing {sorted(missing)[:8]}\nextra {sorted(extra)[:8]}"
     table: dict[Key, int] = {}
     for row in sorted(rows, key=lambda row: str(row["_change_seq"])):
@@ -189,7 +189,7 @@ def _note(soak: Soak, writer: SoakWriter, seconds: float, phases: list[float]) -
         if max(sizes):
             most = max(event["state_rows"] for event in events)
             lines.append(f"{'  its state':16} {sparks(sizes)} {min(sizes):.0f}-{max(sizes):.0f} KiB, most {most} rows")
-    return "\n".join([*lines, *soak.samples.told(), *map(str, soak.samples.growths())])
+    return "\n".join([*lines, *soak.samples.lines(), *map(str, soak.samples.growths())])
 
 
 def _keep(soak: Soak, note: str) -> None:
@@ -198,8 +198,8 @@ def _keep(soak: Soak, note: str) -> None:
     if notes := os.environ.get("PENSTOCK_NOTES"):
         with pathlib.Path(notes).open("a") as file:
             file.write(f"{note}\n")
-    if kept := os.environ.get("PENSTOCK_KEPT"):
-        soak.samples.write(pathlib.Path(kept) / "processes.csv")
+    if target := os.environ.get("PENSTOCK_KEPT"):
+        soak.samples.write(pathlib.Path(target) / "processes.csv")
         lines = ["seconds,query,batch,rows,trigger_ms,state_rows,state_kib"]
         zero = time.time() - (time.monotonic() - soak.samples.began)
         lines += [
@@ -207,6 +207,6 @@ def _keep(soak: Soak, note: str) -> None:
             f"{event['ms'].get('triggerExecution', 0)},{event['state_rows']},{event['state_bytes'] / 1024:.0f}"
             for event in soak.events("progress")
         ]
-        (pathlib.Path(kept) / "batches.csv").write_text("\n".join(lines) + "\n")
+        (pathlib.Path(target) / "batches.csv").write_text("\n".join(lines) + "\n")
         if importlib.util.find_spec("matplotlib"):
-            draw(pathlib.Path(kept))
+            draw(pathlib.Path(target))

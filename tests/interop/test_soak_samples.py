@@ -22,9 +22,9 @@ def _grown(kind: str, rss: Callable[[float], float], files: Callable[[float], fl
     """The growth of a process that is looked at each 5 seconds."""
     samples = Samples(0.0)
     for at in range(0, SECONDS, 5):
-        samples.taken.append(Sample(at, kind, 1, at, int(rss(at)), int(files(at)), 10))
-    (found,) = samples.growths()
-    return found
+        samples.samples.append(Sample(at, kind, 1, at, int(rss(at)), int(files(at)), 10))
+    (growth,) = samples.growths()
+    return growth
 
 
 @pytest.mark.parametrize(("a_minute", "is_flat"), [(0.0, True), (0.5 * MB, True), (1.2 * MB, False), (-2 * MB, True)])
@@ -58,7 +58,7 @@ def test_a_process_that_lived_too_short_is_not_judged() -> None:
     samples = Samples(0.0)
     for pid in (1, 2):
         for at in range(0, int(WARM_S + MEASURED_S / 2), 5):
-            samples.taken.append(Sample(at + pid * 1000, "server", pid, at, at, 1, 1))
+            samples.samples.append(Sample(at + pid * 1000, "server", pid, at, at, 1, 1))
     assert samples.growths() == []
 
 
@@ -79,10 +79,10 @@ def test_a_look_at_a_process_is_written_down(tmp_path: pathlib.Path) -> None:
     samples = Samples(time.monotonic())
     gone = psutil.Popen(["true"])
     gone.wait()
-    samples.look([("here", psutil.Process()), ("gone", gone)])
+    samples.sample([("here", psutil.Process()), ("gone", gone)])
     samples.write(tmp_path / "processes.csv")
     (row,) = csv.DictReader((tmp_path / "processes.csv").read_text().splitlines())
     assert (row["process"], row["pid"]) == ("here", str(os.getpid()))
     assert float(row["rss_mib"]) > 10
     assert int(row["threads"]) > 0
-    assert samples.told()[0].startswith("here")
+    assert samples.lines()[0].startswith("here")

@@ -43,7 +43,7 @@ def options(name: str, operation: str, **more: str) -> dict[str, str]:
     }
 
 
-def shown(table: pa.Table) -> list[str]:
+def row_texts(table: pa.Table) -> list[str]:
     names = sorted(name for name in table.schema.names if not name.startswith("_hoodie"))
     return sorted(str([(name, row[name]) for name in names]) for row in table.to_pylist())
 
@@ -63,11 +63,11 @@ def test_a_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path
     hudi.call("set hoodie.schema.on.read.enable=true")
     try:
         hudi.call(f"alter table {name} alter column v type {new}")
-        wanted = shown(hudi.read(path, hoodie__schema__on__read__enable="true"))
+        expected = row_texts(hudi.read(path, hoodie__schema__on__read__enable="true"))
     finally:
         hudi.call("reset hoodie.schema.on.read.enable")
-    assert shown(penstock.read(str(path)).read_all()) == wanted
-    assert shown(penstock.read(str(path), columnsByName="on").read_all()) == shown(hudi.read(path))
+    assert row_texts(penstock.read(str(path)).read_all()) == expected
+    assert row_texts(penstock.read(str(path), columnsByName="on").read_all()) == row_texts(hudi.read(path))
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -75,19 +75,21 @@ def test_a_renamed_column_reads_as_hudi_reads_it_before_anything_is_written(
     hudi: Any, tmp_path: pathlib.Path, kind: str
 ) -> None:
     path, name = tmp_path / "t", f"renamed_{kind.lower()}"
-    made = {"hoodie__datasource__write__table__type": kind}
+    settings = {"hoodie__datasource__write__table__type": kind}
     rows = "select {} id, 'v' v, named_struct('a', {}, 'b', 'x') st, map('k', named_struct('c', {})) m"
-    hudi.write_query(path, " union all ".join(rows.format(n, n, n) for n in (1, 2)), options(name, "insert", **made))
-    hudi.write_query(path, rows.format(2, 7, 8), options(name, "upsert", **made))
+    hudi.write_query(
+        path, " union all ".join(rows.format(n, n, n) for n in (1, 2)), options(name, "insert", **settings)
+    )
+    hudi.write_query(path, rows.format(2, 7, 8), options(name, "upsert", **settings))
     hudi.call(f"create table {name} using hudi location '{path}'")
     hudi.call("set hoodie.schema.on.read.enable=true")
     hudi.call("set spark.sql.parquet.enableVectorizedReader=false")  # Hudi's own advice where nested names change
     try:
         for old, new in (("st.a", "aa"), ("m.value.c", "cc")):
             hudi.call(f"alter table {name} rename column {old} to {new}")
-            wanted = shown(hudi.read(path, hoodie__schema__on__read__enable="true"))
-            assert len(wanted) == 2
-            assert shown(penstock.read(str(path)).read_all()) == wanted
+            expected = row_texts(hudi.read(path, hoodie__schema__on__read__enable="true"))
+            assert len(expected) == 2
+            assert row_texts(penstock.read(str(path)).read_all()) == expected
     finally:
         hudi.call("reset hoodie.schema.on.read.enable")
         hudi.call("reset spark.sql.parquet.enableVectorizedReader")
@@ -105,24 +107,24 @@ def test_a_renamed_column_reads_as_hudi_reads_it_before_anything_is_written(
 )
 def test_keys_made_of_any_column(hudi: Any, tmp_path: pathlib.Path, kind: str, values: Sequence[str]) -> None:
     path, name = tmp_path / "t", f"k_{kind.partition('(')[0]}"
-    made = {"hoodie__populate__meta__fields": "false", "hoodie__datasource__write__recordkey__field": "v"}
+    settings = {"hoodie__populate__meta__fields": "false", "hoodie__datasource__write__recordkey__field": "v"}
 
     def write(operation: str, texts: Sequence[str]) -> None:
-        hudi.write_query(path, select(operation, kind, texts), options(name, operation, **made))
+        hudi.write_query(path, select(operation, kind, texts), options(name, operation, **settings))
 
     write("insert", values)
     write("upsert", values[1:2])
     write("delete", [values[2], values[0]])
-    found = shown(penstock.read(str(path)).read_all())
-    assert len(found) == 2
-    assert found == shown(hudi.read(path))
+    actual = row_texts(penstock.read(str(path)).read_all())
+    assert len(actual) == 2
+    assert actual == row_texts(hudi.read(path))
 
 
 @pytest.mark.parametrize(("kind", "zero"), [("int", "0"), ("date", "date'1970-01-01'")])
 def test_a_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, kind: str, zero: str) -> None:
     path, name = tmp_path / "t", f"nulls_{kind}"
-    made = options(name, "insert", hoodie__record__merge__mode="EVENT_TIME_ORDERING")
-    made |= {"hoodie.table.ordering.fields": "o", "hoodie.datasource.write.precombine.field": "o"}
+    settings = options(name, "insert", hoodie__record__merge__mode="EVENT_TIME_ORDERING")
+    settings |= {"hoodie.table.ordering.fields": "o", "hoodie.datasource.write.precombine.field": "o"}
     values = {"zero": zero, "below": "-1" if kind == "int" else "date'1969-12-31'", "null": "null"}
 
     def rows(word: str, values: dict[str, str]) -> str:
@@ -130,12 +132,12 @@ def test_a_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, 
             f"select '{key}' id, '{word}' v, cast({value} as {kind}) o" for key, value in values.items()
         )
 
-    hudi.write_query(path, rows("old", values), made)
+    hudi.write_query(path, rows("old", values), settings)
     values = {"zero": "null", "below": "null", "null": values["below"]}
-    hudi.write_query(path, rows("new", values), {**made, "hoodie.datasource.write.operation": "upsert"})
-    found = shown(penstock.read(str(path)).read_all())
-    assert found == shown(hudi.read(path))
-    assert sum("'new'" in row for row in found) == 2
+    hudi.write_query(path, rows("new", values), {**settings, "hoodie.datasource.write.operation": "upsert"})
+    actual = row_texts(penstock.read(str(path)).read_all())
+    assert actual == row_texts(hudi.read(path))
+    assert sum("'new'" in row for row in actual) == 2
 
 
 def test_partitions_that_begin_with_a_dot(hudi: Any, tmp_path: pathlib.Path) -> None:
@@ -146,9 +148,9 @@ def test_partitions_that_begin_with_a_dot(hudi: Any, tmp_path: pathlib.Path) -> 
     }
     rows = " union all ".join(f"select 'k{n}' id, {n} v, '{p}' p" for n, p in enumerate((".hid", "..a", "x")))
     hudi.write_query(path, rows, options("dotted", "insert", **more))
-    found = shown(penstock.read(str(path)).read_all())
-    assert len(found) == 3
-    assert found == shown(hudi.read(path))
+    actual = row_texts(penstock.read(str(path)).read_all())
+    assert len(actual) == 3
+    assert actual == row_texts(hudi.read(path))
 
 
 def test_dates_and_timestamps_of_the_legacy_calendar(hudi: Any, tmp_path: pathlib.Path) -> None:
@@ -162,11 +164,11 @@ def test_dates_and_timestamps_of_the_legacy_calendar(hudi: Any, tmp_path: pathli
     hudi.write_query(path, rows, options("legacy", "bulk_insert"))
     hudi.call(f"set {setting}=CORRECTED")
     try:
-        wanted = shown(hudi.read(path))
+        expected = row_texts(hudi.read(path))
     finally:
         hudi.call(f"reset {setting}")
-    assert any("datetime.date(1500, 3, 1)" in row for row in wanted)
-    assert shown(penstock.read(str(path)).read_all()) == wanted
+    assert any("datetime.date(1500, 3, 1)" in row for row in expected)
+    assert row_texts(penstock.read(str(path)).read_all()) == expected
 
 
 @pytest.mark.parametrize("form", ["yyyyMMdd", "yyyy/MM/dd"])
@@ -183,4 +185,4 @@ def test_partition_columns_that_files_leave_out(hudi: Any, tmp_path: pathlib.Pat
     rows = " union all ".join(f"select 'k{n}' id, {n} v, '2020-01-0{n}' p" for n in (1, 2, 3))
     hudi.write_query(path, rows, options("dropped", "insert", **more))
     hudi.write_query(path, "select 'k2' id, 9 v, '2020-01-02' p", options("dropped", "upsert", **more))
-    assert shown(penstock.read(str(path)).read_all()) == shown(hudi.read(path))
+    assert row_texts(penstock.read(str(path)).read_all()) == row_texts(hudi.read(path))

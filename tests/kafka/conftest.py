@@ -1,4 +1,4 @@
-"""Topics on the run's broker, each a test's own."""
+"""The fixture that creates topics on the session's broker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.kafka.kafka_topic import Topic
 
 @pytest.fixture
 def new_topic(kafka: Any) -> Any:
-    """Makes a topic by (partitions, settings with `_` for a dot)."""
+    """Creates a topic with a unique name from (partitions, settings with `_` for a dot)."""
 
-    def made(partitions: int = 1, **config: str) -> Topic:
+    def create(partitions: int = 1, **config: str) -> Topic:
         name = f"orders-{uuid.uuid4().hex[:8]}"
         kafka.create_topic(name, partitions, **config)
         return Topic(kafka, name, (("bootstrap.servers", kafka.bootstrap),))
 
-    return made
+    return create

@@ -1,4 +1,4 @@
-"""A topic of a test's own, and Penstock's doors to it."""
+"""A topic of one test, with the classes of Penstock that read it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from penstock.proto.model.hybrid import ClientConfig, KafkaRange
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic, and Penstock's doors to it."""
+    """A topic, and how Penstock reads its metadata and records."""
 
     broker: Any
+    """The broker that holds the topic."""
     name: str
+    """Name of the topic."""
     client: ClientConfig
+    """Settings of the Kafka client."""
 
     @property
-    def door(self) -> KafkaTopics:
+    def topics(self) -> KafkaTopics:
         return KafkaTopics(self.client)
 
     @property
     def facts(self) -> TopicDescription:
-        return self.door.describe(self.name)
+        return self.topics.describe(self.name)
 
     def log_offsets(self, partition: int = 0) -> tuple[int, int]:
         """(log start, end)"""
@@ -40,16 +43,16 @@ class Topic:
         return KafkaRange(topic=self.name, topic_id=topic_id, partition=partition, first=first, end=end)
 
     def chunks(self, first: int, end: int, timeout_s: float = 30, **settings: Any) -> Iterator[RecordChunk]:
-        """The chunks of a range that is planned now."""
+        """The chunks of a range with the current id of the topic."""
         return self.read(self.range(first, end, topic_id=self.facts.topic_id), timeout_s, **settings)
 
-    def read(self, wanted: KafkaRange, timeout_s: float = 30, chunk_rows: int = 1000) -> Iterator[RecordChunk]:
-        return KafkaRecords(self.client, timeout_s=timeout_s).read(wanted, wanted.first, chunk_rows)
+    def read(self, kafka_range: KafkaRange, timeout_s: float = 30, chunk_rows: int = 1000) -> Iterator[RecordChunk]:
+        return KafkaRecords(self.client, timeout_s=timeout_s).read(kafka_range, kafka_range.first, chunk_rows)
 
     def offsets(self, first: int, end: int, **settings: Any) -> list[int]:
         return [at for chunk in self.chunks(first, end, **settings) for at in chunk.offsets.tolist()]
 
     def with_settings(self, **settings: str) -> Topic:
-        """The same with further client settings, `_` for a dot."""
+        """The same topic with further client settings, `_` for a dot."""
         more = tuple((name.replace("_", "."), value) for name, value in settings.items())
         return Topic(self.broker, self.name, (*self.client, *more))

@@ -1,4 +1,4 @@
-"""Brokers that crash, hang and refuse, really."""
+"""Reads from real brokers that crash, hang or refuse access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def broker(kafka: Any) -> Iterator[Any]:
-    """The run's broker, which runs again when the test is over."""
+    """The session's broker. All nodes run again after the test."""
     yield kafka
     for node in kafka.pids:
         kafka.resume(node)
@@ -35,7 +35,7 @@ def broker(kafka: Any) -> Iterator[Any]:
 
 
 def user(topic: Any, name: str, password: str) -> Any:
-    """The topic for a user of the guarded listener."""
+    """The topic as a user of the SASL listener reads it."""
     client = (
         ("bootstrap.servers", topic.broker.sasl_bootstrap),
         ("security.protocol", "SASL_PLAINTEXT"),
@@ -46,7 +46,7 @@ def user(topic: Any, name: str, password: str) -> Any:
     return type(topic)(topic.broker, topic.name, client)
 
 
-def test_a_crash_in_mid_read_loses_and_doubles_nothing(broker: Any, new_topic: Any) -> None:
+def test_read_over_a_broker_crash_has_each_record_once(broker: Any, new_topic: Any) -> None:
     topic = new_topic().with_settings(queued_max_messages_kbytes="100", fetch_max_bytes="1000000")
     values = [f"{number:06d}" + "x" * 500 for number in range(20_000)]
     topic.write(values)
@@ -61,7 +61,7 @@ def test_a_crash_in_mid_read_loses_and_doubles_nothing(broker: Any, new_topic: A
     assert [value for chunk in read for value in chunk.values] == [value.encode() for value in values]
 
 
-def test_a_broker_that_hangs_and_comes_back(broker: Any, new_topic: Any) -> None:
+def test_read_over_a_broker_that_hangs_continues_when_it_resumes(broker: Any, new_topic: Any) -> None:
     topic = new_topic().with_settings(queued_max_messages_kbytes="100", fetch_max_bytes="1000000")
     topic.write(["x" * 500] * 20_000)
     chunks = topic.chunks(0, 20_000, timeout_s=60, chunk_rows=500)
@@ -74,12 +74,12 @@ def test_a_broker_that_hangs_and_comes_back(broker: Any, new_topic: Any) -> None
     assert [at for chunk in read for at in chunk.offsets.tolist()] == list(range(20_000))
 
 
-def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> None:
-    """Straight after a restart the client's list of leaders is out of date; one door asks throughout."""
+def test_metadata_and_reads_fail_while_brokers_are_down_and_recover(broker: Any, new_topic: Any) -> None:
+    """Right after a restart the client's list of leaders is stale. One `KafkaTopics` makes all calls."""
     topic = new_topic(3)
     topic.write(["x"] * 10)
-    door = KafkaTopics(topic.client, timeout_s=2)
-    before = door.describe(topic.name)
+    topics = KafkaTopics(topic.client, timeout_s=2)
+    before = topics.describe(topic.name)
     chunks = topic.chunks(0, 20, timeout_s=3)
     assert len(next(chunks).offsets) == 10
     broker.kill()
@@ -88,10 +88,10 @@ def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> No
         next(chunks)
     assert time.monotonic() - began < 15
     with pytest.raises(KafkaUnavailable, match="Connection refused"):
-        door.describe(topic.name)
+        topics.describe(topic.name)
     broker.start()
-    after = topic.door.describe(topic.name)
-    assert door.describe(topic.name) == after
+    after = topic.topics.describe(topic.name)
+    assert topics.describe(topic.name) == after
     assert after.topic_id == before.topic_id
     assert {number: (one.log_start, one.end) for number, one in after.partitions.items()} == {
         0: (0, 10),
@@ -102,12 +102,12 @@ def test_brokers_that_stay_down_and_come_back(broker: Any, new_topic: Any) -> No
 
 
 @pytest.mark.long
-def test_a_leader_that_crashes_is_followed_by_another(tmp_path: Any) -> None:
-    """Three brokers, three copies: the read goes on at the new leader, whose epoch is a later one."""
+def test_read_continues_at_the_next_leader_after_a_crash(tmp_path: Any) -> None:
+    """Three brokers, three replicas: the read continues at the new leader, which has a higher epoch."""
     with KafkaBroker(tmp_path, nodes=3) as broker:
         broker.create_topic("orders", partitions=3, replicas=3, min_insync_replicas="1")
-        found = broker.admin().list_topics("orders", timeout=10).topics["orders"].partitions
-        number, leader = next((one.id, one.leader) for one in found.values() if one.leader != 1)
+        partitions = broker.admin().list_topics("orders", timeout=10).topics["orders"].partitions
+        number, leader = next((one.id, one.leader) for one in partitions.values() if one.leader != 1)
         topic = Topic(broker, "orders", (("bootstrap.servers", broker.bootstrap),)).with_settings(
             queued_max_messages_kbytes="100", fetch_max_bytes="1000000"
         )
@@ -122,7 +122,7 @@ def test_a_leader_that_crashes_is_followed_by_another(tmp_path: Any) -> None:
         assert topic.facts.partitions[number].end == 20_000
 
 
-def test_credentials_right_and_wrong(new_topic: Any) -> None:
+def test_sasl_credentials_are_accepted_or_refused(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 3)
     known = user(topic, "reader", USERS["reader"])
@@ -135,7 +135,7 @@ def test_credentials_right_and_wrong(new_topic: Any) -> None:
         assert password not in str(caught.value)
 
 
-def test_a_user_without_the_right_to_read(new_topic: Any) -> None:
+def test_user_without_the_right_to_read_is_denied(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 3)
     admin = topic.broker.admin()

@@ -1,7 +1,4 @@
-"""Retention, topics that are other ones, gaps, missing and new partitions, times and groups, on a real broker.
-
-The numbers are the rows of the table of edge cases in docs/reference/hybrid.md.
-"""
+"""Edge cases of topics on a real broker: retention, recreated topics, gaps, partitions, timestamps, consumer groups."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ def delete_records(topic: Any, before: int) -> None:
     topic.broker.admin().delete_records([place])[place].result(30)
 
 
-def test_row_04_an_offset_below_the_log_start_names_both(new_topic: Any) -> None:
+def test_offset_below_the_log_start_is_an_error_that_names_both(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 100)
     delete_records(topic, 40)
@@ -33,18 +30,18 @@ def test_row_04_an_offset_below_the_log_start_names_both(new_topic: Any) -> None
     assert topic.offsets(40, 100) == list(range(40, 100))
 
 
-def test_row_04_retention_by_time_moves_the_log_start(new_topic: Any) -> None:
+def test_retention_by_time_moves_the_log_start(new_topic: Any) -> None:
     topic = new_topic(segment_ms="200", retention_ms="500")
     topic.write(["old"] * 100)
-    time.sleep(0.3)  # the segment's age: the broker closes it at the next record behind that
+    time.sleep(0.3)  # the segment's age: the broker closes it at the first record after that
     topic.write(["new"])
     wait_for(lambda: topic.log_offsets()[0] >= 100, "retention by time")
     with pytest.raises(PositionExpired, match="offset 0: retention took it"):
         topic.offsets(0, 101)
 
 
-def test_row_04_records_that_expire_in_mid_read(new_topic: Any) -> None:
-    """What has been given out stays so; the read stops where the log does not go on."""
+def test_records_that_expire_during_a_read_end_it(new_topic: Any) -> None:
+    """Chunks that were returned stay valid; the read fails where the log has a gap."""
     topic = new_topic().with_settings(queued_max_messages_kbytes="1", fetch_max_bytes="1000000")
     topic.write(["x" * 10_000] * 2000)
     chunks = topic.chunks(0, 2000, chunk_rows=10)
@@ -56,8 +53,8 @@ def test_row_04_records_that_expire_in_mid_read(new_topic: Any) -> None:
     assert seen == list(range(len(seen))) and len(seen) < 1990
 
 
-def test_row_05_a_reader_without_a_position_never_jumps(new_topic: Any) -> None:
-    """librdkafka would, to the log start or the end, if it were let."""
+def test_reader_never_jumps_to_another_offset(new_topic: Any) -> None:
+    """librdkafka would jump to the log start or end (`auto.offset.reset`)."""
     topic = new_topic()
     topic.write(["x"] * 20)
     delete_records(topic, 20)
@@ -67,14 +64,14 @@ def test_row_05_a_reader_without_a_position_never_jumps(new_topic: Any) -> None:
             topic.offsets(first, 50)
 
 
-def test_row_06_an_offset_above_the_end(new_topic: Any) -> None:
+def test_offset_above_the_end_is_refused(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 5)
     with pytest.raises(DataInvalidated, match="the log ends at offset 5"):
         topic.offsets(6, 20)
 
 
-def test_row_06_a_range_whose_end_is_above_the_log(new_topic: Any) -> None:
+def test_range_whose_end_is_above_the_log_is_refused(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 5)
     with pytest.raises(DataInvalidated, match="the log ends at 5, and offsets up to 20 were there"):
@@ -82,8 +79,8 @@ def test_row_06_a_range_whose_end_is_above_the_log(new_topic: Any) -> None:
 
 
 @pytest.mark.parametrize("grown", [5, 60])
-def test_row_06_a_topic_that_was_created_again(new_topic: Any, grown: int) -> None:
-    """Grown past the offset again, the log alone does not tell: other records would be read."""
+def test_topic_recreated_after_planning_is_refused(new_topic: Any, grown: int) -> None:
+    """After the new topic grew past the offset, only the topic id shows that its records are different ones."""
     topic = new_topic()
     topic.write(["first"] * 50)
     planned = topic.range(20, 50, topic_id=topic.facts.topic_id)
@@ -95,7 +92,7 @@ def test_row_06_a_topic_that_was_created_again(new_topic: Any, grown: int) -> No
         next(topic.read(planned))
 
 
-def test_row_06_a_topic_that_is_created_again_in_mid_read(new_topic: Any) -> None:
+def test_topic_recreated_during_a_read_is_refused(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["first"] * 20)
     planned = topic.range(0, 40, topic_id=topic.facts.topic_id)
@@ -108,7 +105,7 @@ def test_row_06_a_topic_that_is_created_again_in_mid_read(new_topic: Any) -> Non
         list(chunks)
 
 
-def test_row_07_a_compacted_topic_has_gaps(new_topic: Any) -> None:
+def test_compacted_topic_has_gaps(new_topic: Any) -> None:
     topic = new_topic(
         cleanup_policy="compact", min_cleanable_dirty_ratio="0.001", segment_ms="100", delete_retention_ms="100"
     )
@@ -117,8 +114,8 @@ def test_row_07_a_compacted_topic_has_gaps(new_topic: Any) -> None:
 
     def compacted() -> list[int]:
         topic.broker.produce(topic.name, [("tick", "x")])  # the newest segment is never cleaned
-        found = topic.offsets(0, 500)
-        return found if len(found) < 100 else []
+        offsets = topic.offsets(0, 500)
+        return offsets if len(offsets) < 100 else []
 
     left = wait_for(compacted, "compaction", step=0.3)
     assert left[-1] < 500 and topic.log_offsets()[0] == 0
@@ -128,7 +125,7 @@ def test_row_07_a_compacted_topic_has_gaps(new_topic: Any) -> None:
     assert topic.offsets(end - 1, end) == [end - 1]
 
 
-def test_row_10_partitions_that_are_added_are_seen(new_topic: Any) -> None:
+def test_partitions_added_later_are_listed_and_read(new_topic: Any) -> None:
     topic = new_topic(2)
     assert list(topic.facts.partitions) == [0, 1]
     topic.broker.admin().create_partitions([NewPartitions(topic.name, 4)])[topic.name].result(30)
@@ -139,7 +136,7 @@ def test_row_10_partitions_that_are_added_are_seen(new_topic: Any) -> None:
     assert chunk.offsets.tolist() == [0, 1, 2]
 
 
-def test_row_11_a_partition_or_topic_that_is_not_there(new_topic: Any) -> None:
+def test_partition_or_topic_that_does_not_exist_is_refused(new_topic: Any) -> None:
     topic = new_topic(2)
     with pytest.raises(TopicGone, match="has no partition 7: got 2 partitions"):
         next(topic.read(topic.range(0, 5, partition=7)))
@@ -147,10 +144,10 @@ def test_row_11_a_partition_or_topic_that_is_not_there(new_topic: Any) -> None:
     with pytest.raises(TopicGone, match=f"topic {topic.name}"):
         next(topic.read(topic.range(0, 5)))
     with pytest.raises(TopicGone, match=f"topic {topic.name}"):
-        topic.door.describe(topic.name)
+        topic.topics.describe(topic.name)
 
 
-def test_row_11_a_topic_that_goes_away_in_mid_read(new_topic: Any) -> None:
+def test_topic_deleted_during_a_read_ends_it(new_topic: Any) -> None:
     topic = new_topic()
     topic.write(["x"] * 5)
     chunks = topic.chunks(0, 10)
@@ -160,7 +157,7 @@ def test_row_11_a_topic_that_goes_away_in_mid_read(new_topic: Any) -> None:
         next(chunks)
 
 
-def test_row_13_offsets_at_a_time(new_topic: Any) -> None:
+def test_offsets_at_a_timestamp(new_topic: Any) -> None:
     from confluent_kafka import Producer
 
     topic = new_topic(3)
@@ -171,14 +168,14 @@ def test_row_13_offsets_at_a_time(new_topic: Any) -> None:
     for _ in range(4):
         producer.produce(topic.name, value="x", partition=1, timestamp=base)
     assert producer.flush(30) == 0
-    assert topic.door.offsets_at(topic.name, base + 3500) == {0: 4, 1: 4, 2: 0}
-    assert topic.door.offsets_at(topic.name, base) == {0: 0, 1: 0, 2: 0}
-    assert topic.door.offsets_at(topic.name, base + 99_000) == {0: 10, 1: 4, 2: 0}
+    assert topic.topics.offsets_at(topic.name, base + 3500) == {0: 4, 1: 4, 2: 0}
+    assert topic.topics.offsets_at(topic.name, base) == {0: 0, 1: 0, 2: 0}
+    assert topic.topics.offsets_at(topic.name, base + 99_000) == {0: 10, 1: 4, 2: 0}
     (chunk,) = topic.chunks(0, 10)
     assert chunk.timestamps_ms.tolist() == [base + number * 1000 for number in range(10)]
 
 
-def test_row_14_what_a_consumer_group_committed(new_topic: Any) -> None:
+def test_offsets_committed_by_a_consumer_group(new_topic: Any) -> None:
     topic = new_topic(3)
     topic.write(["x"] * 5)
     group = f"writer-{topic.name}"
@@ -186,5 +183,5 @@ def test_row_14_what_a_consumer_group_committed(new_topic: Any) -> None:
     places = [TopicPartition(topic.name, 0, 3), TopicPartition(topic.name, 2, 0)]
     consumer.commit(offsets=places, asynchronous=False)
     consumer.close()
-    assert topic.door.group_offsets(topic.name, group) == {0: 3, 2: 0}
-    assert topic.door.group_offsets(topic.name, "nobody-of-that-name") == {}
+    assert topic.topics.group_offsets(topic.name, group) == {0: 3, 2: 0}
+    assert topic.topics.group_offsets(topic.name, "nobody-of-that-name") == {}

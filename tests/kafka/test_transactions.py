@@ -1,6 +1,6 @@
-"""Transactions take offsets that no reader sees, on a real broker (the mock shows aborted records).
+"""Transactions on a real broker: control and aborted records take offsets but are never returned.
 
-The numbers are the rows of the table of edge cases in docs/reference/hybrid.md.
+The mock broker returns aborted records, so these tests need a real one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Transactions:
         self._producer.abort_transaction(30)
 
 
-def test_row_08_control_records_take_offsets_and_are_passed(new_topic: Any) -> None:
+def test_control_records_take_offsets_and_are_skipped(new_topic: Any) -> None:
     topic = new_topic()
     writer = Transactions(topic)
     for _ in range(3):
@@ -50,7 +50,7 @@ def test_row_08_control_records_take_offsets_and_are_passed(new_topic: Any) -> N
             assert topic.offsets(first, end) == [at for at in records if first <= at < end], (first, end)
 
 
-def test_row_09_aborted_records_are_hidden(new_topic: Any) -> None:
+def test_aborted_records_are_hidden(new_topic: Any) -> None:
     topic = new_topic()
     writer = Transactions(topic)
     for end in (writer.commit, writer.abort, writer.commit, writer.abort):
@@ -63,8 +63,8 @@ def test_row_09_aborted_records_are_hidden(new_topic: Any) -> None:
     assert uncommitted.offsets(0, 24) == [at for at in range(24) if at % 6 != 5]
 
 
-def test_row_09_the_end_is_the_last_stable_offset(new_topic: Any) -> None:
-    """What an open transaction wrote is not there yet; a range that holds it waits."""
+def test_end_is_the_last_stable_offset(new_topic: Any) -> None:
+    """Records of an open transaction are not readable yet; a range that includes them waits."""
     topic = new_topic()
     writer = Transactions(topic)
     writer.write(5)
@@ -73,7 +73,7 @@ def test_row_09_the_end_is_the_last_stable_offset(new_topic: Any) -> None:
     uncommitted = topic.with_settings(isolation_level="read_uncommitted")
     assert topic.log_offsets() == (0, 6) and uncommitted.log_offsets() == (0, 9)
     assert topic.offsets(0, 6) == list(range(5))
-    assert topic.door.offsets_at(topic.name, 4_000_000_000_000) == {0: 6}
+    assert topic.topics.offsets_at(topic.name, 4_000_000_000_000) == {0: 6}
     with pytest.raises(KafkaUnavailable, match=r"no record after offset 6 may be read .* a transaction is open"):
         topic.offsets(0, 9, timeout_s=3)
     assert uncommitted.offsets(0, 9) == [*range(5), 6, 7, 8]

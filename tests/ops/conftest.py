@@ -16,7 +16,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def tool() -> Callable[[str], str]:
     """The path of a tool by its name."""
 
-    def found(name: str) -> str:
+    def path_of(name: str) -> str:
         from tests.ops.places import BIN, missing
 
         path = BIN / name
@@ -24,7 +24,7 @@ def tool() -> Callable[[str], str]:
             missing(name)
         return str(path)
 
-    return found
+    return path_of
 
 
 @pytest.fixture(scope="session")
@@ -45,8 +45,8 @@ def dashboard() -> dict[str, Any]:
     """Grafana's JSON."""
     from tests.ops.places import DASHBOARD
 
-    found: dict[str, Any] = json.loads(DASHBOARD.read_text())
-    return found
+    content: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return content
 
 
 @pytest.fixture(scope="session")
@@ -54,5 +54,5 @@ def stage(golden: Any, tool: Callable[[str], str], tmp_path_factory: pytest.Temp
     """A service under load and faults, watched by a real Prometheus."""
     from tests.ops.stage import Stage
 
-    with Stage(golden, tool("prometheus"), tmp_path_factory.mktemp("stage")) as made:
-        yield made
+    with Stage(golden, tool("prometheus"), tmp_path_factory.mktemp("stage")) as stage:
+        yield stage

@@ -17,11 +17,11 @@ def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
 
 def expressions(dashboard: dict[str, Any], window: str = "5m") -> list[tuple[str, str]]:
     """(panel's title, expression) of every target, with Grafana's own words replaced."""
-    found = []
+    pairs = []
     for panel in panels(dashboard):
         for target in panel["targets"]:
-            found.append((panel["title"], plain(target["expr"], window)))
-    return found
+            pairs.append((panel["title"], plain(target["expr"], window)))
+    return pairs
 
 
 def plain(expression: str, window: str) -> str:

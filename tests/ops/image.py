@@ -27,8 +27,8 @@ def instructions(text: str) -> list[tuple[str, str]]:
 
 def last(name: str) -> str:
     """What the last instruction of this name says."""
-    found = [rest for word, rest in instructions((DEPLOY / "Dockerfile").read_text()) if word == name]
-    return found[-1]
+    arguments = [rest for word, rest in instructions((DEPLOY / "Dockerfile").read_text()) if word == name]
+    return arguments[-1]
 
 
 def command() -> list[str]:

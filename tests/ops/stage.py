@@ -119,8 +119,8 @@ class Stage:
     def values(self, expression: str) -> list[float]:
         """Every sample of the expression within the last two minutes."""
         now = time.time()
-        found = self.ask("query_range", query=expression, start=now - 120, end=now, step=1)
-        return [float(value) for series in found["result"] for _, value in series["values"]]
+        result = self.ask("query_range", query=expression, start=now - 120, end=now, step=1)
+        return [float(value) for series in result["result"] for _, value in series["values"]]
 
     def firing(self) -> set[str]:
         """The alerts that fire now."""
@@ -213,13 +213,13 @@ class Stage:
     def _go_away(self) -> None:
         """A reader takes a split, lets its lease end, and comes back too late."""
         member = self.client.join_group("zombies", "r", spec("merged"), f"join-{time.time_ns()}").member
-        given = until(lambda: self._given(member), "a split is there")
+        assignments = until(lambda: self._request_splits(member), "a split is there")
         self._ended.wait(LEASE_MS / 1000 + 1)
-        stale = SplitProgress(ref=given.splits[0].ref, ordinal=1, finished=True)
+        stale = SplitProgress(ref=assignments.splits[0].ref, ordinal=1, finished=True)
         with contextlib.suppress(PenstockError):
             self.client.commit_splits(member, (stale,))
 
-    def _given(self, member: Any) -> Any:
+    def _request_splits(self, member: Any) -> Any:
         answer = self.client.request_splits(member, 1, time.time_ns() // 1_000_000)
         return answer if isinstance(answer, Assignments) and answer.splits else None
 
@@ -241,10 +241,14 @@ class Stage:
 
     def _topic(self) -> None:
         """A group reads the table, then its topic, in which new records arrive and one in ten makes no sense."""
-        given: dict[str, Any] = {"group": "topic", "reader_id": "r", "hybrid": "append", "kafka_topic": "orders"}
-        given |= {"kafka": {"bootstrap.servers": self.brokers}, "on_lost_range": "earliest", "max_rows_per_trigger": 5}
-        letters = str(self.folder / "letters")
-        with package.Consumer(self.address, "orders", dead_letter_path=letters, **given) as reader:
+        assignments: dict[str, Any] = {"group": "topic", "reader_id": "r", "hybrid": "append", "kafka_topic": "orders"}
+        assignments |= {
+            "kafka": {"bootstrap.servers": self.brokers},
+            "on_lost_range": "earliest",
+            "max_rows_per_trigger": 5,
+        }
+        dead_letters = str(self.folder / "letters")
+        with package.Consumer(self.address, "orders", dead_letter_path=dead_letters, **assignments) as reader:
             while not self._ended.is_set():
                 self._ended.wait(0.2)
                 self._produce(0, [b'{"id":"new","region":"eu","amount":1,"ts":1}'] * 9 + [b"no json"])

@@ -82,16 +82,16 @@ def helm(run: Callable[..., Any], tmp_path: pathlib.Path) -> Callable[..., Any]:
 def rendered(helm: Callable[..., Any]) -> Rendered:
     """The manifests of a release called `lake`."""
 
-    def made(values: dict[str, Any]) -> list[dict[str, Any]]:
+    def render(values: dict[str, Any]) -> list[dict[str, Any]]:
         answer = helm(["template", "lake"], values)
         assert answer.returncode == 0, answer.stdout
-        return [each for each in yaml.safe_load_all(answer.stdout) if each]
+        return [manifest for manifest in yaml.safe_load_all(answer.stdout) if manifest]
 
-    return made
+    return render
 
 
 def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [each for each in manifests if each["kind"] == kind]
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
 
 
 @pytest.mark.parametrize("values", GOOD.values(), ids=GOOD)
@@ -105,7 +105,7 @@ def test_the_chart_is_linted_and_its_manifests_are_valid(
     linted = helm(["lint", "--strict"], values)
     assert linted.returncode == 0, linted.stdout
     manifests = rendered(values)
-    assert {"StatefulSet", "Service", "ConfigMap", "Pod"} <= {each["kind"] for each in manifests}
+    assert {"StatefulSet", "Service", "ConfigMap", "Pod"} <= {one["kind"] for one in manifests}
     for manifest in manifests:
         kubernetes_validate.validate(manifest, "1.30", strict=True)
         kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
@@ -125,7 +125,7 @@ def test_the_service_takes_the_configuration_that_is_rendered(
 ) -> None:
     file = tmp_path / "penstock.toml"
     maps = of_kind(rendered(values), "ConfigMap")
-    file.write_text(next(each["data"]["penstock.toml"] for each in maps if "penstock.toml" in each["data"]))
+    file.write_text(next(manifest["data"]["penstock.toml"] for manifest in maps if "penstock.toml" in manifest["data"]))
     settings = load_settings(str(file))
     assert set(settings.tables) == set(values["tables"])
     assert (settings.listen, settings.health_listen) == ("0.0.0.0:7070", "0.0.0.0:7071")
@@ -175,11 +175,13 @@ def test_alerts_and_dashboard_are_the_files_that_are_tested(rendered: Rendered) 
     manifests = rendered({**OPERATED, "dashboard": {"enabled": True}})
     (rule,) = of_kind(manifests, "PrometheusRule")
     assert rule["spec"] == yaml.safe_load(ALERTS.read_text())
-    maps = [each for each in of_kind(manifests, "ConfigMap") if each["metadata"]["name"].endswith("dashboard")]
-    shown = [each["data"]["penstock.json"] for each in maps]
-    assert [text.strip() for text in shown] == [DASHBOARD.read_text().strip()]
+    maps = [
+        manifest for manifest in of_kind(manifests, "ConfigMap") if manifest["metadata"]["name"].endswith("dashboard")
+    ]
+    dashboards = [manifest["data"]["penstock.json"] for manifest in maps]
+    assert [text.strip() for text in dashboards] == [DASHBOARD.read_text().strip()]
     (monitor,) = of_kind(manifests, "ServiceMonitor")
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["relabelings"] == [{"action": "replace", "targetLabel": "job", "replacement": "penstock"}]
-    ports = {port["name"] for each in of_kind(manifests, "Service") for port in each["spec"]["ports"]}
+    ports = {port["name"] for manifest in of_kind(manifests, "Service") for port in manifest["spec"]["ports"]}
     assert endpoint["port"] in ports

@@ -22,15 +22,15 @@ pytestmark = pytest.mark.ops
 
 @pytest.fixture
 def services() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    mounted = {each.split(":")[0] for one in found["services"].values() for each in one["volumes"]}
-    assert {name for name in mounted if name.isalnum()} == set(found["volumes"])
-    return dict(found["services"])
+    content: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    mounted = {volume.split(":")[0] for one in content["services"].values() for volume in one["volumes"]}
+    assert {name for name in mounted if name.isalnum()} == set(content["volumes"])
+    return dict(content["services"])
 
 
 def mounts(service: dict[str, Any]) -> dict[str, pathlib.Path]:
     """Path in the container -> file of this repository."""
-    pairs = [each.split(":") for each in service["volumes"] if each.startswith("./")]
+    pairs = [volume.split(":") for volume in service["volumes"] if volume.startswith("./")]
     return {parts[1]: (DEPLOY / parts[0]).resolve() for parts in pairs}
 
 

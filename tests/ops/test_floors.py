@@ -1,7 +1,8 @@
-"""The lower bounds of pyproject.toml are true: with exactly those versions the package imports, reads and serves.
+"""The package imports, reads and serves with exactly the lower bounds of pyproject.toml.
 
-The environment of the bounds is made once and kept in .cache/floors, by the bounds' digest; what they depend on in turn
-is the newest that fits, as for a user who installs today. Spark's bound is not tried: its suites have its version.
+The environment with these versions is created once and kept in .cache/floors under the digest of the bounds. Transitive
+dependencies have the newest version that fits, as for a user who installs today. Spark's bound is not tested: the Spark
+suites run with their own version.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import os
 import pathlib
 import subprocess
 import sys
-import sysconfig
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -47,22 +48,22 @@ print(json.dumps([(one.name, one.version) for one in importlib.metadata.distribu
 
 
 def bounds() -> list[str]:
-    """NAME==VERSION of each lower bound; a dependency without one is a mistake."""
+    """NAME==VERSION of each lower bound. Fails for a dependency without one."""
     project = PROJECT["project"]
     needed = [*project["dependencies"], *(one for extra in EXTRAS for one in project["optional-dependencies"][extra])]
-    found = []
+    pins = []
     for requirement in map(Requirement, needed):
-        (floor,) = [each.version for each in requirement.specifier if each.operator == ">="]
-        found.append(f"{requirement.name}=={floor}")
-    return sorted(found)
+        (floor,) = [specifier.version for specifier in requirement.specifier if specifier.operator == ">="]
+        pins.append(f"{requirement.name}=={floor}")
+    return sorted(pins)
 
 
 @pytest.fixture(scope="module")
 def python() -> pathlib.Path:
-    """The interpreter of an environment that holds the bounds, and not the package."""
+    """The interpreter of an environment with the bounds installed, without the package."""
     pins = bounds()
     home = REPOSITORY / ".cache" / "floors" / hashlib.sha256("\n".join(pins).encode()).hexdigest()[:16]
-    made = home / "bin" / "python"
+    interpreter = home / "bin" / "python"
     if not (home / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", home], check=True, timeout=120)
         install = [
@@ -70,7 +71,7 @@ def python() -> pathlib.Path:
             "-m",
             "pip",
             "--python",
-            made,
+            interpreter,
             "install",
             "--quiet",
             "--disable-pip-version-check",
@@ -78,20 +79,31 @@ def python() -> pathlib.Path:
         ]
         subprocess.run([*install, *pins], check=True, timeout=500)
         (home / "complete").touch()
-    return made
+    return interpreter
 
 
 @pytest.fixture(scope="module")
 def environment(python: pathlib.Path) -> dict[str, str]:
-    """The package under test on the path, and nothing that it depends on: files `.pth` do not count there."""
+    """Puts the package under test on the path, without its dependencies: Python ignores `.pth` files there."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PENSTOCK"))}
     kernels = str(python.parents[1] / "kernels")
-    return {**clean, "PYTHONPATH": sysconfig.get_path("purelib"), "NUMBA_CACHE_DIR": kernels}
+    return {**clean, "PYTHONPATH": str(pathlib.Path(penstock.__file__).parents[1]), "NUMBA_CACHE_DIR": kernels}
 
 
-def run(python: pathlib.Path, environment: dict[str, str], *arguments: str, given: str = "") -> str:
+def module_names(folder: pathlib.Path, package: str) -> Iterator[str]:
+    """Names of all modules below `folder`, except `__main__` and those that need Spark. Follows links to folders."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and (path / "__init__.py").exists() and "spark" not in path.name:
+            yield from module_names(path, f"{package}.{path.name}")
+        elif path.name == "__init__.py":
+            yield package
+        elif path.suffix == ".py" and path.stem not in ("spark", "__main__"):
+            yield f"{package}.{path.stem}"
+
+
+def run(python: pathlib.Path, environment: dict[str, str], *arguments: str, input_text: str = "") -> str:
     result = subprocess.run(
-        [python, "-P", *arguments], env=environment, input=given, capture_output=True, text=True, timeout=300
+        [python, "-P", *arguments], env=environment, input=input_text, capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     return result.stdout
@@ -100,18 +112,13 @@ def run(python: pathlib.Path, environment: dict[str, str], *arguments: str, give
 def test_every_module_imports_with_the_bounds_and_nothing_else(
     python: pathlib.Path, environment: dict[str, str]
 ) -> None:
-    found = json.loads(run(python, environment, "-c", INSTALLED))
-    installed = {canonicalize_name(name): Version(version) for name, version in found}
+    distributions = json.loads(run(python, environment, "-c", INSTALLED))
+    installed = {canonicalize_name(name): Version(version) for name, version in distributions}
     for name, floor in (pin.split("==") for pin in bounds()):
         assert installed[canonicalize_name(name)] == Version(floor), name
-    names = [
-        package if path.stem == "__init__" else f"{package}.{path.stem}"
-        for package, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()
-        for path in (REPOSITORY / folder).glob("*.py")
-        if "spark" not in package and path.stem != "__main__"
-    ]
+    names = list(module_names(pathlib.Path(environment["PYTHONPATH"]) / "penstock", "penstock"))
     assert len(names) > 300
-    assert json.loads(run(python, environment, "-c", IMPORT_ALL, given=json.dumps(names))) == {}
+    assert json.loads(run(python, environment, "-c", IMPORT_ALL, input_text=json.dumps(names))) == {}
 
 
 def test_the_command_line_reads_what_is_read_here(

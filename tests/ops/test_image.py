@@ -47,10 +47,10 @@ class Running:
         """What probes are told; empty if nobody answers."""
         with grpc.insecure_channel(self.health) as channel:
             try:
-                asked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+                response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
             except grpc.RpcError:
                 return ""
-        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(asked.status))
+        return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +102,9 @@ def running(binary: pathlib.Path, golden: Any, tmp_path: pathlib.Path) -> Iterat
         "server_key": client.key,
         "server_token": str(tmp_path / "token"),
     }
-    made = Running(process, log, address, health, metrics, bool(prefix), access)
+    running = Running(process, log, address, health, metrics, bool(prefix), access)
     try:
-        yield made
+        yield running
     finally:
         end(process)
 
@@ -149,7 +149,7 @@ def test_the_image_is_not_roots_and_writes_nowhere_but_its_mounts() -> None:
     settings = load_settings(str(DEPLOY / "penstock.toml"))
     exposed = {int(port) for port in image.last("EXPOSE").split()}
     listening = {settings.listen, settings.health_listen, settings.metrics_listen}
-    assert exposed == {int(each.rpartition(":")[2]) for each in listening}
+    assert exposed == {int(listener.rpartition(":")[2]) for listener in listening}
     assert settings.state == "/var/lib/penstock"
-    made = [rest for word, rest in image.instructions((DEPLOY / "Dockerfile").read_text()) if word == "RUN"][-1]
-    assert "install -d -o 10001 -g 10001 /var/lib/penstock /var/cache/penstock" in made
+    running = [rest for word, rest in image.instructions((DEPLOY / "Dockerfile").read_text()) if word == "RUN"][-1]
+    assert "install -d -o 10001 -g 10001 /var/lib/penstock /var/cache/penstock" in running

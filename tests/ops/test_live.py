@@ -25,14 +25,14 @@ def fired(stage: Any) -> set[str]:
     """The alerts that fired. The second server is killed once its refused calls were noticed."""
     seen: set[str] = set()
 
-    def look(wanted: set[str]) -> bool:
+    def firing_seen(expected: set[str]) -> bool:
         seen.update(stage.firing())
-        return wanted <= seen
+        return expected <= seen
 
     try:
-        until(lambda: look({"PenstockCallsFail"}), "refused calls are noticed", PROGRESS_S)
+        until(lambda: firing_seen({"PenstockCallsFail"}), "refused calls are noticed", PROGRESS_S)
         stage.kill_second()
-        until(lambda: look(set(NAMES)), "every alert fires", PROGRESS_S)
+        until(lambda: firing_seen(set(NAMES)), "every alert fires", PROGRESS_S)
     except AssertionError:
         pass  # which one did not is told by its own test
     return seen
@@ -69,10 +69,10 @@ def test_every_panel_shows_something(stage: Any, fired: set[str], dashboard: dic
 def test_every_metric_that_is_shown_or_watched_is_on_the_page(
     stage: Any, fired: set[str], dashboard: dict[str, Any]
 ) -> None:
-    wanted = {name for _, expression in expressions(dashboard) for name in metrics_in(expression)}
-    wanted |= {name for rule in RULES for name in metrics_in(rule["expr"])}
-    assert len(wanted) > 25
-    assert wanted - names_in(stage.scrape()) == set()
+    expected = {name for _, expression in expressions(dashboard) for name in metrics_in(expression)}
+    expected |= {name for rule in RULES for name in metrics_in(rule["expr"])}
+    assert len(expected) > 25
+    assert expected - names_in(stage.scrape()) == set()
 
 
 def test_the_page_of_metrics_is_as_prometheus_wants_it(stage: Any, run: Callable[..., Any]) -> None:

@@ -26,39 +26,39 @@ PICTURES = os.environ.get("PENSTOCK_SCREENSHOTS", "")
 
 @pytest.fixture(scope="module")
 def server(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched(golden, tmp_path_factory.mktemp("watched"), 90 if PICTURES else 13) as made:
-        yield made
+    with watched(golden, tmp_path_factory.mktemp("watched"), 90 if PICTURES else 13) as watched_server:
+        yield watched_server
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if executable is None:
         missing("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as played:
-        made = played.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield made
-        made.close()
+        chromium = played.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def page(browser: Any, server: Watched) -> Iterator[Any]:
     """The page, drawn. Whatever it asks of another host, or complains of, fails the test."""
-    made = browser.new_page(viewport={"width": 1280, "height": 1180})
-    asked: list[str] = []
-    said: list[str] = []
-    made.on("request", lambda request: asked.append(request.url))
-    made.on("console", lambda message: said.append(message.text))
-    made.on("pageerror", lambda error: said.append(str(error)))
-    made.goto(server.page)
-    made.wait_for_selector("body[data-drawn=yes]", timeout=20_000)
-    yield made
-    made.close()
-    expected = getattr(made, "expected", "nothing is to be said")
-    assert [text for text in said if expected not in text] == []
-    assert [url for url in asked if not url.startswith((server.page, "data:"))] == []
+    page_ = browser.new_page(viewport={"width": 1280, "height": 1180})
+    requests: list[str] = []
+    messages: list[str] = []
+    page_.on("request", lambda request: requests.append(request.url))
+    page_.on("console", lambda message: messages.append(message.text))
+    page_.on("pageerror", lambda error: messages.append(str(error)))
+    page_.goto(server.page)
+    page_.wait_for_selector("body[data-drawn=yes]", timeout=20_000)
+    yield page_
+    page_.close()
+    expected = getattr(page_, "expected", "nothing is to be said")
+    assert [text for text in messages if expected not in text] == []
+    assert [url for url in requests if not url.startswith((server.page, "data:"))] == []
 
 
 def choose(page: Any, table: str) -> None:
@@ -131,16 +131,16 @@ def test_scripts_of_others_do_not_run(page: Any) -> None:
 
 
 def test_top_tells_the_same(server: Watched) -> None:
-    def told(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def top(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "penstock", "top", "--server", server.address, *arguments]
         environment = {**os.environ, "COLUMNS": "170", "NO_COLOR": "1"}
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment)
 
-    groups = {one["table"]: one for one in json.loads(told("--format", "json").stdout)["groups"]}
+    groups = {one["table"]: one for one in json.loads(top("--format", "json").stdout)["groups"]}
     plain = groups[PLAIN]
     assert (plain["group"], plain["state"], plain["error_code"]) == ("audit", "running", None)
     assert plain["rows"] > 0 and plain["rows_per_second"] > 0 and plain["fenced"] >= 1 and plain["lag"] is not None
-    frame = told("--once").stdout
+    frame = top("--once").stdout
     assert EVIL in frame and "audit" in frame
     if PICTURES:
         draw_top(server.address)

@@ -35,8 +35,8 @@ def test_no_alert_is_untested_or_untold() -> None:
     names = [rule["alert"] for rule in rules_of(ALERTS.read_text())]
     assert len(names) == len(set(names)) >= 10
     tests = yaml.safe_load(UNIT_TESTS.read_text())["tests"]
-    told = Counter(rule["alertname"] for test in tests for rule in test["alert_rule_test"] if rule["exp_alerts"])
-    assert set(told) == set(names)
+    alerts = Counter(rule["alertname"] for test in tests for rule in test["alert_rule_test"] if rule["exp_alerts"])
+    assert set(alerts) == set(names)
     manual = (DEPLOY.parent / "docs" / "guides" / "deploy.md").read_text()
     assert [name for name in names if f"| `{name}` |" not in manual] == []
 
@@ -77,9 +77,9 @@ def test_no_panels_overlap(dashboard: dict[str, Any]) -> None:
 def test_every_expression_of_the_dashboard_is_promql(
     run: Callable[..., Any], dashboard: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
-    found = [expression for _, expression in expressions(dashboard)]
-    assert len(found) > 30
-    assert checked_as_rules(run, tmp_path, found)
+    pairs = [expression for _, expression in expressions(dashboard)]
+    assert len(pairs) > 30
+    assert checked_as_rules(run, tmp_path, pairs)
 
 
 def test_the_configuration_of_prometheus_is_one(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
@@ -98,9 +98,9 @@ def test_the_dashboards_file_is_plain_json() -> None:
     assert json.loads(DASHBOARD.read_text())["title"] == "Penstock"
 
 
-def checked_as_rules(run: Callable[..., Any], folder: pathlib.Path, found: list[str]) -> bool:
+def checked_as_rules(run: Callable[..., Any], folder: pathlib.Path, pairs: list[str]) -> bool:
     """Whether promtool takes every expression as a rule's."""
-    rules = [{"record": f"dashboard:{number}", "expr": expression} for number, expression in enumerate(found)]
+    rules = [{"record": f"dashboard:{number}", "expr": expression} for number, expression in enumerate(pairs)]
     file = folder / "dashboard.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
     checked = run("promtool", "check", "rules", file)

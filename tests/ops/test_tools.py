@@ -21,8 +21,8 @@ def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.Complete
     path = folder / "path"
     path.mkdir()
     for name in PLAIN:
-        if found := shutil.which(name):
-            (path / name).symlink_to(found)
+        if executable := shutil.which(name):
+            (path / name).symlink_to(executable)
     for name, text in scripts.items():
         (path / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
         (path / name).chmod(0o755)
@@ -66,5 +66,5 @@ def test_what_is_on_the_path_is_taken(tmp_path: pathlib.Path) -> None:
     fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.14.2"}
     ended = set_up(tmp_path, fine)
     assert ended.returncode == 0, ended.stderr
-    found = {path.name for path in (tmp_path / ".cache" / "ops" / "bin").iterdir()}
-    assert {"promtool", "prometheus", "helm"} <= found
+    tools = {path.name for path in (tmp_path / ".cache" / "ops" / "bin").iterdir()}
+    assert {"promtool", "prometheus", "helm"} <= tools

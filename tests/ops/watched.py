@@ -53,8 +53,8 @@ def watched(golden: Any, folder: pathlib.Path, seconds: float) -> Iterator[Watch
     ):
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        found = re.search(r"a page at (http://\S+)", log.read_text())
-        assert found, log.read_text()
+        match = re.search(r"a page at (http://\S+)", log.read_text())
+        assert match, log.read_text()
         threads = [
             threading.Thread(target=_reads, args=(address, PLAIN, "audit", "fast", 0.15, ended)),
             threading.Thread(target=_reads, args=(address, PLAIN, "audit", "slow", 0.6, ended)),
@@ -66,7 +66,7 @@ def watched(golden: Any, folder: pathlib.Path, seconds: float) -> Iterator[Watch
             for thread in threads:
                 thread.start()
             time.sleep(seconds)
-            yield Watched(address, found[1])
+            yield Watched(address, match[1])
         finally:
             ended.set()
             for thread in threads:

@@ -46,8 +46,8 @@ def front(store: str) -> Iterator[Any]:
     """A proxy before the store, one for the run: a JVM keeps the environment that it was started with."""
     from tests.s3.s3_proxy import S3Proxy
 
-    with S3Proxy(store) as made:
-        yield made
+    with S3Proxy(store) as s3_proxy:
+        yield s3_proxy
 
 
 @pytest.fixture(scope="session")
@@ -70,10 +70,10 @@ def proxy(front: Any, operators: dict[str, str], monkeypatch: pytest.MonkeyPatch
     for name, value in operators.items():
         monkeypatch.setenv(name, value)
     logging.getLogger("penstock").setLevel(logging.ERROR)
-    patience_s = front.silent_s
+    silent_s = front.silent_s
     front.fresh()
     yield front
-    front.silent_s = patience_s
+    front.silent_s = silent_s
     front.fresh()
 
 

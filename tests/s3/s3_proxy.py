@@ -110,7 +110,7 @@ class S3Proxy:
         """Answers one request."""
         length = int(handler.headers.get("Content-Length") or 0)
         body = handler.rfile.read(length) if length else None
-        request = self._told(handler)
+        request = self._count_request(handler)
         fault = self.plan(request)
         if fault is not None:
             with self._lock:
@@ -125,12 +125,12 @@ class S3Proxy:
         status, headers, data = self._passed(handler, body)
         if request.kind == "list":
             with self._lock:
-                kept = self._listings.setdefault(handler.path, (status, headers, data))
+                stored = self._listings.setdefault(handler.path, (status, headers, data))
             if fault is Fault.STALE:
-                status, headers, data = kept
+                status, headers, data = stored
         self._send(handler, status, headers, data, fault)
 
-    def _told(self, handler: http.server.BaseHTTPRequestHandler) -> Request:
+    def _count_request(self, handler: http.server.BaseHTTPRequestHandler) -> Request:
         parts = urllib.parse.urlsplit(handler.path)
         query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
         if handler.command == "GET" and ("list-type" in query or "prefix" in query):
@@ -175,25 +175,25 @@ class S3Proxy:
         data: bytes,
         fault: Fault | None,
     ) -> None:
-        sent, said = data, len(data)
+        sent, length = data, len(data)
         if fault in (Fault.CUT, Fault.SHORT) and len(data) > 1:
             sent = data[: len(data) // 2]
             if fault is Fault.SHORT:
-                said = len(sent)
-                headers = {name: _shortened(value, said) for name, value in headers.items()}
+                length = len(sent)
+                headers = {name: _shortened(value, length) for name, value in headers.items()}
         with contextlib.suppress(OSError):
             handler.send_response(status)
             for name, value in headers.items():
                 handler.send_header(name, value)
             if "Content-Length" not in headers:
-                handler.send_header("Content-Length", str(said))
+                handler.send_header("Content-Length", str(length))
             handler.end_headers()
             handler.wfile.write(sent)
         if fault is Fault.CUT:
             handler.close_connection = True
 
 
-def _shortened(value: str, said: int) -> str:
+def _shortened(value: str, length: int) -> str:
     """A Content-Range that fits the shorter body; any other value as it is."""
-    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", value)
-    return value if found is None else f"bytes {found[1]}-{int(found[1]) + said - 1}/{found[2]}"
+    match = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", value)
+    return value if match is None else f"bytes {match[1]}-{int(match[1]) + length - 1}/{match[2]}"

@@ -19,8 +19,8 @@ from penstock.table.hudi_table import open_table
 from tests.faults.served import Served, differing, following, until
 from tests.ops.places import BIN
 from tests.s3.bucket import BUCKET
+from tests.s3.fault_schedule import FaultSchedule, growing
 from tests.s3.s3_proxy import Fault, Request
-from tests.s3.weather import Weather, growing
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 MERGED = "A_merge_event_long_v9_h120"
@@ -120,9 +120,9 @@ def test_fault_19_a_stream_over_a_store_in_bad_weather_has_the_exact_rows(
     proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """The server and the reader are both behind the proxy; commits arrive meanwhile; one request in 17 goes wrong."""
-    weather = Weather(17)
+    fault_schedule = FaultSchedule(17)
     with growing(golden, store, tmp_path) as (uri, arrive), Served(tmp_path, uri) as server:
-        proxy.fresh(weather)
+        proxy.fresh(fault_schedule)
         batches: list[pa.RecordBatch] = []
         troubles: Counter[str] = Counter()
         with following(server, "r") as reader:

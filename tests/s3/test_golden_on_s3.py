@@ -35,10 +35,10 @@ def rows(table: pa.Table) -> Counter[str]:
 def answer(table: str, **options: Any) -> tuple[Any, Any]:
     """(schema, rows), or (code, text without the place) of the error."""
     try:
-        found = penstock.read(table, **options).read_all()
+        table_rows = penstock.read(table, **options).read_all()
     except PenstockError as error:
         return error.code, str(error).replace(table, "TABLE")
-    return found.schema, rows(found)
+    return table_rows.schema, rows(table_rows)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -51,5 +51,5 @@ def test_a_table_in_the_store_reads_as_on_the_disk(
         for options in ({}, {"query": "incremental", "after": "earliest"}, {"query": "cdc"})
     ]
     assert [there for there, _ in answers] == [here for _, here in answers]
-    schema, found = answers[0][0]
-    assert isinstance(schema, pa.Schema) and found.total() == golden.expected(case, "snapshot").num_rows
+    schema, table_rows = answers[0][0]
+    assert isinstance(schema, pa.Schema) and table_rows.total() == golden.expected(case, "snapshot").num_rows

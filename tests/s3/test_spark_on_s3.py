@@ -22,8 +22,8 @@ import penstock
 from penstock.engine.spark.source import PenstockDataSource
 from tests.faults.served import Served, differing, until
 from tests.s3.bucket import BUCKET, SECRET, USER
+from tests.s3.fault_schedule import FaultSchedule, growing
 from tests.s3.s3_proxy import Fault
-from tests.s3.weather import Weather, growing
 
 pytestmark = [
     pytest.mark.ops,
@@ -36,7 +36,7 @@ pytestmark = [
 MERGED = "A_merge_event_long_v9_h120"
 LOGGED = "B_v9_cdc_mor_data_before"
 """Merge on read, with a log of changes."""
-ROADS = ("embedded", "server")
+DEPLOYMENTS = ("embedded", "server")
 CHANGES = {"query": "cdc", "cdcFormat": "hudi", "after": "earliest"}
 
 
@@ -47,11 +47,11 @@ def rows(table: pa.Table) -> Counter[str]:
 
 @contextmanager
 def reached(
-    road: str, uri: str, folder: pathlib.Path, operators: dict[str, str]
+    deployment: str, uri: str, folder: pathlib.Path, operators: dict[str, str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """(what is loaded, its options): the URI itself, or the name by which a server knows it. The server is a process in
     the operators' environment."""
-    if road == "embedded":
+    if deployment == "embedded":
         yield uri, {}
         return
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -62,7 +62,7 @@ def reached(
         yield "t", {"server": server.address}
 
 
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_batches_are_those_of_the_local_table(
     cluster: SparkSession,
     front: Any,
@@ -70,12 +70,12 @@ def test_batches_are_those_of_the_local_table(
     upload: Callable[[str], str],
     golden: Any,
     tmp_path: pathlib.Path,
-    road: str,
+    deployment: str,
 ) -> None:
     """A snapshot, and all changes, of a merge-on-read table."""
     assert not os.environ.keys() & operators.keys() - {"AWS_EC2_METADATA_DISABLED"}
     front.fresh()
-    with reached(road, upload(LOGGED), tmp_path, operators) as (table, server):
+    with reached(deployment, upload(LOGGED), tmp_path, operators) as (table, server):
         for options in ({}, CHANGES):
             there = cluster.read.format("penstock").options(**options, **server).load(table).toArrow()
             here = penstock.read(str(golden.table(LOGGED)), **options).read_all()
@@ -94,9 +94,9 @@ def test_what_spark_keeps_of_a_table_holds_no_credential(
     reader = PenstockDataSource({"path": uri}).reader(frame.schema)
     slots = reader.partitions()
     assert slots
-    kept = [pickle.dumps((reader, slots)), repr(slots).encode(), frame._jdf.queryExecution().toString().encode()]
-    assert f"{BUCKET}/{MERGED}".encode() in kept[0]
-    assert not [text for text in kept if SECRET.encode() in text]
+    serialized = [pickle.dumps((reader, slots)), repr(slots).encode(), frame._jdf.queryExecution().toString().encode()]
+    assert f"{BUCKET}/{MERGED}".encode() in serialized[0]
+    assert not [text for text in serialized if SECRET.encode() in text]
 
 
 class Following:
@@ -118,8 +118,8 @@ class Following:
     def goes_on(self) -> bool:
         """It runs (again). What ended it must have been storage that may be asked again."""
         if not self._query.isActive:
-            told = str(self._query.exception())
-            assert "StorageError" in told, told
+            error = str(self._query.exception())
+            assert "StorageError" in error, error
             self.failures += 1
             self._query = self._writer.start()
         return True
@@ -136,7 +136,7 @@ def test_fault_19_a_spark_stream_over_a_store_in_bad_weather_has_the_exact_rows(
     with growing(golden, store, tmp_path) as (uri, arrive):
         front.fresh()
         stream = Following(cluster.readStream.format("penstock").options(**CHANGES).load(uri), tmp_path)
-        front.fresh(Weather(41))
+        front.fresh(FaultSchedule(41))
         try:
             until(lambda: stream.goes_on() and stream.rows(), "the stream has what is there", 120)
             before = len(stream.rows())
@@ -148,9 +148,9 @@ def test_fault_19_a_spark_stream_over_a_store_in_bad_weather_has_the_exact_rows(
             )
         finally:
             stream.stop()
-        seen, asked = dict(front.faults), front.counts.total()
+        seen, requests = dict(front.faults), front.counts.total()
         front.fresh()
-    print("faults", seen, "of", asked, "requests; restarts", stream.failures)
+    print("faults", seen, "of", requests, "requests; restarts", stream.failures)
     assert seen.keys() >= {Fault.SLOW_DOWN, Fault.CUT}
     left = [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
     assert left and not [text for text in left if SECRET.encode() in text]

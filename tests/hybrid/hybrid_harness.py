@@ -20,8 +20,8 @@ from enum import StrEnum
 from typing import Any
 
 from tests.hybrid.delivered import Delivered
-from tests.interop.chaos_cast import Actor
-from tests.interop.soak_cast import Driver
+from tests.interop.chaos_harness import Actor
+from tests.interop.soak_harness import Driver
 from tests.loopback_ports import free_port
 
 LEASE_S = 3
@@ -49,7 +49,7 @@ def has_excused_end(text: str) -> bool:
     return bool(codes) and codes[-1] in EXCUSED_CODES
 
 
-class Door(StrEnum):
+class EntryPoint(StrEnum):
     """How the stream is read: Spark planning by itself, Spark through a server, or a consumer group."""
 
     SPARK = "spark"
@@ -79,17 +79,17 @@ class Strike:
 
     moment: Moment
     victim: Victim
-    behind_s: float
+    delay_s: float
     away_s: float
 
 
 @dataclass(kw_only=True)
-class HybridCast:
+class HybridHarness:
     """Everybody around one table and one topic. `reading` are the stream's options by the registry's names, `client`
     the settings of a Kafka client; `checkpoint` is of the Spark query
     that fills the table, if one does."""
 
-    door: Door
+    entry_point: EntryPoint
     broker: Any
     table: pathlib.Path
     folder: pathlib.Path
@@ -107,7 +107,7 @@ class HybridCast:
         self.address = f"127.0.0.1:{free_port()}"
         serve = ["serve", "--config", str(self._config()), "--state", str(self.folder / "state")]
         serve += ["--listen", self.address, "--lease", f"{LEASE_S}s", "--poll-interval", "200ms"]
-        self.server = None if self.door is Door.SPARK else Actor("server", serve, self.folder / "logs")
+        self.server = None if self.entry_point is EntryPoint.SPARK else Actor("server", serve, self.folder / "logs")
         self.actors: list[Actor] = [] if self.server is None else [self.server]
         self.actors += [Driver(f"reader{n}", self._reader(n), self.folder / "logs") for n in range(self.readers)]
         self._restarting: threading.Thread | None = None
@@ -116,7 +116,7 @@ class HybridCast:
 
     def warm_up(self) -> None:
         """Spark drivers start, which takes them long, and wait."""
-        if self.door is not Door.GROUP:
+        if self.entry_point is not EntryPoint.GROUP:
             for actor in self.actors:
                 if actor is not self.server:
                     actor.start()
@@ -134,19 +134,19 @@ class HybridCast:
         """Each strike at its moment, in their order. Readers write no second batch before one in the lake."""
         for strike in strikes:
             self.wait(lambda moment=strike.moment: self.has_come(moment), within_s, f"moment {strike.moment}")
-            until = time.monotonic() + strike.behind_s
+            until = time.monotonic() + strike.delay_s
             self.wait(lambda until=until: time.monotonic() >= until, within_s, "the time of a strike")
             self._strike(strike, rng)
             self._hold.unlink(missing_ok=True)
 
     def has_come(self, moment: Moment) -> bool:
         """Whether the readers are that far, or further."""
-        self.delivered.look()
+        self.delivered.refresh()
         match moment:
             case Moment.LAKE:
                 return self.delivered.is_begun()
             case Moment.SWITCHING:
-                return self.delivered.has_topic_rows() or self._told(HANDED_OVER)
+                return self.delivered.has_topic_rows() or self._is_logged(HANDED_OVER)
             case Moment.KAFKA:
                 return self.delivered.has_topic_rows()
 
@@ -155,7 +155,7 @@ class HybridCast:
         give_up = time.monotonic() + seconds
         while not until():
             self.attend()
-            assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s\n{self.said()}"
+            assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s\n{self.log_tails()}"
             time.sleep(0.02)
 
     def attend(self) -> None:
@@ -184,7 +184,7 @@ class HybridCast:
             status = actor.process.wait(60) if actor.process else None
             if status != 0 and not actor.killed:  # killed last, and everything was there before it came back
                 self.problems.append(f"{actor.name} ended with {status}: {_tail(actor)}")
-        self.delivered.look()
+        self.delivered.refresh()
         self.problems += [text for text in self._failures() if not is_excused(text)]
 
     def abandon(self) -> None:
@@ -197,7 +197,7 @@ class HybridCast:
             self._restarting.join()
         self.broker.start()
 
-    def said(self) -> str:
+    def log_tails(self) -> str:
         """The ends of everybody's words."""
         return "\n".join(
             [*self.problems, *self._failures()[-3:], *(f"{one.name}: {_tail(one)}" for one in self.actors)]
@@ -214,19 +214,19 @@ class HybridCast:
         return path
 
     def _reader(self, number: int) -> list[str]:
-        given: dict[str, Any] = {"folder": str(self.folder)}
-        if self.door is Door.GROUP:
+        arguments: dict[str, Any] = {"folder": str(self.folder)}
+        if self.entry_point is EntryPoint.GROUP:
             options = {name.replace(".", "_"): value for name, value in self.reading.items()}
             options |= {"kafka": dict(self.client), "group": "hybrid", "reader_id": f"r{number}"}
-            given |= {"server": self.address, "table": "t", "options": options}
-            return [str(HERE / "group_reader_process.py"), json.dumps(given)]
+            arguments |= {"server": self.address, "table": "t", "options": options}
+            return [str(HERE / "group_reader_process.py"), json.dumps(arguments)]
         options = {**self.reading, **{f"kafka.{key}": value for key, value in self.client.items()}}
         if self.server is not None:
             options["server"] = self.address
         elif self.checkpoint is not None:
             options["kafkaCheckpoint"] = str(self.checkpoint)
-        given |= {"target": str(self.table) if self.server is None else "t", "options": options}
-        return [str(HERE / "spark_reader.py"), json.dumps(given)]
+        arguments |= {"target": str(self.table) if self.server is None else "t", "options": options}
+        return [str(HERE / "spark_reader.py"), json.dumps(arguments)]
 
     def _strike(self, strike: Strike, rng: random.Random) -> None:
         self.happened[f"{strike.victim} killed, {self._phase()}"] += 1
@@ -242,7 +242,7 @@ class HybridCast:
     def _phase(self) -> str:
         return next(str(moment) for moment in reversed(Moment) if moment is Moment.LAKE or self.has_come(moment))
 
-    def _told(self, words: str) -> bool:
+    def _is_logged(self, words: str) -> bool:
         return any(words in log.read_text(errors="replace") for log in (self.folder / "logs").glob("*.log"))
 
     def _failures(self) -> list[str]:

@@ -1,8 +1,8 @@
-"""What Penstock and Hudi 1.2.0 say of a table after each action of a history, query by query.
+"""Compares Penstock with Hudi 1.2.0 after each action of a history, query by query.
 
-What counts: Hudi's snapshot, read-optimized and time-travel answers; for a range Hudi's own snapshot as of the range's
-last instant, cut to the rows that its instants wrote, and Hudi's own ranges as far as `excuses` cannot predict them
-wrong. Not here: change data (`changes`).
+Expected are Hudi's snapshot, read-optimized and time-travel rows. For a range, expected is Hudi's snapshot as of the
+last instant of the range, reduced to the rows that the instants of the range wrote. Hudi's own ranges are compared too,
+unless `hudi_deviations` predicts that they are wrong. `history_changes` compares change data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
-from tests.interop import excuses, history_changes
+from tests.interop import history_changes, hudi_deviations
 from tests.interop.history_actions import (
     Action,
     Crash,
@@ -36,7 +36,7 @@ from tests.interop.history_actions import (
     Upgrade,
 )
 from tests.interop.history_writer import WRITES
-from tests.interop.tale import Step, Tale
+from tests.interop.played_history import PlayedHistory, Step
 
 FILE_NAME = "_hoodie_file_name"
 
@@ -51,18 +51,18 @@ class State:
 
 
 @dataclass(slots=True)
-class Witness:
+class HistoryChecker:
     """Reads a told history step by step; `hudi` is the release that says what the rows are."""
 
     hudi: Any
-    tale: Tale
+    played_history: PlayedHistory
     draw: random.Random
     table: pathlib.Path = field(init=False)
     readable: pathlib.Path = field(init=False)
     states: list[State] = field(default_factory=list)
     order_keys: dict[str, str] = field(default_factory=dict)
-    stamps: excuses.Stamps = field(default_factory=excuses.Stamps)
-    shown: pa.Table | None = None
+    stamps: hudi_deviations.Stamps = field(default_factory=hudi_deviations.Stamps)
+    newest_rows: pa.Table | None = None
     has_clean: bool = False
     is_rewritten: bool = False
     ended: bool = False
@@ -74,73 +74,75 @@ class Witness:
 
     def run(self) -> None:
         """Every step; stops at the first that has problems, or after which Hudi cannot read its own table."""
-        if self.tale.failure:
-            self.hudi_failed("writing", self.tale.failure)
-        with self.hudi.by_rows(self.tale.history.shape.options.is_read_by_rows):
+        if self.played_history.failure:
+            self.hudi_failed("writing", self.played_history.failure)
+        with self.hudi.by_rows(self.played_history.history.shape.options.is_read_by_rows):
             self.read_steps()
 
     def read_steps(self) -> None:
         """What `run` does under the session's settings."""
-        for step in self.tale.steps:
+        for step in self.played_history.steps:
             self.done += 1
             self.table = step.table
             # excuse 1: Hudi hides rows that committed beside a crashed write (its new base files take their logs)
-            self.readable = excuses.as_if_rolled_back(step.table, step.crashed) if step.crashed else step.table
+            self.readable = hudi_deviations.as_if_rolled_back(step.table, step.crashed) if step.crashed else step.table
             self.after(step)
             if self.problems:
                 return
             if self.ended:
                 self.done -= 1
                 return
-        if self.tale.steps:
+        if self.played_history.steps:
             self.at_the_end()
 
     def hudi_failed(self, what: str, error: object) -> None:
         """Hudi's own failure is no difference; it is noted so that nobody takes silence for agreement."""
-        history, lines = self.tale.history, str(error).splitlines()
+        history, lines = self.played_history.history, str(error).splitlines()
         causes = [line for line in lines if line.startswith(("Caused by", "pyspark", ": "))] or lines
         where = f"{history.shape.release} seed {history.seed}, after action {self.done}"
         self.failures.append(f"{where}: Hudi failed at {what}: {causes[-1][:600]}")
 
     def after(self, step: Step) -> None:
         """What an action made is noted, and the newest answers are compared."""
-        self.has_clean = self.has_clean or any(item[2] == "clean" for item in step.made)
+        self.has_clean = self.has_clean or any(item[2] == "clean" for item in step.instants)
         known = set(self.order_keys)
         if isinstance(step.action, Crash):
-            self.compare("snapshot", {}, self.shown, with_files=True)
+            self.compare("snapshot", {}, self.newest_rows, with_files=True)
             return
         self.note(step)
-        before = self.shown
+        before = self.newest_rows
         try:
-            self.shown = self.hudi.read(self.readable)
+            self.newest_rows = self.hudi.read(self.readable)
         except RuntimeError as error:
             self.hudi_failed("reading its own table", error)
             self.ended = True
             return
-        if isinstance(step.action, Service) and self.tale.history.shape.release == "0.15.0":
+        if isinstance(step.action, Service) and self.played_history.history.shape.release == "0.15.0":
             self.forget_rewritten(before)
-        self.compare("snapshot", {}, self.shown, with_files=True)
-        for other in (self.other_road, self.some_of_it):
+        self.compare("snapshot", {}, self.newest_rows, with_files=True)
+        for other in (self.check_read_in_parts, self.check_filtered_read):
             try:
                 other()
             except PenstockError as error:
                 self.failed(other.__name__, error)
-        if self.tale.history.shape.merge_on_read:
+        if self.played_history.history.shape.merge_on_read:
             optimized = self.hudi.read(self.readable, hoodie__datasource__query__type="read_optimized")
             self.compare("read_optimized", {"query": "read_optimized"}, optimized, with_files=True)
         if self.states:
             self.time_travel(self.draw.choice(self.states))
         written = self.written(step)
-        if not written or not self.tale.history.shape.options.meta_columns:
+        if not written or not self.played_history.history.shape.options.meta_columns:
             return  # without meta columns rows do not name their instants, and Hudi has no ranges
         last = max(written, key=lambda item: item[1] or item[0]) if isinstance(step.action, Race) else min(written)
         if isinstance(step.action, Upgrade):
-            last = max(item for item in written if item[2] != "commit" or not self.tale.history.shape.merge_on_read)
+            last = max(
+                item for item in written if item[2] != "commit" or not self.played_history.history.shape.merge_on_read
+            )
         if isinstance(step.action, Race) and step.table.joinpath(".hoodie", "timeline").is_dir() is False:
             self.states = [state for state in self.states if state.requested < min(written)[0]]
         if isinstance(step.action, LogCompaction) and self.states:
             self.stamps.learn({item[0] for item in written} - {last[0]}, self.states[-1].rows)
-        self.states.append(State(last[1] or last[0], last[0], self.stamps.taken_off(self.shown)))
+        self.states.append(State(last[1] or last[0], last[0], self.stamps.restored(self.newest_rows)))
         newest = max((key for name, key in self.order_keys.items() if name in known), default="earliest")
         self.range(newest, self.states[-1])
         self.hudis_range("000" if newest == "earliest" else newest, self.states[-1], step.action)
@@ -150,7 +152,7 @@ class Witness:
 
     def forget_rewritten(self, before: pa.Table) -> None:
         """Rule 8: a service of 0.15.0 changed rows; whether files still tell an earlier state is up to the cleaner."""
-        if difference(self.shown, before):
+        if difference(self.newest_rows, before):
             self.is_rewritten = True
             self.states.clear()
 
@@ -159,11 +161,11 @@ class Witness:
         if isinstance(step.action, Service):
             return []
         is_race = isinstance(step.action, Race)
-        return [item for item in step.made if item[2] in WRITES and (item[0] >= step.started or is_race)]
+        return [item for item in step.instants if item[2] in WRITES and (item[0] >= step.started or is_race)]
 
     def note(self, step: Step) -> None:
         """The order keys and the earlier states as they are after the action."""
-        self.order_keys |= {item[0]: item[1] or item[0] for item in step.made if item[2] in WRITES}
+        self.order_keys |= {item[0]: item[1] or item[0] for item in step.instants if item[2] in WRITES}
         match step.action:
             case Rollback():
                 gone = {max(self.order_keys)}
@@ -184,7 +186,7 @@ class Witness:
             self.as_of(state)
             for after in ["earliest", *(earlier.order_key for earlier in self.states[:number])]:
                 self.range(after, state)
-        if self.states and not self.tale.history.shape.merge_on_read:
+        if self.states and not self.played_history.history.shape.merge_on_read:
             state = self.draw.choice(self.states)
             self.hudis_range(self.draw.choice(["000", *self.order_keys.values()]), state, None)
         self.problems += history_changes.folds(self)
@@ -198,19 +200,19 @@ class Witness:
         """(after, the state's order key] against the state's rows cut to the range's instants."""
         if after != "earliest" and after > state.order_key:
             return
-        wanted = excuses.rows_of(state.rows, self.inside(after, state))
-        asked = {"query": "incremental", "after": after, "upto": state.order_key}
+        expected = hudi_deviations.rows_of(state.rows, self.inside(after, state))
+        options = {"query": "incremental", "after": after, "upto": state.order_key}
         newest = state is self.states[-1] and after in ("earliest", *(older.order_key for older in self.states[-2:]))
-        self.compare("range", asked, wanted, may_expire=not newest)
+        self.compare("range", options, expected, may_expire=not newest)
 
     def as_of(self, state: State) -> None:
         """Time travel to a requested time; where the state differs, Hudi's own answer decides."""
         try:
-            given = self.ask({"as_of": state.requested})
+            actual = self.read_table({"as_of": state.requested})
         except PenstockError as error:
             self.failed(f"as of {state.requested}", error, state is not self.states[-1])
             return
-        if not difference(given, state.rows):
+        if not difference(actual, state.rows):
             self.compared += 1
             return
         self.time_travel(state, otherwise=state.rows)
@@ -231,7 +233,7 @@ class Witness:
         """A range by Hudi's own incremental reader, as far as its rows are not predicted wrong."""
         if begin >= state.order_key or isinstance(action, PartialUpdate):
             return  # Hudi reads a partial update without the row beneath it, if it does not run out of memory
-        shape = self.tale.history.shape
+        shape = self.played_history.history.shape
         if shape.duplicates and shape.merge_on_read:
             return  # of a key that is there twice one row may be late and the other not
         if shape.index == "memory" and shape.version < 8:
@@ -243,17 +245,17 @@ class Witness:
             return
         inside = self.inside(begin, state)
         if action is None and self.has_clean:
-            fallback = excuses.rows_of(self.stamps.taken_off(self.shown), inside)
-            if not difference(self.stamps.taken_off(hudis), fallback):
+            fallback = hudi_deviations.rows_of(self.stamps.restored(self.newest_rows), inside)
+            if not difference(self.stamps.restored(hudis), fallback):
                 return
-        if self.tale.history.shape.merge_on_read and action is not None:
-            hudis = excuses.without_late_rows(hudis, excuses.rows_of(state.rows, inside), action)
+        if self.played_history.history.shape.merge_on_read and action is not None:
+            hudis = hudi_deviations.without_late_rows(hudis, hudi_deviations.rows_of(state.rows, inside), action)
         after = "earliest" if begin == "000" else begin
-        asked = {"query": "incremental", "after": after, "upto": state.order_key}
-        hudis = self.stamps.taken_off(hudis)
-        self.compare("Hudi's range", asked, hudis, may_expire=action is None)
+        options = {"query": "incremental", "after": after, "upto": state.order_key}
+        hudis = self.stamps.restored(hudis)
+        self.compare("Hudi's range", options, hudis, may_expire=action is None)
 
-    def other_road(self) -> None:
+    def check_read_in_parts(self) -> None:
         """The snapshot again in the smallest batches by the plain decoder, each split in two parts."""
         plan = EmbeddedEnumerator().plan(PlanRequest(table=str(self.table), query=Snapshot()))
         batches, options = [], ReadOptions(batch_rows=2, compiled=False)
@@ -263,51 +265,55 @@ class Witness:
                 batches.append(first.batch)
                 rest = read_split(plan.scan, split, options=ReadOptions(), start=first.next_ordinal)
                 batches.extend(piece.batch for piece in rest)
-        given = pa.Table.from_batches(batches, output_schema(plan.scan))
-        found = difference(given, self.shown, with_files=True)
-        if found:
-            self.problems.append(f"after action {self.done}: snapshot in small batches: {found}")
+        actual = pa.Table.from_batches(batches, output_schema(plan.scan))
+        text = difference(actual, self.newest_rows, with_files=True)
+        if text:
+            self.problems.append(f"after action {self.done}: snapshot in small batches: {text}")
 
-    def some_of_it(self) -> None:
+    def check_filtered_read(self) -> None:
         """A filter over columns that are not asked for."""
         least = self.draw.randint(0, 40)
-        wanted = self.shown.filter(pc.and_kleene(pc.greater(self.shown["qty"], least), pc.is_valid(self.shown["name"])))
-        asked = {"columns": "price,id", "where": f"qty > {least} AND name IS NOT NULL"}
-        found = difference(self.ask(asked), wanted.select(["id", "price"]))
-        if found:
-            self.problems.append(f"after action {self.done}: {asked}: {found}")
+        expected = self.newest_rows.filter(
+            pc.and_kleene(pc.greater(self.newest_rows["qty"], least), pc.is_valid(self.newest_rows["name"]))
+        )
+        options = {"columns": "price,id", "where": f"qty > {least} AND name IS NOT NULL"}
+        text = difference(self.read_table(options), expected.select(["id", "price"]))
+        if text:
+            self.problems.append(f"after action {self.done}: {options}: {text}")
 
-    def ask(self, asked: Mapping[str, str]) -> pa.Table:
+    def read_table(self, options: Mapping[str, str]) -> pa.Table:
         """Penstock's answer."""
-        return penstock.read(str(self.table), **asked).read_all()
+        return penstock.read(str(self.table), **options).read_all()
 
     def compare(
         self,
         what: str,
-        asked: dict[str, str],
-        wanted: pa.Table | None,
+        options: dict[str, str],
+        expected: pa.Table | None,
         *,
         with_files: bool = False,
         may_expire: bool = False,
     ) -> None:
         """One query of both; file names only where both read the same slices."""
         try:
-            given = self.ask(asked)
+            actual = self.read_table(options)
         except PenstockError as error:
-            self.failed(f"{what} {asked}", error, may_expire)
+            self.failed(f"{what} {options}", error, may_expire)
             return
         self.compared += 1
-        if "after" in asked:  # of rows that a log compaction moved a range shows the stamp, as a snapshot does
-            given = self.stamps.taken_off(given)
-            if wanted is not None:
-                given, wanted = (rows.drop_columns(self.unsettled(rows)) for rows in (given, wanted))
-        found = difference(given, wanted, with_files=with_files) if wanted is not None else f"{given.num_rows} rows"
-        if found:
-            self.problems.append(f"after action {self.done}: {what} {asked}: {found}")
+        if "after" in options:  # of rows that a log compaction moved a range shows the stamp, as a snapshot does
+            actual = self.stamps.restored(actual)
+            if expected is not None:
+                actual, expected = (rows.drop_columns(self.unsettled(rows)) for rows in (actual, expected))
+        text = (
+            difference(actual, expected, with_files=with_files) if expected is not None else f"{actual.num_rows} rows"
+        )
+        if text:
+            self.problems.append(f"after action {self.done}: {what} {options}: {text}")
 
     def unsettled(self, rows: pa.Table) -> list[str]:
         """Rule 8: columns whose values a rewrite may have changed in rows that it carries over."""
-        if self.tale.history.shape.release != "0.15.0":
+        if self.played_history.history.shape.release != "0.15.0":
             return []
         return [field_.name for field_ in rows.schema if pa.types.is_decimal(field_.type)]
 
@@ -317,7 +323,7 @@ class Witness:
         Files may be gone after a clean, or instants archived, but not those of the newest state. What stands under
         "What is refused" is counted, if the table is one of those.
         """
-        if isinstance(error, UnsupportedFeature) and self.tale.history.shape.options.refused:
+        if isinstance(error, UnsupportedFeature) and self.played_history.history.shape.options.refused:
             self.refused += 1
             return
         named = re.match(r"file (.+?) of table", str(error))
@@ -326,12 +332,12 @@ class Witness:
             self.problems.append(f"after action {self.done}: {what}: {type(error).__name__}: {error}")
 
 
-def difference(given: pa.Table, wanted: pa.Table, *, with_files: bool = False) -> str:
+def difference(actual: pa.Table, expected: pa.Table, *, with_files: bool = False) -> str:
     """'' for the same rows. Columns that were added since are null in an older state."""
-    for field_ in given.schema:
-        if field_.name.startswith("extra_") and field_.name not in wanted.column_names:
-            wanted = wanted.append_column(field_, pa.nulls(wanted.num_rows, field_.type))
-    if not with_files and FILE_NAME in wanted.column_names:
-        given, wanted = given.drop_columns(FILE_NAME), wanted.drop_columns(FILE_NAME)
-    found = compare_rows(given, wanted)
-    return "" if found.is_empty else found.text()
+    for field_ in actual.schema:
+        if field_.name.startswith("extra_") and field_.name not in expected.column_names:
+            expected = expected.append_column(field_, pa.nulls(expected.num_rows, field_.type))
+    if not with_files and FILE_NAME in expected.column_names:
+        actual, expected = actual.drop_columns(FILE_NAME), expected.drop_columns(FILE_NAME)
+    comparison = compare_rows(actual, expected)
+    return "" if comparison.is_empty else comparison.text()

@@ -82,7 +82,7 @@ class Actor:
 
 
 @dataclass
-class Cast:
+class ChaosHarness:
     """Server and readers of one state directory."""
 
     table: pathlib.Path
@@ -97,8 +97,8 @@ class Cast:
 
     def __post_init__(self) -> None:
         self.output, self.state = self.folder / "output", self.folder / "state"
-        for made in (self.output, self.folder / "logs"):
-            made.mkdir()
+        for directory in (self.output, self.folder / "logs"):
+            directory.mkdir()
         serve = ["serve", "--table", f"t={self.table}", "--state", str(self.state), "--listen", self.address]
         serve += ["--lease", f"{LEASE_S}s", "--poll-interval", "200ms", "--metrics-listen", str(self.metrics_port)]
         self.server = Actor("server", serve, self.folder / "logs")
@@ -156,8 +156,8 @@ class Cast:
     def round_ends(self) -> list[str]:
         """Order keys at which rounds of the changes ended, as the servers logged them; a last one that was never told
         has none."""
-        told = "".join(path.read_text() for path in self.server.folder.glob("server-*.log"))
-        return sorted(set(re.findall(r"round planned table=t group=changes .*? upto=(\d+)", told)))
+        logs = "".join(path.read_text() for path in self.server.folder.glob("server-*.log"))
+        return sorted(set(re.findall(r"round planned table=t group=changes .*? upto=(\d+)", logs)))
 
     def end(self) -> None:
         """Ends all by SIGTERM, which is no error."""
@@ -167,7 +167,7 @@ class Cast:
             actor.send(signal.SIGTERM)
             status = 0 if actor.process is None else actor.process.wait(PROGRESS_S)
             if status != 0 and not actor.continue_at and not (is_young and status == -signal.SIGTERM):
-                self.problems.append(f"{actor.name} ended with {status}: {_told(actor)}")
+                self.problems.append(f"{actor.name} ended with {status}: {_log_text(actor)}")
 
     def abandon(self) -> None:
         """Whatever happened, no process stays."""
@@ -200,7 +200,7 @@ class Cast:
         return bool(self.first_seen_ns)
 
     def _ended(self, actor: Actor) -> None:
-        text = _told(actor)
+        text = _log_text(actor)
         code = re.search(r"error \[([A-Z_]+)\]", text)
         if actor is self.server or code is None or code[1] not in MAY_END_WITH:
             status = actor.process.returncode if actor.process else None
@@ -259,5 +259,5 @@ class RowsReader(threading.Thread):
         self._consumer.commit(batch)
 
 
-def _told(actor: Actor) -> str:
+def _log_text(actor: Actor) -> str:
     return actor.log.read_text(errors="replace")[-1500:]

@@ -24,8 +24,8 @@ def letters(store: str, secret: str) -> KafkaAccess:
 def test_letters_are_objects(store: str) -> None:
     topic = topic_of(GOOD[0], b"{", GOOD[1], b"}", GOOD[2])
     for _attempt in range(2):
-        found = rows_of(read_all(topic_scan(), topic, access=letters(store, SECRET), batch_rows=2))
-        assert [row["id"] for row in found] == [0, 1, 2]
+        rows = rows_of(read_all(topic_scan(), topic, access=letters(store, SECRET), batch_rows=2))
+        assert [row["id"] for row in rows] == [0, 1, 2]
     with direct(store).open_input_stream(f"{BUCKET}/letters/orders/orders-0-0-5.jsonl") as written:
         lines = [json.loads(line) for line in written.read().decode().splitlines()]
     assert [line["offset"] for line in lines] == [1, 3]
@@ -33,7 +33,7 @@ def test_letters_are_objects(store: str) -> None:
 
 def test_a_store_that_refuses_them_ends_the_read(store: str) -> None:
     topic = topic_of(GOOD[0], b"{", GOOD[1])
-    told = rf"dead letters cannot be written to s3://.*{BUCKET}/letters/orders"
-    with pytest.raises(StorageDenied, match=told) as caught:
+    message = rf"dead letters cannot be written to s3://.*{BUCKET}/letters/orders"
+    with pytest.raises(StorageDenied, match=message) as caught:
         read_all(topic_scan(), topic, access=letters(store, "wrong-secret"))
     assert "wrong-secret" not in str(caught.value)

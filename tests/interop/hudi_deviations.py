@@ -52,7 +52,7 @@ def as_if_rolled_back(table: pathlib.Path, crashed: Iterable[str]) -> pathlib.Pa
     copy = table.with_name("scrubbed")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=shutil.copy2)
-    for file in [found for requested in crashed for found in copy.rglob(f"*{requested}*")]:
+    for file in [path for requested in crashed for path in copy.rglob(f"*{requested}*")]:
         shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     return copy
 
@@ -72,7 +72,7 @@ class Stamps:
             for partition, key, time, number in zip(*columns, strict=True):
                 self.before[requested, partition, key] = (time, number)
 
-    def taken_off(self, rows: pa.Table) -> pa.Table:
+    def restored(self, rows: pa.Table) -> pa.Table:
         """The rows with the stamps that their writers gave them."""
         if not self.instants:
             return rows

@@ -20,7 +20,7 @@ OPERATIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CheckedHistory:
     """One history that was read."""
 
     release: str
@@ -33,22 +33,22 @@ class Judged:
     met: Counter[tuple[str, str, str]]
 
     @classmethod
-    def of(cls, witness: Any) -> Judged:
+    def of(cls, history_checker: Any) -> CheckedHistory:
         """What a witness saw."""
-        history = witness.tale.history
+        history = history_checker.played_history.history
         return cls(
             history.shape.release,
             len(history.actions),
-            witness.done,
-            witness.compared,
-            bool(witness.problems),
-            tuple(witness.failures),
-            (history.shape.options.refused, witness.refused),
-            met(history.shape, history.actions[: witness.done]),
+            history_checker.done,
+            history_checker.compared,
+            bool(history_checker.problems),
+            tuple(history_checker.failures),
+            (history.shape.options.refused, history_checker.refused),
+            met(history.shape, history.actions[: history_checker.done]),
         )
 
 
-JUDGED = pytest.StashKey[list[Judged]]()
+CHECKED_HISTORIES = pytest.StashKey[list[CheckedHistory]]()
 
 
 def met(shape: Shape, actions: Sequence[Action]) -> Counter[tuple[str, str, str]]:
@@ -60,9 +60,9 @@ def met(shape: Shape, actions: Sequence[Action]) -> Counter[tuple[str, str, str]
     return Counter((name, str(value), operation) for name, value in values for operation in operations)
 
 
-def coverage(judged: Sequence[Judged]) -> Iterator[str]:
+def coverage(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
     """A table of what was met: a row for each value of each option, a column for each operation."""
-    counts = sum((one.met for one in judged), Counter())
+    counts = sum((one.met for one in checked_histories), Counter())
     known = {(name, str(value)) for name, values in VALUES.items() for value in values}
     rows = sorted(known | {(name, value) for name, value, _ in counts})
     yield f"histories met {'':33}" + " ".join(f"{operation[:8]:>8}" for operation in OPERATIONS)
@@ -73,19 +73,19 @@ def coverage(judged: Sequence[Judged]) -> Iterator[str]:
         )
 
 
-def lines(judged: Sequence[Judged]) -> Iterator[str]:
+def lines(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
     """A line for each release, then the first actions that Hudi itself could not do."""
-    for release in sorted({one.release for one in judged}):
-        of_it = [one for one in judged if one.release == release]
+    for release in sorted({one.release for one in checked_histories}):
+        of_it = [one for one in checked_histories if one.release == release]
         yield (
             f"histories of Hudi {release}: {len(of_it)} read, {sum(one.differs for one in of_it)} differ, "
             f"{sum(one.done for one in of_it)} of {sum(one.actions for one in of_it)} actions, "
             f"{sum(one.compared for one in of_it)} answers compared"
         )
-    for feature, number in Counter(one.refused[0] for one in judged if one.refused[1]).items():
+    for feature, number in Counter(one.refused[0] for one in checked_histories if one.refused[1]).items():
         yield f"histories: {number} refused as documented: {feature}"
-    if judged:
-        yield from coverage(judged)
-    for one in judged:
+    if checked_histories:
+        yield from coverage(checked_histories)
+    for one in checked_histories:
         if one.done < one.actions and not one.differs and one.failures:
             yield f"histories: cut short: {one.failures[0][:400]}"

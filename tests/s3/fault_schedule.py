@@ -16,7 +16,7 @@ from tests.s3.bucket import BUCKET, copy_in, direct
 from tests.s3.s3_proxy import Fault, Request
 
 
-class Weather:
+class FaultSchedule:
     """Faults for one request in so many, by turns; a listing is then now and then the first that there was."""
 
     def __init__(self, every: int) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import psutil
 
 from penstock.engine.spark import interpreter
-from tests.interop.chaos_cast import Actor
+from tests.interop.chaos_harness import Actor
 from tests.interop.chaos_writer import waited
 from tests.interop.soak_samples import Samples, processes_of
 from tests.loopback_ports import free_port
@@ -63,7 +63,7 @@ class Soak:
     folder: pathlib.Path
     rng: random.Random
     samples: Samples
-    look_every_s: float
+    sample_every_s: float
     port: int = field(default_factory=free_port)
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Soak:
         self.server = Actor("server", [*serve, "--poll-interval", "200ms"], self.folder / "logs")
         script = str(pathlib.Path(__file__).with_name("soak_driver.py"))
         self.driver = Driver("driver", [script, address, str(self.folder)], self.folder / "logs")
-        self._next_look = 0.0
+        self._next_sample_s = 0.0
 
     def begin(self) -> None:
         """Both start."""
@@ -110,9 +110,9 @@ class Soak:
                 actor.killed, actor.again_at = True, now
             if now >= actor.again_at:
                 actor.start()
-        if now >= self._next_look:
-            self._next_look = now + self.look_every_s
-            self.samples.look(self._processes())
+        if now >= self._next_sample_s:
+            self._next_sample_s = now + self.sample_every_s
+            self.samples.sample(self._processes())
 
     def end(self) -> None:
         """Both end by themselves, as they should."""
@@ -138,11 +138,11 @@ class Soak:
     def events(self, name: str) -> list[dict[str, Any]]:
         """What the drivers noted; a line that a kill cut off is left out."""
         path = self.folder / f"{name}.jsonl"
-        found = []
+        processes = []
         for line in path.read_text().splitlines() if path.exists() else []:
             with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
-        return found
+                processes.append(json.loads(line))
+        return processes
 
     def committed(self, query: str) -> str:
         """The order key of the newest micro-batch that the query's checkpoint has committed; '' where none."""
@@ -176,11 +176,11 @@ class Soak:
             case "driver":
                 self.driver.kill(rng.choice((0, 0, 3)))
             case _:
-                found = [process for name, process in self._processes() if name == kind]
-                if not found:
+                processes = [process for name, process in self._processes() if name == kind]
+                if not processes:
                     return False
                 with contextlib.suppress(psutil.Error):
-                    rng.choice(found).kill()
+                    rng.choice(processes).kill()
         self.happened[f"{kind} killed"] += 1
         return True
 
