@@ -1,9 +1,9 @@
 """Schemas of a schema registry, read with Confluent's client (`confluent_kafka.schema_registry`, extra `kafka`).
 
 Confluent's client sends the requests, authenticates, and parses the answers. It does not bound the size of an answer
-or of its cache, takes the URL apart at commas and shows parts of it in errors; this module adds these checks. Retries
-are those of `penstock.proto.retry`: the client itself makes one attempt. Requests go straight to the registry, past
-the proxies of the environment, as those of Kafka's own client do.
+or of its cache, splits the URL at commas and shows parts of it in errors; this module adds these checks. Retries are
+those of `penstock.proto.retry`: the client itself makes one attempt. Requests ignore the proxies of the environment, as
+Kafka's own client does.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from penstock.kafka.protocols import SchemaRegistry, UnusableSchema
 from penstock.proto.errors import ConfigurationError, KafkaUnavailable, PermissionDenied, Unauthenticated
 
 TIMEOUT_S: Final = 10.0
-"""Of connecting, and of each read and write."""
+"""The timeout of connecting, and of each read and write."""
 MAX_SCHEMA_BYTES: Final = 16 << 20
-"""Of one answer of the registry."""
+"""The size limit of one response of the registry."""
 MAX_SCHEMAS: Final = 10_000
-"""Schemas a process caches for a registry; one more empties the cache."""
+"""The number of schemas that a process caches for a registry. One more empties the cache."""
 
 _HEADERS: Final = {"Accept-Encoding": "identity", "Connection": "close"}
 """No compression, so that the size limit holds for what is parsed. No idle connections: each schema is read once."""

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class EnumeratorServiceStub:
-    """Plans reads of tables and hands out their splits: `penstock.proto.enumerator.Enumerator` over the wire.
+    """Plans reads of tables and assigns their splits: `penstock.proto.enumerator.Enumerator` over gRPC.
     """
 
     def __init__(self, channel):
@@ -128,18 +128,18 @@ class EnumeratorServiceStub:
 
 
 class EnumeratorServiceServicer:
-    """Plans reads of tables and hands out their splits: `penstock.proto.enumerator.Enumerator` over the wire.
+    """Plans reads of tables and assigns their splits: `penstock.proto.enumerator.Enumerator` over gRPC.
     """
 
     def DescribeTable(self, request, context):
-        """The table as its newest completed instant leaves it.
+        """Describes the table at its newest completed instant.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def NewestPosition(self, request, context):
-        """The newest position that may be consumed, capped.
+        """Returns the newest position that may be consumed, within a limit of commits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,28 +153,28 @@ class EnumeratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DescribePlan(self, request, context):
-        """What all splits of a plan share.
+        """Describes the scan that all splits of a plan share.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def NextSplit(self, request, context):
-        """Entry `index` of the append-only list of (plan, slot).
+        """Returns entry `index` of the append-only list of (plan, slot).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FinishSplit(self, request, context):
-        """A reader's metrics of one finished split.
+        """Reports a reader's metrics of one finished split.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def JoinGroup(self, request, context):
-        """A new epoch for a reader of a consumer group; the first join makes the group.
+        """Gives a reader of a consumer group a new epoch. The first join creates the group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -188,70 +188,70 @@ class EnumeratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RequestSplits(self, request, context):
-        """More splits for a member to read.
+        """Assigns more splits to a member.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CommitSplits(self, request, context):
-        """How far a member is; durable when it is answered, all of it or nothing.
+        """Commits the progress of a member atomically. The commit is durable before the response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LeaveGroup(self, request, context):
-        """Gives back what a member holds.
+        """Returns the splits of a member to the group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListGroups(self, request, context):
-        """The groups, by table and name.
+        """Lists the groups, by table and name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeGroup(self, request, context):
-        """One group in full.
+        """Describes one group in full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetGroup(self, request, context):
-        """Moves a group and fences its readers.
+        """Moves a group to another position and fences its readers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteGroup(self, request, context):
-        """Forgets a group without readers.
+        """Deletes a group without readers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeServer(self, request, context):
-        """What the server does now: its groups and tables, and how fast.
+        """Describes the server: its groups and tables, and their throughput.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StartStream(self, request, context):
-        """Where a stream begins whose caller keeps the place.
+        """Returns the first point of a stream. The caller stores the points.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def NextBatch(self, request, context):
-        """How far the batch behind a point of such a stream goes, and its watermark.
+        """Returns the end of the batch after a point of such a stream, and its watermark.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -359,7 +359,7 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EnumeratorService:
-    """Plans reads of tables and hands out their splits: `penstock.proto.enumerator.Enumerator` over the wire.
+    """Plans reads of tables and assigns their splits: `penstock.proto.enumerator.Enumerator` over gRPC.
     """
 
     @staticmethod
