@@ -22,7 +22,7 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
-demo: java .venv/.ready wheel ## the main job on a table that real Hudi wrote, by four roads (≤ 90 s after set-up)
+demo: java .venv/.ready wheel ## reads a table that real Hudi wrote in four ways (≤ 90 s after set-up)
 	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel types ## every kind of suite; of tests with many parameter sets, a sample (≤ 15 minutes)

@@ -1,1 +1,1 @@
-"""The `penstock` command: one file a noun. stdout carries data only."""
+"""The `penstock` command. Each command has its own file in `commands`. stdout carries data only."""

@@ -1,8 +1,8 @@
-"""The client's file (`--config FILE`, TOML): options for every command, and tables by name with options of their own.
+"""The client's file (`--config FILE`, TOML): options for every command, and tables by name with their own options.
 
-Keys are the registry's names (docs/reference/options.md), in any spelling; values may be text, numbers, truth values or
-lists. Belongs here: reading it, and every problem in it as a line. Not here: which of flag, environment and file counts
-(`penstock.proto.options.registry`), the server's file (`penstock.enumerator.server.config.load`).
+Keys are the names in docs/reference/options.md, in any spelling. Values may be strings, numbers, booleans or lists.
+`penstock.proto.options.registry` defines the precedence of flag, environment and file. The server has another file
+(`penstock.enumerator.server.config.load`).
 """
 
 from __future__ import annotations
@@ -26,28 +26,33 @@ PATH: Final = "path"
 _CONNECTING: Final = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
 
 Located = tuple[str, object]
-"""Where a value stands, for an error's text, and the value."""
+"""The place of a value, for error texts, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTable:
-    """A table of the file. `path` '': a server is asked for it by its name."""
+    """A table of the file."""
 
     path: str = field(default="", repr=False)
+    """Path or URI; '' for a table that a server serves under its name."""
     options: Mapping[str, Located] = field(default_factory=dict, repr=False)
+    """The table's own options, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """What a client's file says. Values may be secrets: not in the `repr`."""
+    """The content of a client's file. Values may be secrets, so the `repr` omits them."""
 
     file: str = ""
+    """The path of the file; '' for none."""
     options: Mapping[str, Located] = field(default_factory=dict, repr=False)
+    """Options for every command, by name."""
     tables: Mapping[str, ClientTable] = field(default_factory=dict)
+    """Tables by name."""
 
     def options_of(self, table: str | None, *, asks_server: bool = True) -> dict[str, Located]:
-        """The options for a command on a table: its own before those of every command. A table that has a path asks no
-        server unless it names one itself; no table does without `asks_server`."""
+        """The options for a command on a table. The table's own options override the common ones. Connection options
+        apply to a table with a path only if they are its own; without `asks_server` they never apply."""
         entry = self.tables.get(table or "", ClientTable())
         local = bool(entry.path) or not asks_server
         common = {name: value for name, value in self.options.items() if not (local and name in _CONNECTING)}
@@ -55,7 +60,7 @@ class ClientFile:
         return common | own
 
     def path_of(self, table: str, server: str | None) -> str:
-        """What is opened or asked for: a table's path, or its name where a server is asked, or no table is named so."""
+        """The path of the table; its name if a server serves it or the file does not have the table."""
         entry = self.tables.get(table)
         return table if entry is None or server is not None else entry.path or table
 
@@ -64,7 +69,7 @@ NO_FILE: Final = ClientFile()
 
 
 def load_client_file(file: str) -> ClientFile:
-    """The file, checked whole. ConfigurationError: the first of its problems, and how many more there are."""
+    """Reads and checks the file. ConfigurationError: its first problem, and the number of further ones."""
     client_file, problems = checked_client_file(file, read_toml(file))
     if problems:
         more = f" (and {len(problems) - 1} more: penstock config check {file})" if len(problems) > 1 else ""
@@ -73,7 +78,7 @@ def load_client_file(file: str) -> ClientFile:
 
 
 def read_toml(file: str) -> dict[str, Any]:
-    """The file's content. ConfigurationError: it cannot be read, is too large or no TOML."""
+    """The content of the file. ConfigurationError: it cannot be read, is larger than 1 MiB, or is not TOML."""
     shown = f"configuration file {file[:300]!r}"
     try:
         with Path(file).open("rb") as opened:
@@ -85,11 +90,11 @@ def read_toml(file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{shown} is no TOML: {error}") from None
+        raise ConfigurationError(f"{shown} is not TOML: {error}") from None
 
 
 def checked_client_file(file: str, values: Mapping[str, Any]) -> tuple[ClientFile, list[str]]:
-    """What the values say, and a line for each problem."""
+    """Parses the values. Returns the file, and a line for each problem."""
     problems: list[str] = []
     tables: dict[str, ClientTable] = {}
     table_entries = values.get(TABLES, {})
@@ -111,7 +116,7 @@ def checked_client_file(file: str, values: Mapping[str, Any]) -> tuple[ClientFil
         own = _options(file, where, {key: value for key, value in entry.items() if key != PATH}, problems)
         if path and "server" in own:
             problems.append(
-                f"{file}: tables.{name}: path and server exclude each other: a server is asked for {name} by its name"
+                f"{file}: tables.{name}: path and server exclude each other: a server serves {name} under its name"
             )
         tables[str(name)] = ClientTable(path, own)
     client_file = ClientFile(file, common, tables)
@@ -121,7 +126,7 @@ def checked_client_file(file: str, values: Mapping[str, Any]) -> tuple[ClientFil
 
 
 def _options(file: str, where: str, values: Mapping[str, Any], problems: list[str]) -> dict[str, Located]:
-    """The options among the values, each parsed once to see that it can be."""
+    """The options among the values. Appends a line to `problems` for each unknown, repeated or invalid one."""
     values_by_option: dict[str, Located] = {}
     settings: dict[str, object] = {}
     for key, value in _flat(values):
@@ -132,7 +137,7 @@ def _options(file: str, where: str, values: Mapping[str, Any], problems: list[st
         option = option_named(key)
         if option is None:
             known = [*(ours.name for ours in OPTIONS), *([PATH] if where else [TABLES])]
-            advice = nearest(key, known) or ": no option of that name is there (docs/reference/options.md)"
+            advice = nearest(key, known) or ": there is no option of that name (docs/reference/options.md)"
             problems.append(f"{file}: unknown key {where + key!r}{advice}")
         elif option.name in values_by_option:
             problems.append(f"{place}: {option.name} is given twice, also as {values_by_option[option.name][0]}")
@@ -151,7 +156,7 @@ def _options(file: str, where: str, values: Mapping[str, Any], problems: list[st
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Keys that TOML took apart at their dots, put together: `kafka.bootstrap.servers`."""
+    """Joins the keys of nested tables with dots: TOML splits `kafka.bootstrap.servers` into three."""
     for key, value in values.items():
         if isinstance(value, dict) and depth < MAX_DEPTH:
             yield from _flat(value, f"{prefix}{key}.", depth + 1)

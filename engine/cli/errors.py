@@ -1,4 +1,4 @@
-"""What a failed command says and how it exits: one line on stderr, never a traceback unless asked for with -vv.
+"""The error line and the exit code of a failed command: one line on stderr, and a traceback only with -vv.
 
 The exit codes are `PenstockError.exit_code` and those of `OWN_CODES`; docs/reference/errors.md is generated from both.
 """
@@ -17,55 +17,64 @@ from penstock.proto.errors import PenstockError
 EXIT_ERROR: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-"""As a shell reports a command that Ctrl-C ended."""
+"""The exit code that shells use for a command ended by Ctrl-C."""
 
 EXIT_CODES: Final[Mapping[int, str]] = {
     0: "ok",
-    EXIT_ERROR: "error: no table there, a feature that is not read, a check of `doctor` that failed, a bug",
+    EXIT_ERROR: "error: no table at the path, an unsupported feature, a failed check of `doctor`, a bug",
     EXIT_USAGE: "usage: an unknown or impossible option, column, time or filter",
-    3: "data problem: corrupt, cleaned away or invalidated",
-    4: "authentication: a token, a certificate, rights; also those on storage",
+    3: "data problem: corrupt, cleaned or invalidated",
+    4: "authentication: a token, a certificate, or permissions, also on storage",
     75: "storage or the server did not answer: try again",
     EXIT_INTERRUPTED: "interrupted (Ctrl-C)",
 }
-"""What each exit code means; there are no others."""
+"""The meaning of each exit code; there are no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCode:
-    """A code that stands for no `PenstockError`: what it means, and what to do."""
+    """An error code of the command line that belongs to no `PenstockError`."""
 
     exit_code: int
+    """The exit code of the command."""
     doc: str
+    """The meaning of the code."""
     advice: str
+    """What to do about the error."""
 
 
 OWN_CODES: Final[Mapping[str, OwnCode]] = {
     "USAGE": OwnCode(
         EXIT_USAGE,
         "The command line itself: an unknown command or flag, a missing argument.",
-        "the `--help` of the command that the text names",
+        "read the `--help` of the command that the text names",
     ),
-    "SYSTEM": OwnCode(EXIT_ERROR, "The operating system refused.", "mend what it says: no space left, no permission"),
+    "SYSTEM": OwnCode(
+        EXIT_ERROR, "The operating system reported an error.", "fix its cause, such as no space left or no permission"
+    ),
     "BUG": OwnCode(
         EXIT_ERROR, "A bug in Penstock.", "report it, with the output of the same command after `penstock -vv`"
     ),
-    "INTERRUPTED": OwnCode(EXIT_INTERRUPTED, "Ctrl-C.", "nothing: what was not complete is not there"),
+    "INTERRUPTED": OwnCode(EXIT_INTERRUPTED, "Ctrl-C.", "nothing; incomplete output files do not exist"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a command failed: a stable code, a text of one line, the exit code."""
+    """The failure of a command."""
 
     code: str
+    """The stable error code."""
     text: str
+    """The message, on one line."""
     exit_code: int
+    """The exit code of the command."""
     details: str = ""
+    """The traceback; '' if it is not printed."""
 
 
 def failure_of(error: BaseException, *, with_traceback: bool = False) -> Failure:
-    """What to say about an error that ended a command. Errors outside `penstock.proto.errors` are bugs to report."""
+    """The failure for an error that ended a command. Errors outside `penstock.proto.errors` are reported as bugs."""
     details = "".join(traceback.format_exception(error)) if with_traceback else ""
     match error:
         case PenstockError():
@@ -83,14 +92,14 @@ def failure_of(error: BaseException, *, with_traceback: bool = False) -> Failure
 
 
 def _system_text(error: OSError) -> str:
-    """What the system refused, and where, as far as it is known."""
+    """The system's message, with the file if it is known."""
     if not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def rendered(failure: Failure, log_format: str) -> str:
-    """The failure as `error [CODE]: text`, or as a JSON object a line."""
+    """The failure as `error [CODE]: text`, or as one line of JSON."""
     if log_format == "json":
         fields = {"level": "error", "code": failure.code, "message": failure.text, "exit_code": failure.exit_code}
         return json.dumps(fields | ({"traceback": failure.details} if failure.details else {})) + "\n"

@@ -1,7 +1,6 @@
-"""An example of every command, shown at the end of its `--help`.
+"""Examples of every command, shown at the end of its `--help`.
 
-A new command gets its line here; a test walks the commands and parses each example. Belongs here: lines that a user may
-type. Imports nothing heavy.
+A new command needs an example here: a test parses the examples of every command.
 """
 
 from __future__ import annotations
@@ -49,27 +48,27 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "top": ("penstock top --server 127.0.0.1:7070", "penstock top --server 127.0.0.1:7070 --once --format json"),
     "demo": ("penstock demo", "penstock demo --unpack lake"),
 }
-"""By the command's path without `penstock`."""
+"""Examples by the path of the command, without `penstock`."""
 
 
 def with_examples(app: typer.Typer) -> typer.Typer:
-    """The app with the examples at the end of each command's help."""
-    _put(app, ())
+    """Appends the examples to the help of each command. Returns the app."""
+    _set_epilogs(app, ())
     return app
 
 
-def shown(path: str, more: str = "") -> str | None:
-    """The end of a command's help."""
+def epilog_of(path: str, more: str = "") -> str | None:
+    """The text after the help of the command at `path`: its examples, then `more`. None if there is none."""
     lines = EXAMPLES.get(path, ())
     text = "Example: " + "\n\n".join(lines) if len(lines) == 1 else "Examples:\n\n" + "\n\n".join(lines)
     return "\n\n".join(part for part in (text if lines else "", more) if part) or None
 
 
-def _put(app: typer.Typer, path: tuple[str, ...]) -> None:
+def _set_epilogs(app: typer.Typer, path: tuple[str, ...]) -> None:
     for command in app.registered_commands:
-        command.epilog = shown(" ".join((*path, command.name or "")))
+        command.epilog = epilog_of(" ".join((*path, command.name or "")))
     for group in app.registered_groups:
         inner = (*path, group.name or "")
-        group.epilog = shown(" ".join(inner))
+        group.epilog = epilog_of(" ".join(inner))
         if group.typer_instance is not None:
-            _put(group.typer_instance, inner)
+            _set_epilogs(group.typer_instance, inner)

@@ -1,7 +1,4 @@
-"""The registry's options as a command's flags: all that apply at a door, or all but a few, or a few.
-
-Belongs here: how a registry entry becomes a parameter that typer sees. Not here: what a value means (`penstock.proto`).
-"""
+"""Adds options of the registry (`penstock.proto.options.registry`) to a command as flags."""
 
 from __future__ import annotations
 
@@ -33,16 +30,16 @@ Command = Callable[..., None]
 def with_registry_flags(
     *, but: Collection[str] = (), only: Collection[str] | None = None, entry_point: EntryPoint = EntryPoint.CLI
 ) -> Callable[[Command], Command]:
-    """Gives a command a flag for each option that applies at the door, except those named in `but`; or for `only` few.
+    """Adds a flag to a command for each option of the entry point, without those in `but`, or only those in `only`.
 
-    The command takes `flags`, a dict of what was typed (None: nothing) by option name, in place of a parameter an
-    option. The flags stand behind the context and the first argument in `--help`.
+    The command receives the values in `flags`, a dict by option name (None: not given), instead of one parameter for
+    each option. In `--help` the flags come after the first argument.
     """
     options = [option for option in OPTIONS if entry_point in option.entry_points and option.name not in but]
     if only is not None:
         options = [option for option in options if option.name in only]
 
-    def decorated(command: Command) -> Command:
+    def decorate(command: Command) -> Command:
         own = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for parameter in inspect.signature(command, eval_str=True).parameters.values()
@@ -56,34 +53,34 @@ def with_registry_flags(
         ]
 
         @functools.wraps(command)
-        def taking(**values: Any) -> None:
+        def with_flags(**values: Any) -> None:
             flags = {option.name: _typed(option, values.pop(option.python_name)) for option in options}
             command(flags=flags, **values)
 
         parameters = [*own[:2], *added, *own[2:]]
-        del taking.__wrapped__
-        taking.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        taking.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return taking
+        del with_flags.__wrapped__
+        with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_flags
 
-    return decorated
+    return decorate
 
 
 def _annotation(option: Option) -> Any:
-    """Settings may be given as often as there are some, any other option once."""
+    """The type that typer parses. A flag of client settings may be repeated, any other flag not."""
     flag = registry_flag(option.name, metavar=_metavar(option.type))
     return Annotated[list[str] | None, flag] if isinstance(option.type, ClientSettings) else Annotated[str | None, flag]
 
 
 def _typed(option: Option, value: Any) -> str | None:
-    """What was typed, as text: settings as a JSON object."""
+    """The value of the flag as text; client settings as a JSON object."""
     if not isinstance(value, list):
         return value if value is None else str(value)
     settings: dict[str, str] = {}
     for number, pair in enumerate(value, 1):
         name, equals, setting = pair.partition("=")
         if not equals or not name:
-            raise ConfigurationError(f"{option.flag}, the one at place {number}: expected KEY=VALUE")
+            raise ConfigurationError(f"{option.flag}, number {number}: expected KEY=VALUE")
         if name in settings:
             raise ConfigurationError(f"{option.flag} {name[:80]}=…: given twice")
         settings[name] = setting

@@ -1,7 +1,7 @@
-"""The `penstock` command: settings before the command, the commands themselves, the one place that catches errors.
+"""The `penstock` command: its global options, the registration of the commands, and the handling of errors.
 
-Belongs here: how commands hang together. Each command has its own file, and imports what it needs when it runs:
-`penstock --help` loads neither Arrow nor numba nor gRPC.
+Each command has its own file, and imports its dependencies when it runs: `penstock --help` loads neither Arrow nor
+numba nor gRPC.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from penstock.engine.cli.commands import (
     top,
 )
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
-from penstock.engine.cli.examples import shown, with_examples
+from penstock.engine.cli.examples import epilog_of, with_examples
 from penstock.engine.cli.output.terminal_text import one_line
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
 from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-"""typer's UsageError; where it lives depends on typer's version (with click, or within typer)."""
+"""typer's UsageError. Its module depends on the version of typer: click, or typer itself."""
 
 app = typer.Typer(
     name="penstock",
     help="Consume Apache Hudi tables: row for row what Hudi returns.",
-    epilog=shown("", "Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again."),
+    epilog=epilog_of("", "Exit codes: 0 ok, 1 error, 2 usage, 3 data problem, 4 authentication, 75 try again."),
     pretty_exceptions_enable=False,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
@@ -62,18 +62,20 @@ def settings(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="Options, and tables by name (TOML, docs/reference/cli.md); also PENSTOCK_CONFIG.",
+            help="File with options and tables (TOML, docs/reference/cli.md); also PENSTOCK_CONFIG.",
             show_default=False,
         ),
     ] = None,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Form of log lines and errors on stderr.")
+        LogFormat, typer.Option("--log-format", help="Format of log lines and errors on stderr.")
     ] = LogFormat.TEXT,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colour (as NO_COLOR in the environment).")] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colour, as with NO_COLOR in the environment.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no warnings.")] = False,
     verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Log more; -vv also tracebacks.")] = 0,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and no more.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Consume Apache Hudi tables: row for row what Hudi returns."""
@@ -85,7 +87,7 @@ def settings(
     start_logs(shell)
     show_help(context)
     if config and context.invoked_subcommand == "serve":
-        raise ConfigurationError("--config before `serve` is a client's file: give the server's after `serve`")
+        raise ConfigurationError("--config before `serve` is the client's file: give the server's file after `serve`")
 
 
 app.command("read")(read.read)
@@ -106,7 +108,7 @@ with_examples(app)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code; errors are printed on stderr. For tests and `main`."""
+    """Runs one command line and returns its exit code. Prints errors on stderr."""
     shell = Shell()
     _open_closed_streams()
     if "--no-color" in arguments:
@@ -116,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except BrokenPipeError:
-        return _reader_left()
+        return _stdout_closed()
     except _USAGE_ERROR as error:
         return _usage(error, shell)
     except typer.Abort:
@@ -124,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as error:  # the outermost edge: one line, an exit code
         if isinstance(error, SystemExit):
             if isinstance(error.__context__, BrokenPipeError):  # typer exits by itself for these
-                return _reader_left()
+                return _stdout_closed()
             raise
         return _failed(error, shell)
 
@@ -135,7 +137,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Python has None for a stream that was closed before it started (`>&-`): what is written to it goes nowhere."""
+    """Opens /dev/null for a stream that was closed before Python started (`>&-`); Python sets such a stream to None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
@@ -156,7 +158,7 @@ def _usage(error: Exception, shell: Shell) -> int:
     return EXIT_USAGE
 
 
-def _reader_left() -> int:
-    """The reader of stdout has had enough, which is no error; what is buffered must not fail when Python exits."""
+def _stdout_closed() -> int:
+    """Ends after the reader of stdout closed it, which is not an error. The flush at exit must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

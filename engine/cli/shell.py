@@ -1,7 +1,4 @@
-"""What every command shares: verbosity, colour, logs on stderr, flags made from the registry of options.
-
-Belongs here: the command line's own settings. Not here: data on stdout (`output`), errors (`errors`).
-"""
+"""The settings that every command shares: verbosity, colour, logs on stderr, flags for the options of the registry."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from penstock.proto.options.types import Choice, OnOff, TrueFalse
 
 
 class LogFormat(StrEnum):
-    """Forms of log lines and errors on stderr."""
+    """Formats of log lines and errors on stderr."""
 
     TEXT = "text"
     JSON = "json"
@@ -35,24 +32,27 @@ class LogFormat(StrEnum):
 
 @dataclass(slots=True)
 class Shell:
-    """The settings given before the command; made by the first callback, defaults until then."""
+    """The global options of one run. They have their defaults until the first callback sets them."""
 
     quiet: bool = False
+    """Whether progress and warnings are suppressed."""
     verbosity: int = 0
+    """The number of `-v`."""
     log_format: LogFormat = LogFormat.TEXT
+    """The format of log lines and errors."""
     config: str | None = None
-    """What `--config` or PENSTOCK_CONFIG named."""
+    """The path from `--config` or PENSTOCK_CONFIG."""
     _file: ClientFile | None = field(default=None, repr=False)
 
     @property
     def file(self) -> ClientFile:
-        """The client's file, read when it is first asked for. ConfigurationError: it has a problem."""
+        """The client's file, read on first use. ConfigurationError: it has a problem."""
         if self._file is None:
             self._file = load_client_file(self.config) if self.config else NO_FILE
         return self._file
 
     def warn(self, text: str) -> None:
-        """A warning on stderr, unless quiet."""
+        """Prints a warning on stderr, unless quiet."""
         if not self.quiet:
             if self.log_format is LogFormat.JSON:
                 sys.stderr.write(json.dumps({"level": "warning", "message": text}) + "\n")
@@ -61,13 +61,13 @@ class Shell:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a bar on stderr disturbs nobody."""
+        """Whether stderr may show progress: a terminal, text logs, not quiet."""
         return not self.quiet and self.log_format is LogFormat.TEXT and sys.stderr.isatty()
 
 
 @contextmanager
 def working(shell: Shell, what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr, if that is a terminal, saying `what` goes on; what is called with another text says that."""
+    """Shows a spinner with the text `what` on a terminal while the block runs. Yields a function that sets the text."""
     if not shell.shows_progress:
         yield lambda text: None
         return
@@ -84,16 +84,18 @@ def shell_of(context: typer.Context) -> Shell:
 
 
 def registry_flag(name: str, **settings: Any) -> Any:
-    """A typer option for the option of this name: its flag, its documentation. The value stays text until parsed."""
+    """A typer option for the option of this name, with its flag and its documentation. The value is text."""
     option = _registered(name)
-    words = _words_of(option)
-    if words:
-        settings["autocompletion"] = lambda incomplete: [word for word in words if word.startswith(incomplete)]
+    completions = _completions_of(option)
+    if completions:
+        settings["autocompletion"] = lambda incomplete: [
+            completion for completion in completions if completion.startswith(incomplete)
+        ]
     return typer.Option(option.flag, help=option.doc, show_default=False, **settings)
 
 
-def _words_of(option: Option) -> tuple[str, ...]:
-    """What a shell may complete the option's value to."""
+def _completions_of(option: Option) -> tuple[str, ...]:
+    """The values of the option that a shell may complete."""
     match option.type:
         case Choice(values=values):
             return values
@@ -106,7 +108,7 @@ def _words_of(option: Option) -> tuple[str, ...]:
 
 
 def show_help(context: typer.Context) -> None:
-    """For the callback of a command that has commands: its help on stderr and the end, if none of them was named."""
+    """For a command with subcommands: if none was given, prints the help on stderr and exits with code 2."""
     if context.invoked_subcommand is None:
         with redirect_stdout(sys.stderr):  # typer prints its help itself, and returns what it did not print
             typer.echo(context.get_help())
@@ -116,24 +118,26 @@ def show_help(context: typer.Context) -> None:
 def local_options(
     shell: Shell, flags: Mapping[str, str | None], extra: Sequence[str] = (), table: str | None = None
 ) -> tuple[str, ParsedOptions]:
-    """As `given_options`, for a command that asks no server: `server` is an error, PENSTOCK_SERVER a warning. Also the
-    table's path: the client's file may know it by the name that was given."""
+    """The path of the table and the options of a command that uses no server, as `given_options` returns them.
+
+    The client's file may map the name of the table to a path. The option `server` is an error, PENSTOCK_SERVER a
+    warning."""
     name = _registered("server").environment_name
     environment = {key: value for key, value in os.environ.items() if key != name}
     named = shell.file.tables.get(table or "")
     if named is not None and "server" in named.options and not named.path:
         raise ConfigurationError(
-            f"{shell.file.file}: table {table} is asked of a server, but this command looks at the table itself: give "
-            "its path or URI"
+            f"{shell.file.file}: table {table} belongs to a server, but this command reads the table itself: give its "
+            "path or URI"
         )
     options = given_options(shell, flags, extra, environment, table=table, asks_server=False)
     if options.server is not None:
         raise ConfigurationError(
-            f"option server: got {options.server}, but this command looks at the table itself: leave server out, and "
-            "give the table's path or URI"
+            f"option server: got {options.server}, but this command reads the table itself: leave server out, and give "
+            "the table's path or URI"
         )
     if os.environ.get(name):
-        shell.warn(f"environment variable {name} is not used: this command looks at the table itself")
+        shell.warn(f"environment variable {name} is not used: this command reads the table itself")
     return shell.file.path_of(table or "", None), options
 
 
@@ -147,18 +151,19 @@ def given_options(
     *,
     asks_server: bool = True,
 ) -> ParsedOptions:
-    """The options that flags (by option name) and `--option KEY=VALUE` gave, then the environment's, then those of the
-    client's file for the table (without `asks_server` but those that say how a server is reached); warnings shown."""
-    given: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
+    """The parsed options, by precedence: `flags` (by option name) and `extra` (`--option KEY=VALUE`), environment,
+    the client's file for the table. Without `asks_server` the file's connection options do not count.
+    Prints warnings."""
+    values: dict[str, object] = {_registered(name).flag: value for name, value in flags.items()}
     for pair in extra:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"--option {pair[:80]!r}: expected KEY=VALUE")
-        if key in given:
+        if key in values:
             raise ConfigurationError(f"--option {key} is given twice")
-        given[key] = value
+        values[key] = value
     parsed = parse_options(
-        given,
+        values,
         entry_point=entry_point,
         environment=os.environ if environment is None else environment,
         file=shell.file.options_of(table, asks_server=asks_server),
@@ -176,7 +181,7 @@ def _registered(name: str) -> Option:
 
 
 def start_logs(shell: Shell, *, least: int = logging.WARNING) -> None:
-    """Log lines to stderr: from `least` on, more with -v (INFO) and -vv (DEBUG), errors alone with -q."""
+    """Starts logging to stderr: from `least` on, with -v also INFO, with -vv also DEBUG, with -q only errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if shell.log_format is LogFormat.JSON else TextLines())
     level = min(least, {0: least, 1: logging.INFO}.get(shell.verbosity, logging.DEBUG))

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C of a command that ends cleanly by itself. Shell: the process's signals."""
+"""Handles SIGTERM and Ctrl-C for a command that stops by itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import FrameType
 
 @contextmanager
 def ended_by_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls `stop` at the first SIGTERM or SIGINT while the block runs; the second has its usual effect. In another
-    thread than the main one signals are left alone: Python takes them in the main thread only."""
+    """Calls `stop` at the first SIGTERM or SIGINT while the block runs; the second one has its usual effect. Outside
+    the main thread it does nothing: Python handles signals only there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

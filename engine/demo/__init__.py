@@ -1,1 +1,1 @@
-"""`penstock demo`: the main job on a table that real Hudi wrote, its answers compared with the rows Hudi returned."""
+"""`penstock demo`: reads a table that real Hudi wrote, and compares the rows with those that Hudi returned."""

@@ -1,7 +1,4 @@
-"""Whether two tables hold the same rows: as multisets, by column name, in any order.
-
-Belongs here: what makes two rows equal. Not here: where the rows come from, or what is printed about them.
-"""
+"""Compares the rows of two tables as multisets, by column name, in any order."""
 
 from __future__ import annotations
 
@@ -16,11 +13,14 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """What one table has and the other has not. Rows are (column, canonical value) pairs, sorted by column."""
+    """The difference between two tables. Rows are (column, canonical value) pairs, sorted by column."""
 
     columns: tuple[str, ...] = ()
+    """Columns that only one of the tables has. Rows are compared only if there are none."""
     missing: tuple[tuple[tuple[str, object], ...], ...] = ()
+    """Expected rows that the actual table lacks."""
     unexpected: tuple[tuple[tuple[str, object], ...], ...] = ()
+    """Rows of the actual table that were not expected."""
 
     @property
     def is_empty(self) -> bool:
@@ -28,7 +28,7 @@ class RowDifference:
         return not (self.columns or self.missing or self.unexpected)
 
     def text(self, examples: int = 3) -> str:
-        """The difference in words, with at most so many rows of each side."""
+        """The difference as one line, with at most `examples` rows of each side."""
         parts = []
         if self.columns:
             parts.append(f"columns on one side only: {', '.join(self.columns)}")
@@ -40,14 +40,14 @@ class RowDifference:
 
 
 def compare_rows(got: pa.Table, want: pa.Table) -> RowDifference:
-    """How `got` differs from `want`: every row counts as often as it is there; row and column order do not matter.
+    """The difference of `got` from `want`. Repeated rows count; the order of rows and columns does not.
 
     Values are compared by meaning: timestamps as instants, decimals by value, maps as sets of entries.
     """
     names = sorted(want.column_names)
-    apart = tuple(sorted(set(names) ^ set(got.column_names)))
-    if apart:
-        return RowDifference(columns=apart)
+    different_columns = tuple(sorted(set(names) ^ set(got.column_names)))
+    if different_columns:
+        return RowDifference(columns=different_columns)
     actual, expected = _counted(got, names), _counted(want, names)
     missing = tuple(tuple(zip(names, row, strict=True)) for row in (expected - actual).elements())
     unexpected = tuple(tuple(zip(names, row, strict=True)) for row in (actual - expected).elements())

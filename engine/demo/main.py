@@ -1,4 +1,4 @@
-"""`penstock demo`: unpack, show, read by four roads, compare each with the rows that Hudi returned."""
+"""`penstock demo`: unpacks a table, reads it in four ways, and compares the results with Hudi's rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from penstock.engine.demo.comparison import compare_rows
 from penstock.engine.demo.prerequisites import check_prerequisites
-from penstock.engine.demo.roads import ROADS, Road
+from penstock.engine.demo.read_paths import READ_PATHS, ReadPath
 from penstock.engine.demo.sample import load_sample, packaged_data, unpack_table
 from penstock.engine.demo.server_process import handouts, summary
 from penstock.engine.demo.show import (
@@ -33,20 +33,22 @@ from penstock.table.hudi_table import open_table
 NON_TERMINAL_WIDTH = 140
 
 
-def run(console: Console | None = None, *, data: Traversable | None = None, roads: Sequence[str] = tuple(ROADS)) -> int:
-    """Runs the demo; 0 if every row of every road equals Hudi's, 1 if one differs.
+def run(
+    console: Console | None = None, *, data: Traversable | None = None, read_paths: Sequence[str] = tuple(READ_PATHS)
+) -> int:
+    """Runs the demo. Returns 0 if every row equals Hudi's, 1 if one differs.
 
-    `data` is a folder like the packaged one; `roads` are keys of ROADS, in the order to go. ConfigurationError if a
-    road needs Spark and pyspark or Java is missing. Everything written to disk goes to a temporary folder.
+    `data`: a folder like the packaged one. `read_paths`: keys of READ_PATHS, in the order of their runs. Raises
+    ConfigurationError if one of them needs Spark, and pyspark or Java is missing. All files go to a temporary folder.
     """
-    if {"spark", "served"} & set(roads):
+    if {"spark", "served"} & set(read_paths):
         check_prerequisites()
     console = console or Console(width=None if Console().is_terminal else NON_TERMINAL_WIDTH)
     folder = data or packaged_data()
     sample = load_sample(folder)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as scratch, _progress(console) as progress:
-        task = progress.add_task("unpacking", total=len(roads) + 2)
+        task = progress.add_task("unpacking", total=len(read_paths) + 2)
         stage = Stage(sample, unpack_table(folder, pathlib.Path(scratch, sample.table)), pathlib.Path(scratch))
         try:
             console.rule(f"table `{sample.table}`, written by Hudi {sample.hudi}: its timeline")
@@ -57,39 +59,39 @@ def run(console: Console | None = None, *, data: Traversable | None = None, road
             show_splits(console, EmbeddedEnumerator().plan(request))
             progress.update(task, advance=1)
             differing = 0
-            for key in roads:
-                progress.update(task, description=ROADS[key].name)
-                differing += _travel(console, ROADS[key], stage)
+            for key in read_paths:
+                progress.update(task, description=READ_PATHS[key].name)
+                differing += _run_read_path(console, READ_PATHS[key], stage)
                 progress.update(task, advance=1)
         finally:
             stage.close()
     took = f"{time.monotonic() - started:.0f} s"
     if differing:
-        console.print(f"[bold red]{differing} findings: not what Hudi {sample.hudi} returned[/] ({took})")
+        console.print(f"[bold red]{differing} differences from what Hudi {sample.hudi} returned[/] ({took})")
         return 1
-    console.print(f"[bold green]Every row of every road equals what Hudi {sample.hudi} returned[/] ({took})")
+    console.print(f"[bold green]Every row of every read equals what Hudi {sample.hudi} returned[/] ({took})")
     show_next(console)
     return 0
 
 
-def _travel(console: Console, road: Road, stage: Stage) -> int:
-    """Goes a road, shows and judges what it brings; how much is wrong with it."""
-    console.rule(road.name)
-    console.print(road.call, style="cyan", markup=False, highlight=False)
-    seen = len(handouts(stage.server.log())) if road.slots else 0
+def _run_read_path(console: Console, read_path: ReadPath, stage: Stage) -> int:
+    """Reads by one path, and prints and compares its answers. Returns the number of differences."""
+    console.rule(read_path.name)
+    console.print(read_path.call, style="cyan", markup=False, highlight=False)
+    earlier = len(handouts(stage.server.log())) if read_path.slots else 0
     differing = 0
-    for number, answer in enumerate(road.answers(stage)):
+    for number, answer in enumerate(read_path.answers(stage)):
         if number == 0:
             show_rows(console, answer.got)
         difference = compare_rows(answer.got, answer.want)
         show_verdict(console, answer, difference)
         differing += not difference.is_empty
-    if road.slots:
-        handed = handouts(stage.server.log())[seen:]
+    if read_path.slots:
+        handed = handouts(stage.server.log())[earlier:]
         show_handouts(console, handed)
         sharing = summary(handed)
-        show_sharing(console, sharing, road.slots)
-        differing += bool(sharing.repeated) or sharing.most_slots < road.slots
+        show_sharing(console, sharing, read_path.slots)
+        differing += bool(sharing.repeated) or sharing.most_slots < read_path.slots
     return differing
 
 

@@ -1,4 +1,4 @@
-"""What the demo needs beside Penstock: pyspark and a Java that Spark runs on. Found missing before anything starts."""
+"""Checks what the demo needs beside Penstock, before anything starts: pyspark, and a Java that Spark supports."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def check_prerequisites(
     has_module: Callable[[str], bool] = lambda name: find_spec(name) is not None,
     java_banner: Callable[[str], str | None] | None = None,
 ) -> None:
-    """ConfigurationError that says what to install if pyspark, or Java 17 or newer, is not here.
+    """Raises ConfigurationError, with what to install, if pyspark or Java 17 or newer is missing.
 
-    The Java looked at is the one Spark will start: `$JAVA_HOME/bin/java`, else `java` on the PATH.
+    The Java that is checked is the one that Spark starts: `$JAVA_HOME/bin/java`, else `java` on the PATH.
     """
     if not has_module("pyspark"):
         raise ConfigurationError(
-            "pyspark is not installed, and two of the demo's four roads run in Spark: install it with "
+            "pyspark is not installed, and two of the demo's four reads run in Spark: install it with "
             "`pip install 'penstock[spark]'`"
         )
     home = environment.get("JAVA_HOME")
@@ -45,13 +45,13 @@ def check_prerequisites(
 
 
 def java_major(banner: str) -> int | None:
-    """The major version in what `java -version` prints (1.8 is 8); None if there is none."""
+    """The major version in the output of `java -version` (1.8 is 8); None if it has none."""
     match = re.search(r'version "(?:1\.)?(\d+)', banner)
     return int(match[1]) if match else None
 
 
 def banner_of(java: str) -> str | None:
-    """What `java -version` prints; None if there is none that runs."""
+    """The output of `java -version`; None if that Java does not run."""
     if shutil.which(java) is None:
         return None
     try:

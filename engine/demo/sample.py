@@ -1,6 +1,6 @@
-"""The table that the demo reads, and the rows that real Hudi returned for it: shipped as package data.
+"""The table that the demo reads, and the rows that real Hudi returned for it. Both are package data.
 
-Made by `tools/make_demo_table.py` of the source tree. Belongs here: what is in that folder. Not here: how it is read.
+`tools/make_demo_table.py` of the source tree writes them.
 """
 
 from __future__ import annotations
@@ -20,37 +20,46 @@ from penstock.proto.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCommit:
-    """One completed instant: what it did, and Hudi's rows of its range (rows of the table then, last written by it)."""
+    """One completed instant of the table."""
 
     what: str
+    """What the instant did, in words."""
     requested_time: str
+    """The requested time of the instant."""
     order_key: str
+    """The order key of the instant."""
     is_data: bool
+    """False for a table service."""
     rows: pa.Table
+    """The rows that Hudi returned for the range of this instant: rows of the table then, last written by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The table's name, the Hudi release that wrote it, its instants in commit order, its rows."""
+    """The table of the demo."""
 
     table: str
+    """The name of the table."""
     hudi: str
+    """The Hudi release that wrote it."""
     commits: tuple[SampleCommit, ...]
+    """Its instants, in commit order."""
     snapshot: pa.Table
+    """The rows that Hudi returned for its snapshot."""
 
     @property
     def data_commits(self) -> tuple[SampleCommit, ...]:
-        """Instants that are no table service."""
+        """The instants that are not table services."""
         return tuple(commit for commit in self.commits if commit.is_data)
 
 
 def packaged_data() -> Traversable:
-    """The folder that came with the package."""
+    """The folder with the package data."""
     return files("penstock.engine.demo") / "orders"
 
 
 def load_sample(folder: Traversable) -> Sample:
-    """Everything in the folder but the table itself."""
+    """Reads the folder, except for the table itself."""
     manifest = json.loads((folder / "manifest.json").read_text())
     commits = tuple(
         SampleCommit(
@@ -67,20 +76,20 @@ def load_sample(folder: Traversable) -> Sample:
 
 
 def unpack_table(folder: Traversable, into: pathlib.Path) -> pathlib.Path:
-    """The table as Hudi left it, in a new folder; the folder's path."""
+    """Unpacks the table, as Hudi wrote it, into a new folder. Returns the path of the folder."""
     with (folder / "table.zip").open("rb") as packed, zipfile.ZipFile(packed) as archive:
         archive.extractall(into)
     return into
 
 
 def unpack_new(folder: Traversable, parent: pathlib.Path) -> pathlib.Path:
-    """The table in `parent`, under its own name; the folder's path. ConfigurationError if something is there already:
-    nothing is written over."""
+    """Unpacks the table into a folder of its name in `parent`. Returns its path. Overwrites nothing: raises
+    ConfigurationError if the folder exists."""
     into = parent / str(json.loads((folder / "manifest.json").read_text())["table"])
     try:
         into.mkdir(parents=True)
     except FileExistsError as error:
-        raise ConfigurationError(f"{str(into)!r} is there already: give another folder, or remove it") from error
+        raise ConfigurationError(f"{str(into)!r} exists already: give another folder, or remove it") from error
     return unpack_table(folder, into)
 
 

@@ -1,7 +1,4 @@
-"""`penstock serve` as a process of its own, as a user would start it; its log is kept to show who pulled which split.
-
-Not here: what the server does (`penstock.enumerator.server`).
-"""
+"""Runs `penstock serve` as a process, as a user would; its log shows which slot received which split."""
 
 from __future__ import annotations
 
@@ -28,27 +25,34 @@ _FIELD = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
 
 @dataclass(frozen=True, slots=True)
 class Handout:
-    """One line of the server's log: this split went to this slot of this plan."""
+    """One line of the server's log: the assignment of a split."""
 
     plan: str
+    """The plan id."""
     slot: int
+    """The slot of the plan that received the split."""
     split: str
+    """The split id."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandoutSummary:
-    """What a list of handouts amounts to: distinct plans, (plan, slot) pairs, the most slots that one plan fed, and
-    splits that one plan handed out more than once (there must be none)."""
+    """Counts over a list of handouts."""
 
     splits: int
+    """Number of handouts."""
     plans: int
+    """Number of distinct plans."""
     slots: int
+    """Number of distinct (plan, slot) pairs."""
     most_slots: int
+    """The highest number of slots of one plan."""
     repeated: tuple[str, ...]
+    """Splits that one plan assigned more than once; there must be none."""
 
 
 def summary(handed: Sequence[Handout]) -> HandoutSummary:
-    """The handouts, counted."""
+    """Counts the handouts."""
     slots = {(one.plan, one.slot) for one in handed}
     of_plan = Counter(plan for plan, _ in slots)
     times = Counter((one.plan, one.split) for one in handed)
@@ -57,7 +61,7 @@ def summary(handed: Sequence[Handout]) -> HandoutSummary:
 
 
 def handouts(log: str) -> tuple[Handout, ...]:
-    """Every split that the log says was handed out, in its order; replays are not in the log."""
+    """The assignments in the log, in its order. Replayed answers are not in the log."""
     lines = (match for match in map(_ASSIGNED.search, log.splitlines()) if match)
     fields = ({key: _plain(value) for key, value in _FIELD.findall(line["fields"])} for line in lines)
     return tuple(Handout(field["plan"], int(field["slot"]), field["split"]) for field in fields)
@@ -95,11 +99,11 @@ class ServerProcess:
             raise
 
     def log(self) -> str:
-        """What the server logged so far."""
+        """The server's log so far."""
         return self._log_path.read_text(errors="replace")
 
     def stop(self) -> None:
-        """Asks the server to end, and sees that it does."""
+        """Terminates the server, and kills it if it does not end within 10 seconds."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -109,8 +113,8 @@ class ServerProcess:
             self._process.wait(STOP_TIMEOUT_S)
 
     def _wait_for_address(self) -> str:
-        until = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < until and self._process.poll() is None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline and self._process.poll() is None:
             match = _ADDRESS.search(self._announced.read_text(errors="replace"))
             if match:
                 return match[1]

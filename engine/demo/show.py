@@ -1,4 +1,4 @@
-"""The demo's pictures: timeline, splits, rows and verdicts as rich tables. Prints; decides nothing."""
+"""Prints the timeline, the splits, the rows and the results of the demo as rich tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.engine.demo.comparison import RowDifference
-from penstock.engine.demo.roads import Answer
+from penstock.engine.demo.read_paths import Answer
 from penstock.engine.demo.sample import Sample
 from penstock.engine.demo.server_process import Handout, HandoutSummary
 from penstock.proto.model.splits import Plan
@@ -21,7 +21,7 @@ SHOWN_META = ("_hoodie_commit_time",)
 
 
 def show_timeline(console: Console, timeline: Timeline, sample: Sample) -> None:
-    """Each instant, and what it did."""
+    """Prints each instant, and what it did."""
     descriptions = {commit.requested_time: commit.what for commit in sample.commits}
     grid = _grid("requested time", "completion time", "action", "state", "what it did")
     for instant in timeline.instants:
@@ -37,7 +37,7 @@ def show_timeline(console: Console, timeline: Timeline, sample: Sample) -> None:
 
 
 def show_splits(console: Console, plan: Plan) -> None:
-    """Each split in commit order."""
+    """Prints each split, in commit order."""
     grid = _grid("split", "order key", "partition", "base file", "log files", "bytes")
     for split in plan.splits:
         base = split.base.path.rsplit("/", 1)[-1] if split.base else "none"
@@ -50,7 +50,7 @@ def show_splits(console: Console, plan: Plan) -> None:
 
 
 def show_rows(console: Console, rows: pa.Table) -> None:
-    """The first few rows, meta columns but one left out."""
+    """Prints the first rows, without the meta columns except the commit time."""
     names = [name for name in rows.column_names if name in SHOWN_META or not name.startswith("_hoodie_")]
     grid = _grid(*names)
     for row in rows.select(names).slice(0, SHOWN_ROWS).to_pylist():
@@ -61,7 +61,7 @@ def show_rows(console: Console, rows: pa.Table) -> None:
 
 
 def show_verdict(console: Console, answer: Answer, difference: RowDifference) -> None:
-    """One line: equal to Hudi's rows, or how not."""
+    """Prints one line: whether the rows equal Hudi's, or the difference."""
     if difference.is_empty:
         console.print(f"[green]equal[/]  {answer.what}: {answer.got.num_rows} rows")
     else:
@@ -72,11 +72,11 @@ def show_verdict(console: Console, answer: Answer, difference: RowDifference) ->
 
 
 def show_handouts(console: Console, handed: Sequence[Handout]) -> None:
-    """From the server's log: which slot (a Spark task) pulled which splits, a line for each plan and slot."""
+    """Prints the splits that each slot (a Spark task) received, by the server's log: a line for each plan and slot."""
     plans: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for one in handed:
         plans[one.plan][one.slot].append(_short(one.split))
-    grid = _grid("plan", "slot (task)", "splits it pulled, by the server's log")
+    grid = _grid("plan", "slot (task)", "splits it received, by the server's log")
     for plan, slots in plans.items():
         for slot, splits in sorted(slots.items()):
             grid.add_row(_short(plan), str(slot), " ".join(splits))
@@ -84,7 +84,7 @@ def show_handouts(console: Console, handed: Sequence[Handout]) -> None:
 
 
 def show_sharing(console: Console, summary: HandoutSummary, expected_slots: int) -> None:
-    """One line: whether each split was handed out once, to as many tasks as wanted."""
+    """Prints one line: whether each split was assigned once, and to at least `expected_slots` slots."""
     counts = f"{summary.splits} splits of {summary.plans} plans went to {summary.slots} slots"
     if summary.repeated:
         console.print(f"[bold red]TWICE[/]  {counts}; handed out more than once: {' '.join(summary.repeated)}")
@@ -97,7 +97,7 @@ def show_sharing(console: Console, summary: HandoutSummary, expected_slots: int)
 
 
 def show_next(console: Console) -> None:
-    """Where to look next. Pages are those of the repository: a wheel does not hold them."""
+    """Prints where to continue. The pages are those of the repository; a wheel does not contain them."""
     console.print("Next:", style="bold")
     console.print("  docs/quickstart.md     ten minutes with this table (`penstock demo --unpack lake` puts it there)")
     console.print("  docs/README.md         guides and reference, by what you want to do")

@@ -1,6 +1,6 @@
-"""What the roads share while the demo runs: the unpacked table, one server, one Spark session, a scratch folder.
+"""The resources that the read paths of the demo share: the unpacked table, a server, a Spark session, a scratch folder.
 
-Server and session start when a road first asks for them, and end with the stage.
+Server and session start on first use, and end with the stage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """One run of the demo. `close` ends what was started; the scratch folder is its owner's to remove."""
+    """The resources of one run. `close` stops server and session; the caller removes the scratch folder."""
 
     def __init__(self, sample: Sample, table: pathlib.Path, scratch: pathlib.Path) -> None:
         self.sample, self.table, self.scratch = sample, table, scratch
@@ -41,5 +41,5 @@ class Stage:
         return spark
 
     def close(self) -> None:
-        """Ends the session, then the server."""
+        """Stops the session, then the server."""
         self._started.close()

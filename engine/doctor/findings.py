@@ -1,4 +1,4 @@
-"""What a check found, and what numbers mean. Pure: everything that was looked up is passed in."""
+"""Findings of `penstock doctor`, and the rules that rate a measurement as ok, warning or failure. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.proto.client.certificates import Validity
 
 SKEW_WARN_S: Final = 1.0
 SKEW_FAIL_S: Final = 60.0
-"""A clock that is further off breaks tokens and certificates, and makes times of instants misleading."""
+"""A larger clock difference breaks tokens and certificates, and makes times of instants misleading."""
 EXPIRY_WARN: Final = timedelta(days=30)
 NEEDED_JAVA: Final = 17
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*([^;]*)(?:;(.*))?")
@@ -21,7 +21,7 @@ _BOUND = re.compile(r"\s*(>=|<=|==|<|>|~=|!=)\s*([0-9][0-9.]*)")
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -30,30 +30,37 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `advice`: what to do, '' if nothing."""
+    """One line of the report."""
 
     check: str
+    """The name of the check."""
     level: Level
+    """The severity."""
     text: str
+    """The result of the check."""
     advice: str = ""
+    """What to do; '' for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A library that Penstock needs, with the bounds of its version. `extra` '': always."""
+    """A library that Penstock requires."""
 
     name: str
+    """The name of the distribution."""
     bounds: tuple[tuple[str, tuple[int, ...]], ...]
+    """The bounds of its version: operator and version numbers."""
     extra: str
+    """The extra that requires it; '' for a library that is always required."""
 
     @property
-    def shown(self) -> str:
-        """The bounds as written."""
+    def text(self) -> str:
+        """The bounds as in the metadata."""
         return ",".join(f"{sign}{'.'.join(map(str, number))}" for sign, number in self.bounds)
 
 
 def requirement_of(text: str) -> Requirement | None:
-    """A line of `Requires-Dist`; None for one that only tests need."""
+    """Parses a line of `Requires-Dist`. None for one that only tests need."""
     match = _REQUIREMENT.fullmatch(text)
     if match is None:
         return None
@@ -66,51 +73,49 @@ def requirement_of(text: str) -> Requirement | None:
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """The release of a version: 1.85.1rc1 is (1, 85, 1)."""
+    """The release numbers of a version: 1.85.1rc1 is (1, 85, 1)."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def judged_library(needed: Requirement, version: str | None) -> Finding:
-    """Whether the version that is installed is within the bounds."""
+    """Rates the installed version of a library (None: not installed)."""
     check = f"library {needed.name}"
-    install = (
-        f'pip install "penstock[{needed.extra}]"' if needed.extra else f'pip install "{needed.name}{needed.shown}"'
-    )
+    install = f'pip install "penstock[{needed.extra}]"' if needed.extra else f'pip install "{needed.name}{needed.text}"'
     if version is None:
         if needed.extra:
             return Finding(check, Level.OK, f"not installed; only needed for {needed.extra}", install)
-        return Finding(check, Level.FAIL, f"not installed, needed {needed.shown or 'in any version'}", install)
+        return Finding(check, Level.FAIL, f"not installed, needed {needed.text or 'in any version'}", install)
     bad = [sign for sign, bound in needed.bounds if not _holds(sign, numbers_of(version), bound)]
     if bad:
         return Finding(
-            check, Level.FAIL, f"{version}, needed {needed.shown}", f'pip install "{needed.name}{needed.shown}"'
+            check, Level.FAIL, f"{version}, needed {needed.text}", f'pip install "{needed.name}{needed.text}"'
         )
-    return Finding(check, Level.OK, f"{version} ({needed.shown})" if needed.shown else version)
+    return Finding(check, Level.OK, f"{version} ({needed.text})" if needed.text else version)
 
 
 def _holds(sign: str, version: tuple[int, ...], bound: tuple[int, ...]) -> bool:
     size = max(len(version), len(bound))
-    here, there = (numbers + (0,) * (size - len(numbers)) for numbers in (version, bound))
+    installed, required = (numbers + (0,) * (size - len(numbers)) for numbers in (version, bound))
     match sign:
         case ">=":
-            return here >= there
+            return installed >= required
         case "<=":
-            return here <= there
+            return installed <= required
         case "<":
-            return here < there
+            return installed < required
         case ">":
-            return here > there
+            return installed > required
         case "==":
-            return here == there
+            return installed == required
         case "~=":
-            return here >= there and version[: len(bound) - 1] == bound[:-1]
+            return installed >= required and version[: len(bound) - 1] == bound[:-1]
         case _:
-            return here != there
+            return installed != required
 
 
 def judged_java(major: int | None, banner: str | None, needed: bool) -> Finding:
-    """Java matters for Spark alone: `needed` says whether PySpark is here."""
+    """Rates Java, which only Spark needs. `needed`: whether PySpark is installed."""
     worst = Level.WARN
     advice = f"install Java {NEEDED_JAVA} or newer, or set JAVA_HOME, before reading in Spark"
     if banner is None:
@@ -122,9 +127,9 @@ def judged_java(major: int | None, banner: str | None, needed: bool) -> Finding:
 
 
 def judged_skew(check: str, ahead_s: float, whose: str) -> Finding:
-    """`ahead_s`: how far the other clock is ahead of this one; below 0 behind."""
+    """Rates a clock difference. `ahead_s`: seconds by which the other clock is ahead of this one; negative: behind."""
     text = f"{whose} is {abs(ahead_s):.1f} s {'ahead of' if ahead_s >= 0 else 'behind'} this machine"
-    advice = "let both keep time by NTP"
+    advice = "synchronize both clocks by NTP"
     if abs(ahead_s) > SKEW_FAIL_S:
         return Finding(check, Level.FAIL, text, advice)
     if abs(ahead_s) > SKEW_WARN_S:
@@ -133,26 +138,26 @@ def judged_skew(check: str, ahead_s: float, whose: str) -> Finding:
 
 
 def judged_certificate(check: str, held: Validity | None, now: datetime) -> Finding:
-    """Whether a certificate holds now, and for how long."""
+    """Rates a certificate: whether it is valid now, and until when."""
     if held is None:
-        return Finding(check, Level.WARN, "holds no certificate that can be read", "give a PEM file")
+        return Finding(check, Level.WARN, "no readable certificate", "give a PEM file")
     if problem := held.problem(now):
         return Finding(check, Level.FAIL, problem, "renew it")
-    left = held.end - now
-    text = f"until {held.end:%Y-%m-%d}, {left.days} days"
-    if left < EXPIRY_WARN:
+    remaining = held.end - now
+    text = f"until {held.end:%Y-%m-%d}, {remaining.days} days"
+    if remaining < EXPIRY_WARN:
         return Finding(check, Level.WARN, text, "renew it soon")
     return Finding(check, Level.OK, text)
 
 
 def judged_kernels(folder: str | None, compiled: int, kernels: int) -> Finding:
-    """Where compiled kernels are kept, and how many of them are."""
+    """Rates the cache of compiled kernels. `folder` None: no folder can be written."""
     if folder is None:
         return Finding(
-            "kernel cache", Level.WARN, "no folder can be written: every process compiles its kernels anew",
+            "kernel cache", Level.WARN, "no folder can be written: every process compiles the kernels again",
             "set NUMBA_CACHE_DIR to a folder that can be written",
         )  # fmt: skip
     text = f"{compiled} of {kernels} kernels compiled in {folder}"
     if compiled == 0:
-        return Finding("kernel cache", Level.WARN, f"cold: {text}", "the first read compiles them, once")
+        return Finding("kernel cache", Level.WARN, f"cold: {text}", "the first read compiles them once")
     return Finding("kernel cache", Level.OK, text)

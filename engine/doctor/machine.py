@@ -1,4 +1,4 @@
-"""Looks at this machine: Python, libraries, Java, the cache of compiled kernels. Shell: nothing is judged here."""
+"""Checks this machine: Python, libraries, Java, the cache of compiled kernels. `findings` rates the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.engine.doctor.findings import (
 
 
 def machine_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Python, each library against its bounds, Java, the kernels."""
+    """Findings on Python, each library, Java, and the compiled kernels."""
     yield Finding("python", Level.OK, f"{platform.python_version()} on {platform.platform(terse=True)}")
     yield from library_findings()
     home = environment.get("JAVA_HOME")
@@ -32,7 +32,7 @@ def machine_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def library_findings() -> Iterator[Finding]:
-    """Penstock's own version, and what its metadata requires."""
+    """Findings on the version of Penstock, and on the libraries that its metadata requires."""
     try:
         own = importlib.metadata.distribution("penstock")
     except importlib.metadata.PackageNotFoundError:
@@ -48,18 +48,18 @@ def library_findings() -> Iterator[Finding]:
 
 
 def kernel_finding() -> Finding:
-    """Kernels whose machine code is kept and holds for the source that is here."""
+    """The finding on the cache of compiled kernels."""
     try:
         from penstock.reader.kernels import cache, winners
     except ImportError as error:
         return Finding("kernel cache", Level.FAIL, f"numba cannot be imported: {error}", "reinstall numba")
     folder = cache.cache_folder(str(winners.__file__))
-    compiled, kernels = kept_kernels()
+    compiled, kernels = cached_kernels()
     return judged_kernels(None if folder is None else str(folder), compiled, kernels)
 
 
-def kept_kernels() -> tuple[int, int]:
-    """How many kernels have machine code that holds for their source, of how many there are."""
+def cached_kernels() -> tuple[int, int]:
+    """The number of kernels with valid machine code in the cache, and the number of all kernels."""
     package = importlib.import_module("penstock.reader.kernels")
     modules = [
         importlib.import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)
@@ -67,17 +67,17 @@ def kept_kernels() -> tuple[int, int]:
     caches: dict[int, Any] = {}
     for module in modules:
         for value in vars(module).values():
-            kept = getattr(getattr(value, "_cache", None), "_cache_file", None)
-            if kept is not None:
-                caches[id(value)] = kept
-    return sum(bool(_index_of(kept)) for kept in caches.values()), len(caches)
+            cache_file = getattr(getattr(value, "_cache", None), "_cache_file", None)
+            if cache_file is not None:
+                caches[id(value)] = cache_file
+    return sum(bool(_index_of(cache_file)) for cache_file in caches.values()), len(caches)
 
 
-def _index_of(kept: Any) -> object:
-    """numba's index of a kernel's machine code: empty unless it is of this source and this numba."""
+def _index_of(cache_file: Any) -> object:
+    """numba's index of a kernel's machine code; empty if the source or the version of numba is another."""
     try:
-        return kept._load_index()
-    except Exception:  # noqa: BLE001 - a cache file is bytes of whoever wrote it last; a damaged one is compiled anew
+        return cache_file._load_index()
+    except Exception:  # noqa: BLE001 - numba unpickles the file; any damaged file is compiled again
         return None
 
 

@@ -1,4 +1,4 @@
-"""Looks at a table's storage and at a server from this machine. Shell: nothing is written, nothing is judged here."""
+"""Checks the storage of a table and a server from this machine. Writes nothing. `findings` rates the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAGIC_BYTES: Final = 4
 
 
 def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Iterator[Finding]:
-    """Whether the table can be reached, listed and read with the rights of this process; its clock against ours."""
+    """Findings on whether this process can reach, list and read the table, and on the clock of the storage."""
     from penstock.table.hudi_table import open_table
     from penstock.table.storage.filesystem import redacted_uri
 
@@ -41,7 +41,7 @@ def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Itera
         yield Finding("storage listing", Level.OK, f"{len(timeline.instants)} instants in {_ms(begin_s)} ms")
         newest = newest_file(table)
         if newest is None:
-            yield Finding("storage rights", Level.OK, "no data file yet: nothing to try reading")
+            yield Finding("storage rights", Level.OK, "no data file to read yet")
         else:
             with table.storage.open_input(newest) as source:
                 source.read(_MAGIC_BYTES)
@@ -64,7 +64,7 @@ def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Itera
 
 
 def newest_file(table: HudiTable) -> str | None:
-    """A data file that the newest completed write wrote, None without one."""
+    """A data file of the newest completed write; None if there is none."""
     for instant in reversed(table.timeline().completed_writes[-10:]):
         for stat in table.commit(instant).stats:
             if stat.path:
@@ -73,13 +73,13 @@ def newest_file(table: HudiTable) -> str | None:
 
 
 def newest_change_ns(table: HudiTable) -> int:
-    """The newest time of a file on the timeline, 0 where the store tells none."""
+    """The newest modification time of a file on the timeline, in nanoseconds; 0 if the store reports none."""
     files = table.storage.list_dir(table.properties.timeline_folder)
     return max((file.modified_ns for file in files), default=0)
 
 
 def access_findings(access: ServerAccess, now: datetime) -> Iterator[Finding]:
-    """The certificates that this client names."""
+    """Findings on the certificates in the client's options."""
     for option, path in (("serverCa", access.ca), ("serverCert", access.cert)):
         if path and path != SYSTEM_CA:
             try:
@@ -91,13 +91,13 @@ def access_findings(access: ServerAccess, now: datetime) -> Iterator[Finding]:
 
 
 def server_findings(address: str, access: ServerAccess, table: str | None) -> Iterator[Finding]:
-    """Whether the server answers, its certificate, its clock, and the table if one is named."""
+    """Findings on the server: whether it answers, its certificate, its clock, and the table if one is given."""
     from penstock.proto.client.client import CallLimits, EnumeratorClient
 
     now = datetime.now(UTC)
     yield from access_findings(access, now)
     if access.secured:
-        yield shown_certificate(address, access, now)
+        yield server_certificate(address, access, now)
     limits = CallLimits(attempts=1, deadline_ms=round(TIMEOUT_S * 1000))
     client = EnumeratorClient(address, limits, access)
     begin_s = time.perf_counter()
@@ -119,13 +119,13 @@ def server_findings(address: str, access: ServerAccess, table: str | None) -> It
 
 
 def server_status(client: EnumeratorClient, table: str) -> Iterator[Finding]:
-    """The server's clock against ours, taken to be read half way between question and answer; tables that the server
-    cannot open."""
+    """Findings on the server's clock, assumed to be read half way between request and response, and on tables that the
+    server cannot open."""
     before_s = time.time()
     try:
         status = client.describe_server(table)
     except PenstockError as error:
-        yield Finding("server clock", Level.WARN, f"not told: {error}")
+        yield Finding("server clock", Level.WARN, f"unknown: {error}")
         return
     after_s = time.time()
     yield judged_skew("server clock", status.now_ms / 1000 - (before_s + after_s) / 2, f"the server ({status.version})")
@@ -135,8 +135,8 @@ def server_status(client: EnumeratorClient, table: str) -> Iterator[Finding]:
             yield Finding("server tables", Level.FAIL, text, f"error {each.error_code}, docs/reference/cli.md")
 
 
-def shown_certificate(address: str, access: ServerAccess, now: datetime) -> Finding:
-    """The certificate that the server shows, whoever signed it: also one that a client would not accept."""
+def server_certificate(address: str, access: ServerAccess, now: datetime) -> Finding:
+    """The finding on the server's certificate, whether a client would accept its signature or not."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -151,7 +151,7 @@ def shown_certificate(address: str, access: ServerAccess, now: datetime) -> Find
             der = secured.getpeercert(binary_form=True)
     except OSError as error:
         return Finding(
-            "certificate of the server", Level.FAIL, f"{address}: {error}", "is a server there that speaks TLS?"
+            "certificate of the server", Level.FAIL, f"{address}: {error}", "check that a server with TLS listens there"
         )
     return judged_certificate("certificate of the server", validity_of(der or b""), now)
 

@@ -31,7 +31,7 @@ MAX_DONE: Final = 10_000
 """The maximum number of splits of one commit."""
 MAX_GROUPS: Final = 100_000
 MAX_READERS: Final = 100_000
-MAX_ERROR_CHARS: Final = 64 << 10
+MAX_GROUP_ERROR_CHARS: Final = 64 << 10
 
 _OfMember = pb.HeartbeatRequest | pb.RequestSplitsRequest | pb.CommitSplitsRequest | pb.LeaveGroupRequest
 _OfGroup = pb.DescribeGroupRequest | pb.ResetGroupRequest | pb.DeleteGroupRequest
@@ -227,7 +227,7 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
         readers=tuple(groups.reader_from_message(what, each) for each in readers),
         lag=groups.lag_from_message(what, message.lag) if message.HasField("lag") else None,
         error_code=check.text(what, "error_code", message.error_code),
-        error=check.text(what, "error", message.error, MAX_ERROR_CHARS),
+        error=check.text(what, "error", message.error, MAX_GROUP_ERROR_CHARS),
         kafka=place_from_message(what, "kafka", message.kafka) if message.HasField("kafka") else None,
     )
 

@@ -10,7 +10,7 @@ from penstock.proto.model.groups import GroupStatus, ServerStatus, TableStatus
 from penstock.proto.v1 import penstock_pb2 as pb
 
 MAX_LISTED: Final = 10_000
-MAX_ERROR_CHARS: Final = 2_000
+MAX_TABLE_ERROR_CHARS: Final = 2_000
 
 
 def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
@@ -25,7 +25,7 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
                     table=each.table,
                     watermark_ms=_since_1970(each.watermark_ms),
                     error_code=each.error_code,
-                    error=each.error[:MAX_ERROR_CHARS],
+                    error=each.error[:MAX_TABLE_ERROR_CHARS],
                 )
                 for each in status.tables
             ],
@@ -45,7 +45,7 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
                 check.name(what, "tables.table", each.table, check.MAX_PATH_CHARS),
                 check.number(what, "tables.watermark_ms", each.watermark_ms) if each.HasField("watermark_ms") else None,
                 check.text(what, "tables.error_code", each.error_code),
-                check.text(what, "tables.error", each.error, MAX_ERROR_CHARS),
+                check.text(what, "tables.error", each.error, MAX_TABLE_ERROR_CHARS),
             )
             for each in check.counted(what, "tables", message.tables, MAX_LISTED)
         ),

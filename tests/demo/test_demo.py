@@ -26,10 +26,10 @@ def data(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "orders"
 
 
-def demo(data: pathlib.Path, *roads: str) -> tuple[int, str]:
+def demo(data: pathlib.Path, *read_paths: str) -> tuple[int, str]:
     """The demo in this process: exit code and what it printed."""
     printed = io.StringIO()
-    return run(Console(file=printed, width=200), data=data, roads=roads), printed.getvalue()
+    return run(Console(file=printed, width=200), data=data, read_paths=read_paths), printed.getvalue()
 
 
 def test_every_range_and_the_snapshot_equal_hudi(data: pathlib.Path) -> None:
@@ -70,7 +70,7 @@ def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=170
     )
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-4000:]
-    assert "Every row of every road equals" in result.stdout
+    assert "Every row of every read equals" in result.stdout
     assert "each split once, up to 2 slots a plan" in result.stdout
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []

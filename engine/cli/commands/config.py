@@ -1,4 +1,4 @@
-"""`penstock config`: the file of `penstock serve`, and the client's file, checked without starting anything."""
+"""`penstock config`: checks the configuration file of `penstock serve` and the client's file; starts nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = typer.Typer(help="Configuration files, of `penstock serve` and of its clie
 
 
 class Kind(StrEnum):
-    """Whose file it is."""
+    """The program that a configuration file is for."""
 
     AUTO = "auto"
     SERVER = "server"
@@ -45,22 +45,25 @@ def check(
         str, typer.Argument(metavar="FILE", help="Configuration (TOML; docs/operations.md, docs/reference/cli.md).")
     ],
     kind: Annotated[
-        Kind, typer.Option("--kind", help="Whose file it is; by what is in it, if not given.", show_default=False)
+        Kind,
+        typer.Option(
+            "--kind", help="Program that the file is for; default: the one that its keys fit.", show_default=False
+        ),
     ] = Kind.AUTO,
     form: Annotated[
-        ReportFormat, typer.Option("--format", help="A line a problem on stderr; json: a report on stdout.")
+        ReportFormat, typer.Option("--format", help="table: one line per problem on stderr; json: a report on stdout.")
     ] = ReportFormat.TABLE,
 ) -> None:
     """Check a configuration as `penstock serve --config FILE` or `penstock --config FILE …` would, with the
-    environment, certificates, tokens and secrets; no table is opened. Silent if all is well."""
+    environment, certificates, tokens and secrets. Opens no table. Prints nothing if the file is correct."""
     values = read_toml(file)
-    found: dict[Kind, list[str]] = {}
+    problems_by_kind: dict[Kind, list[str]] = {}
     if kind is not Kind.CLIENT:
-        found[Kind.SERVER] = server_problems(file)
+        problems_by_kind[Kind.SERVER] = server_problems(file)
     if kind is Kind.CLIENT or (kind is Kind.AUTO and values):
-        found[Kind.CLIENT] = client_problems(file, values)
-    likely = min(found, key=lambda each: (_unknown(found[each]), each is not Kind.SERVER))
-    problems = [one_line(line) for line in found[likely]]
+        problems_by_kind[Kind.CLIENT] = client_problems(file, values)
+    likely = min(problems_by_kind, key=lambda kind: (_unknown(problems_by_kind[kind]), kind is not Kind.SERVER))
+    problems = [one_line(line) for line in problems_by_kind[likely]]
     if form is ReportFormat.JSON:
         write_json({"file": file, "kind": likely.value, "problems": problems})
     for line in problems:
@@ -70,21 +73,21 @@ def check(
 
 
 def server_problems(file: str) -> list[str]:
-    """What keeps `penstock serve` from starting with the file, a line each."""
+    """The problems that keep `penstock serve` from starting with the file, one line each."""
     from penstock.enumerator.server.config.load import settings_problems
 
     try:
         settings, problems = settings_problems(file, os.environ)
     except PenstockError as error:
         return [str(error)]
-    return problems if settings is None else _beyond(file, settings)
+    return problems if settings is None else _external_problems(file, settings)
 
 
 def client_problems(file: str, values: Mapping[str, object]) -> list[str]:
-    """What is wrong with a client's file, a line each; files that it names are looked for."""
-    made, problems = checked_client_file(file, values)
-    for name in (None, *made.tables):
-        for option, (place, value) in made.options_of(name).items():
+    """The problems of a client's file, one line each, with files that it names and that do not exist."""
+    client_file, problems = checked_client_file(file, values)
+    for name in (None, *client_file.tables):
+        for option, (place, value) in client_file.options_of(name).items():
             named = (
                 option in ("serverCa", "serverCert", "serverKey", "serverToken") and isinstance(value, str) and value
             )
@@ -93,8 +96,8 @@ def client_problems(file: str, values: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def _beyond(file: str, settings: Settings) -> list[str]:
-    """What the file's own text does not show: certificates, tokens, secrets of topics."""
+def _external_problems(file: str, settings: Settings) -> list[str]:
+    """Problems outside the file's text: certificates, tokens, secrets of topics."""
     import time
 
     from penstock.enumerator.server.auth.tls import server_credentials
@@ -105,15 +108,15 @@ def _beyond(file: str, settings: Settings) -> list[str]:
     if settings.tokens:
         checks.append(lambda: TokenFile(settings.tokens, time.time))
     checks += [lambda access=access: with_secrets(access) for access in settings.topics.values()]  # type: ignore[misc]
-    found = [] if settings.tables else [f"{file}: tables: got none, expected at least one"]
-    for told in checks:
+    problems = [] if settings.tables else [f"{file}: tables: got none, expected at least one"]
+    for check_part in checks:
         try:
-            told()
+            check_part()
         except PenstockError as error:
-            found.append(f"{file}: {error}")
-    return found
+            problems.append(f"{file}: {error}")
+    return problems
 
 
 def _unknown(problems: list[str]) -> int:
-    """Keys that files of a kind do not have."""
+    """The number of unknown keys among the problems."""
     return sum("unknown key" in line for line in problems)

@@ -1,4 +1,4 @@
-"""`penstock demo`: the main job on a table that real Hudi wrote (`penstock.engine.demo`), or that table alone."""
+"""`penstock demo`: runs the demo (`penstock.engine.demo`), or only unpacks its table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def demo(
         typer.Option(
             "--unpack",
             metavar="DIR",
-            help="Only put the demo's table into a new folder DIR/orders, and print its path: a table for trials.",
+            help="Only unpack the demo's table into a new folder DIR/orders, and print its path.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Read a table that Hudi wrote by four roads, and compare each with the rows Hudi returned."""
+    """Read a Hudi-written table in four ways, and compare each result with the rows that Hudi returned."""
     if unpack is not None:
         from penstock.engine.demo.sample import packaged_data, unpack_new
 

@@ -1,4 +1,4 @@
-"""`penstock doctor`: whether this machine, a table's storage and a server are fit for use, a line a check."""
+"""`penstock doctor`: checks this machine, a table's storage and a server; prints one line per check."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ def doctor(
     flags: dict[str, str | None],
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
 ) -> None:
-    """Check Python, libraries, Java, compiled kernels; of a table its storage; of a server that it answers, its
-    certificate and clock. Exit code 1 if a check fails; warnings alone are 0."""
+    """Check Python, libraries, Java and compiled kernels; with a table its storage; with a server its answers,
+    certificate and clock. Exit code 1 if a check fails, 0 if there are only warnings."""
     shell = shell_of(context)
     options = given_options(shell, flags, table=table)
     access = options.access
-    found: list[Finding] = []
-    with working(shell, "looking at this machine") as looking_at:
+    results: list[Finding] = []
+    with working(shell, "checking this machine") as show:
         for finding in findings(shell, table, options.server, access):
-            found.append(finding)
-            looking_at(f"{finding.check}: done")
+            results.append(finding)
+            show(f"{finding.check}: done")
     if form is ReportFormat.JSON:
-        write_json([finding_fields(finding) for finding in found])
+        write_json([finding_fields(finding) for finding in results])
     else:
-        width = max(len(finding.check) for finding in found)
-        for finding in found:
+        width = max(len(finding.check) for finding in results)
+        for finding in results:
             sys.stdout.write(line_of(finding, width))
-    if any(finding.level.value == "fail" for finding in found):
+    if any(finding.level.value == "fail" for finding in results):
         raise typer.Exit(EXIT_ERROR)
 
 
 def findings(shell: Shell, table: str | None, server: str | None, access: object) -> Iterator[Finding]:
-    """What is found, check by check."""
+    """Runs the checks, and yields a finding for each."""
     from penstock.engine.doctor.machine import machine_findings
     from penstock.engine.doctor.reach import server_findings, storage_findings
     from penstock.proto.model.access import ServerAccess

@@ -1,4 +1,4 @@
-"""`penstock groups`: the consumer groups that a server keeps; how far they are, moving them, forgetting them."""
+"""`penstock groups`: lists, describes, resets and deletes the consumer groups of a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Consumer groups of a server.")
 
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
-"""Options that say which server is asked, and how."""
+"""Options for the connection to the server."""
 
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the output.")]
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")]
@@ -64,16 +64,16 @@ def describe(
         return
     readers = fields.pop("members")
     if not isinstance(readers, list):
-        raise InvariantViolation(f"members of group {group} are no list")
+        raise InvariantViolation(f"members of group {group} are not a list")
     lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
-    behind = _rows("kafka ", kafka) if kafka is not None else []
-    rows = [*_rows("", fields), *_rows("lag ", lag), *behind, *_rows("scope ", scope)]
+    kafka_rows = _rows("kafka ", kafka) if kafka is not None else []
+    rows = [*_rows("", fields), *_rows("lag ", lag), *kafka_rows, *_rows("scope ", scope)]
     write_text_table(("field", "value"), rows)
     typer.echo()
     if partitions:
         columns = ("partition", "start", "next", "lag_records")
-        write_text_table(columns, [tuple(_text(each[name]) for name in columns) for each in partitions])
+        write_text_table(columns, [tuple(_text(partition[name]) for name in columns) for partition in partitions])
         typer.echo()
     names = ("reader_id", "epoch", "held_splits", "lease_left_ms")
     write_text_table(names, [tuple(str(reader[name]) for name in names) for reader in readers])
@@ -88,12 +88,14 @@ def reset(
     flags: dict[str, str | None],
     to: Annotated[
         str,
-        typer.Option("--to", metavar="earliest|latest|INSTANT|TIMESTAMP", help="Where the group goes on (exclusive)."),
+        typer.Option(
+            "--to", metavar="earliest|latest|INSTANT|TIMESTAMP", help="Where the group continues (exclusive)."
+        ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the reset would do; change nothing.")] = False,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
-    """Move a group. Its readers are fenced, what they hold is dropped; a group that stopped goes on."""
+    """Move a group to another position. Its readers are fenced and their splits dropped. A stopped group continues."""
     enumerator, options = _enumerator(context, flags, table)
     from penstock.engine.requests.group import group_start
 
@@ -108,7 +110,7 @@ def reset(
 @app.command("delete")
 @with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def delete(context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None]) -> None:
-    """Forget a group that has no readers. One that joins under its name later begins anew."""
+    """Delete a group that has no readers. A reader that joins under its name later starts a new group."""
     enumerator, _ = _enumerator(context, flags, table)
     enumerator.delete_group(table, group)
 
@@ -123,7 +125,7 @@ def _enumerator(
 
 
 def summary_fields(summary: GroupSummary) -> dict[str, object]:
-    """A group's documented fields in a list (docs/reference/cli.md)."""
+    """The documented fields of a group in `groups list` (docs/reference/cli.md)."""
     return {
         "table": summary.table,
         "group": summary.group,
@@ -135,7 +137,7 @@ def summary_fields(summary: GroupSummary) -> dict[str, object]:
 
 
 def description_fields(description: GroupDescription) -> dict[str, object]:
-    """A group's documented fields in full (docs/reference/cli.md)."""
+    """The documented fields of a group in `groups describe` (docs/reference/cli.md)."""
     lag, scope, limits = description.lag, description.scope, description.limits
     return summary_fields(description.summary) | {
         "rounds": description.rounds,
@@ -177,7 +179,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
 
 
 def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
-    """The phase of a hybrid group, and behind the lake the hand-over point and where each partition stands."""
+    """The phase of a hybrid group; after the lake also the hand-over point and the offsets of each partition."""
     hybrid, place = description.scope.request.hybrid, description.kafka
     if hybrid is None:
         return None
@@ -207,7 +209,7 @@ def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
 
 
 def outcome_fields(table: str, group: str, outcome: ResetOutcome) -> dict[str, object]:
-    """What a reset did or would do, by its documented fields (docs/reference/cli.md)."""
+    """The documented fields of a reset, done or dry (docs/reference/cli.md)."""
     return {
         "table": table,
         "group": group,

@@ -1,4 +1,4 @@
-"""`penstock offsets`: where a table that is filled from Kafka ends in its topic, and why."""
+"""`penstock offsets`: the Kafka offsets at which a table that is filled from a topic ends, and their source."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from penstock.enumerator.handover.offset_search import Step
     from penstock.enumerator.handover.table_commits import CommitHistory
 
-app = typer.Typer(help="Where a table ends in the Kafka topic that fills it.")
+app = typer.Typer(help="Offsets of a table in the Kafka topic that fills it.")
 
 
 @app.callback(invoke_without_command=True)
 def offsets(context: typer.Context) -> None:
-    """Where a table ends in the Kafka topic that fills it."""
+    """Offsets of a table in the Kafka topic that fills it."""
     show_help(context)
 
 
@@ -32,18 +32,21 @@ def resolve(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
     instant: Annotated[
-        str | None, typer.Argument(metavar="[INSTANT]", help="Requested time of a completed write; else the newest.")
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="Requested time of a completed write; default: the newest."),
     ] = None,
-    topic: Annotated[str, typer.Option("--topic", help="The topic, where the table or its keys leave it open.")] = "",
-    key: Annotated[str | None, typer.Option("--key", help="A key of commit metadata that holds the offsets.")] = None,
-    value_format: Annotated[Format | None, typer.Option("--key-format", help="Form of that key's value.")] = None,
+    topic: Annotated[str, typer.Option("--topic", help="The topic, if the table and its keys do not name it.")] = "",
+    key: Annotated[
+        str | None, typer.Option("--key", help="A key of the commit metadata that holds the offsets.")
+    ] = None,
+    value_format: Annotated[Format | None, typer.Option("--key-format", help="Format of the value of --key.")] = None,
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(
             "--checkpoint",
             metavar="[ID=]FOLDER",
-            help="Checkpoint of the Spark query that fills the table; of several queries each with its ID, which "
-            "states that they read disjoint partitions.",
+            help="Checkpoint of the Spark query that fills the table. With several queries, give each with its ID: "
+            "this states that they read disjoint partitions.",
         ),
     ] = None,
     others_elsewhere: Annotated[
@@ -57,13 +60,13 @@ def resolve(
         typer.Option(
             "--starting-offsets",
             metavar="OFFSETS",
-            help='The offsets if no commit has any: {"topic":{"0":123}} or topic,0:123.',
+            help='The offsets to use if no commit has any: {"topic":{"0":123}} or topic,0:123.',
         ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Explain the result for each commit.")] = False,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the answer.")] = ReportFormat.TABLE,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
 ) -> None:
-    """Resolve the next offset of each partition at an instant: what is below it is in the table, and nothing else."""
+    """Resolve the next offset of each partition at an instant. The table contains exactly the records below it."""
     shell = shell_of(context)
     table, _ = local_options(shell, {}, table=table)
     from penstock.engine.requests.hybrid import given_offsets
@@ -87,12 +90,12 @@ def resolve(
         given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, hints.topic)),)
     with working(shell, "searching the commits"):
         history = commits_before(open_table(table), instant)
-        found = find_offsets(history.active, history.archived, hints, SparkCheckpoints(folders, unnamed))
-    outcome = hand_over(found, given, hints.topic)
+        search = find_offsets(history.active, history.archived, hints, SparkCheckpoints(folders, unnamed))
+    outcome = hand_over(search, given, hints.topic)
     if form is ReportFormat.JSON:
-        write_json(handover_fields(table, history, outcome, found.steps if explain else None))
+        write_json(handover_fields(table, history, outcome, search.steps if explain else None))
     else:
-        _print(table, history, outcome, found.steps if explain else None)
+        _print(table, history, outcome, search.steps if explain else None)
 
 
 def handover_fields(
@@ -168,8 +171,8 @@ def _print(table: str, history: CommitHistory, outcome: HandOver, steps: Sequenc
     if steps is not None:
         typer.echo()
         names = ("instant", "order_key", "action", "archived", "what")
-        told = [(step.commit, describe_step(step)) for step in steps]
-        cells = [(c.instant, c.order_key, c.action, "yes" if c.archived else "no", what) for c, what in told]
+        described = [(step.commit, describe_step(step)) for step in steps]
+        cells = [(c.instant, c.order_key, c.action, "yes" if c.archived else "no", what) for c, what in described]
         write_text_table(names, cells)
 
 
@@ -186,9 +189,9 @@ def _named(key: str | None, value_format: Format | None) -> NamedKey | None:
     from penstock.enumerator.handover.commit_offsets import NEVER_A_POSITION, NamedKey
 
     if (key is None) != (value_format is None):
-        raise ConfigurationError("--key and --key-format: one says where the offsets are, the other how: give both")
+        raise ConfigurationError("--key names the offsets and --key-format their format: give both")
     if key is None or value_format is None:
         return None
     if not key or key in NEVER_A_POSITION:
-        raise ConfigurationError(f"--key {key!r}: that is no key that holds a position")
+        raise ConfigurationError(f"--key {key!r}: this key never holds a position")
     return NamedKey(key, value_format)

@@ -1,4 +1,4 @@
-"""`penstock read`: the rows of a table, to stdout or into a file."""
+"""`penstock read`: writes the rows of a table to stdout or into a file."""
 
 from __future__ import annotations
 
@@ -29,27 +29,30 @@ def read(
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+            help="Any option, by its name here or in Hudi (docs/reference/options.md).",
         ),
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="A file that appears when it is complete; its suffix is the format."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A file, which appears when it is complete. Its suffix is the format.",
         ),
     ] = None,
     form: Annotated[
         RowFormat | None,
-        typer.Option(
-            "--format", help="Form of the rows; a table on stdout if nothing else is said.", show_default=False
-        ),
+        typer.Option("--format", help="Format of the rows; default on stdout: table.", show_default=False),
     ] = None,
     profile: Annotated[
         bool,
-        typer.Option("--profile", help="Show on stderr where the time went; with --format jsonl a line of JSON."),
+        typer.Option(
+            "--profile", help="Print the time of each phase on stderr; with --format jsonl as a line of JSON."
+        ),
     ] = False,
 ) -> None:
-    """Read a table's rows: a snapshot, as of a time, its base files alone, or what a range of instants wrote."""
+    """Read the rows of a table: a snapshot, a snapshot as of a time, the base files alone, or a range of instants."""
     shell = shell_of(context)
     check_output(output)
     chosen = row_format(form, output)
@@ -72,7 +75,7 @@ def read(
 
 
 def _return_memory() -> None:
-    """This process is ours: memory that a batch gave back goes to the system, unless the user chose Arrow's pool."""
+    """Uses the system's allocator, which returns freed memory to the system, unless the user chose Arrow's pool."""
     import os
 
     import pyarrow as pa
@@ -91,7 +94,7 @@ def _profile() -> Profile:
 
 @contextmanager
 def _progress(shell: Shell, output: str | None) -> Iterator[Callable[[Progress], None] | None]:
-    """A bar on stderr, if that is a terminal which shows no rows itself."""
+    """A progress bar on stderr, if stderr is a terminal and stdout does not write rows to one."""
     import sys
 
     to_stdout = output in (None, "-")

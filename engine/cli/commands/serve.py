@@ -1,4 +1,4 @@
-"""`penstock serve`: the enumerator as a gRPC service, until SIGTERM or Ctrl-C."""
+"""`penstock serve`: runs the enumerator as a gRPC service until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def serve(
     context: typer.Context,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME=PATH", help="A table to serve, under this name; may be repeated."),
+        typer.Option("--table", metavar="NAME=PATH", help="A table to serve under this name; may be repeated."),
     ] = None,
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="Configuration (TOML, docs/operations.md).")
@@ -34,28 +34,37 @@ def serve(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Address; port 0 lets the system choose; off loopback needs TLS. Default 127.0.0.1:0.",
+            help="Address to bind. Port 0: the system chooses. Other than loopback needs TLS. Default: 127.0.0.1:0.",
         ),
     ] = None,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="DIR", help="Where the state of groups is kept; else in memory.")
+        str | None, typer.Option("--state", metavar="DIR", help="Directory for the state of groups; default: memory.")
     ] = None,
     takeover: Annotated[
-        bool, typer.Option("--takeover", help="Take the state over from a server that still holds it.")
+        bool, typer.Option("--takeover", help="Take over the state from a server that still holds it.")
     ] = False,
     metrics_listen: Annotated[
         str | None,
-        typer.Option("--metrics-listen", metavar="[HOST:]PORT", help="Metrics for Prometheus; HOST 127.0.0.1."),
+        typer.Option(
+            "--metrics-listen",
+            metavar="[HOST:]PORT",
+            help="Address of the Prometheus metrics; default HOST: 127.0.0.1.",
+        ),
     ] = None,
     poll_interval: Annotated[
-        str | None, typer.Option("--poll-interval", metavar="TIME", help="How often tables are looked at, such as 5s.")
+        str | None,
+        typer.Option("--poll-interval", metavar="TIME", help="Interval between probes of a table, such as 5s."),
     ] = None,
     lease: Annotated[
         str | None,
-        typer.Option("--lease", metavar="TIME", help="How long a silent reader keeps its splits, such as 30s."),
+        typer.Option(
+            "--lease",
+            metavar="TIME",
+            help="Time without a heartbeat after which a reader loses its splits, such as 30s.",
+        ),
     ] = None,
 ) -> None:
-    """Serve tables to readers that pull splits. Prints the bound address, one line; the log goes to stderr."""
+    """Serve tables to readers that request splits. Prints the bound address as one line; the log goes to stderr."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would write lines of its own to stderr; read at its import
     from penstock.enumerator.server.config.load import load_settings, misspelt
 
@@ -92,12 +101,12 @@ def milliseconds(flag: str, text: str) -> int:
 
 
 def metrics_address(text: str) -> str:
-    """HOST:PORT; a port alone is one of loopback."""
+    """HOST:PORT; a port alone is on loopback."""
     return f"127.0.0.1:{text.lstrip(':')}" if re.fullmatch(r":?\d{1,5}", text) else text
 
 
 def named_tables(pairs: Sequence[str]) -> dict[str, str]:
-    """The tables by name. ConfigurationError: not NAME=PATH, or a name given twice."""
+    """The tables by name. ConfigurationError: a pair is not NAME=PATH, or a name is given twice."""
     from penstock.table.storage.filesystem import redacted_uri
 
     tables: dict[str, str] = {}

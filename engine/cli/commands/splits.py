@@ -1,4 +1,4 @@
-"""`penstock splits`: what a read would read, and why."""
+"""`penstock splits`: plans a read, and lists its splits with the reason for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.cli.output.explain import Explanation
     from penstock.proto.model.splits import Plan, Split
 
-app = typer.Typer(help="What a read would read.")
+app = typer.Typer(help="Splits of a read.")
 
 _FLAGS_OF_READING = (
     "limit",
@@ -27,12 +27,12 @@ _FLAGS_OF_READING = (
     "retryTimeout",
     "batchRows",
 )
-"""They say nothing about a plan that is made here."""
+"""Options of `read` that do not affect an embedded plan."""
 
 
 @app.callback(invoke_without_command=True)
 def splits(context: typer.Context) -> None:
-    """What a read would read."""
+    """Splits of a read."""
     show_help(context)
 
 
@@ -47,15 +47,15 @@ def plan(
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+            help="Any option, by its name here or in Hudi (docs/reference/options.md).",
         ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say what the range means and why each split is there.")
+        bool, typer.Option("--explain", help="Explain the range, and the reason for each split.")
     ] = False,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the plan.")] = ReportFormat.TABLE,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the plan.")] = ReportFormat.TABLE,
 ) -> None:
-    """Plan a read and list its splits in commit order; nothing is read. --after or --upto plan a range of instants."""
+    """Plan a read and list its splits in commit order; read no rows. --after or --upto plan a range of instants."""
     shell = shell_of(context)
     table, options = local_options(shell, flags, option or (), table=table)
     if "query" not in options.explicit and options.explicit & {"after", "upto"}:
@@ -79,7 +79,7 @@ def plan(
 
 
 def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
-    """The plan's documented fields (docs/reference/cli.md)."""
+    """The documented fields of the plan (docs/reference/cli.md)."""
     from penstock.table.storage.filesystem import redacted_uri
 
     fields: dict[str, object] = {
@@ -108,8 +108,8 @@ def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, obj
 
 
 def split_fields(split: Split) -> dict[str, object]:
-    """A split's documented fields (docs/reference/cli.md)."""
-    from penstock.engine.cli.output.explain import told_by
+    """The documented fields of a split (docs/reference/cli.md)."""
+    from penstock.engine.cli.output.explain import source_text
     from penstock.proto.model.changes import GroupChanges
     from penstock.proto.model.splits import EventTimeBounds, RowGroupRun
 
@@ -129,7 +129,7 @@ def split_fields(split: Split) -> dict[str, object]:
             {
                 "instant": str(step.instant),
                 "order_key": str(step.order_key),
-                "told_by": told_by(step),
+                "told_by": source_text(step),
                 "files": [file.path for file in step.files],
             }
             for step in steps
@@ -166,12 +166,12 @@ def _cells(split: Split) -> tuple[str, ...]:
     from penstock.proto.model.splits import RowGroupRun
 
     if isinstance(split.part, GroupChanges):
-        shown, files = (
+        base_text, files = (
             f"changes of {len(split.part.steps)} commits",
             {f.path for s in split.part.steps for f in s.files},
         )
         key = (split.split_id, str(split.order_key), split.partition or "-", split.file_group)
-        return (*key, shown, "-", str(sum(".log." in path for path in files)), str(split.size_bytes))
+        return (*key, base_text, "-", str(sum(".log." in path for path in files)), str(split.size_bytes))
     return (
         split.split_id,
         str(split.order_key),

@@ -1,4 +1,4 @@
-"""`penstock state`: the directory in which a server keeps what it must not forget."""
+"""`penstock state`: checks, backs up and restores the state directory of a server."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def state(context: typer.Context) -> None:
 def check(
     context: typer.Context,
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`.")],
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TABLE,
 ) -> None:
-    """Read a state directory through: what it holds, and whether it is whole. Changes nothing; a server may run."""
+    """Read a whole state directory, and report its content and any damage. Changes nothing; a server may run."""
     from penstock.enumerator.store.check import check_state
 
-    with working(shell_of(context), f"reading {directory} through"):
+    with working(shell_of(context), f"reading {directory}"):
         report = check_state(directory)
-    fields = reported(report)
+    fields = report_fields(report)
     if form is ReportFormat.JSON:
         write_json(fields)
     else:
@@ -51,13 +51,13 @@ def check(
 def backup(
     context: typer.Context,
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; it must not be there yet.")],
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TABLE,
 ) -> None:
     """Copy a state directory into one file, and check the copy. A server may run."""
     from penstock.enumerator.coordinator.backup import back_up
 
-    with working(shell_of(context), f"backing {directory} up"):
+    with working(shell_of(context), f"backing up {directory}"):
         report = back_up(directory, file)
     fields = {"file": file, "records": report.records, "plans": report.plans, "splits": report.splits}
     _write({**fields, "size_bytes": report.size_bytes}, form)
@@ -67,11 +67,13 @@ def backup(
 def restore(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `state backup`.")],
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of `serve --state`; no server runs.")],
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+    directory: Annotated[
+        str, typer.Argument(metavar="DIR", help="The directory of `serve --state`; no server may run.")
+    ],
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TABLE,
 ) -> None:
-    """Put a backup into a state directory. Every earlier reader is fenced; groups go on from the backup's positions, so
-    what was committed after the backup is delivered again. What the directory held is moved into a folder in it."""
+    """Restore a backup into a state directory. Every earlier reader is fenced. Groups continue from its positions:
+    rows committed after it are delivered again. The earlier content moves into a folder in the directory."""
     from penstock.enumerator.coordinator.backup import restore as restored
 
     with working(shell_of(context), f"restoring {directory}"):
@@ -94,8 +96,8 @@ def _write(fields: dict[str, object], form: ReportFormat) -> None:
         write_text_table(("field", "value"), [(name, _text(value)) for name, value in fields.items()])
 
 
-def reported(report: StateReport) -> dict[str, object]:
-    """The report's documented fields (docs/reference/cli.md)."""
+def report_fields(report: StateReport) -> dict[str, object]:
+    """The documented fields of the report (docs/reference/cli.md)."""
     holder = report.holder
     return {
         "directory": report.directory,

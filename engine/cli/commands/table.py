@@ -1,4 +1,4 @@
-"""`penstock table`: what a table is."""
+"""`penstock table`: describes a table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text
 from penstock.engine.cli.shell import given_options, registry_flag, shell_of, show_help
 from penstock.proto.model.reports import TableDescription
 
-app = typer.Typer(help="What a table is.")
+app = typer.Typer(help="Properties of a table.")
 
 
 @app.callback(invoke_without_command=True)
 def table(context: typer.Context) -> None:
-    """What a table is."""
+    """Properties of a table."""
     show_help(context)
 
 
@@ -29,7 +29,7 @@ def desc(
     server_cert: Annotated[str | None, registry_flag("serverCert", metavar="FILE")] = None,
     server_key: Annotated[str | None, registry_flag("serverKey", metavar="FILE")] = None,
     server_token: Annotated[str | None, registry_flag("serverToken", metavar="FILE")] = None,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the description.")] = ReportFormat.TABLE,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the description.")] = ReportFormat.TABLE,
 ) -> None:
     """Describe a table: type, version, timeline, merging, keys, schema, newest position."""
     flags = {
@@ -46,7 +46,7 @@ def desc(
     description = enumerator_for(options.server, options.access).describe_table(
         shell.file.path_of(table, options.server)
     )
-    fields = described(description)
+    fields = description_fields(description)
     if form is ReportFormat.JSON:
         write_json(fields)
         return
@@ -57,8 +57,8 @@ def desc(
     write_text_table(("column", "type"), [(column["name"], _type(column["type"])) for column in columns])
 
 
-def described(description: TableDescription) -> dict[str, object]:
-    """The description's documented fields (docs/reference/cli.md)."""
+def description_fields(description: TableDescription) -> dict[str, object]:
+    """The documented fields of the description (docs/reference/cli.md)."""
     from penstock.table.storage.filesystem import redacted_uri
 
     return {
@@ -79,7 +79,7 @@ def described(description: TableDescription) -> dict[str, object]:
 
 
 def _type(avro: object) -> str:
-    """An Avro type in short; every column is nullable, so null is not said."""
+    """A short name of an Avro type, without null: every column is nullable."""
     if isinstance(avro, list) and len(avro) == 2 and "null" in avro:
         return _type(avro[1] if avro[0] == "null" else avro[0])
     if isinstance(avro, dict) and "logicalType" in avro:

@@ -1,4 +1,4 @@
-"""`penstock tail`: what a consumer group is handed, as it comes."""
+"""`penstock tail`: follows a table as a reader of a consumer group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POLL_MS = 1000
 
 
 class TailFormat(StrEnum):
-    """Forms of rows that can be written as they come."""
+    """Formats of rows that can be written as a stream."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
@@ -49,7 +49,7 @@ def tail(
         typer.Option(
             "--option",
             metavar="KEY=VALUE",
-            help="Any option, by ours or by Hudi's name (docs/reference/options.md).",
+            help="Any option, by its name here or in Hudi (docs/reference/options.md).",
         ),
     ] = None,
     begin: Annotated[

@@ -1,4 +1,4 @@
-"""`penstock timeline`: the active instants of a table."""
+"""`penstock timeline`: lists the active instants of a table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def timeline(
     context: typer.Context,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
     timeline_timezone: Annotated[str | None, registry_flag("timelineTimezone", metavar="ZONE")] = None,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of the list.")] = ReportFormat.TABLE,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the list.")] = ReportFormat.TABLE,
 ) -> None:
-    """List a table's active instants by requested time, with their times in UTC where the zone is known."""
+    """List the active instants of a table by requested time, with their times in UTC if the zone is known."""
     table, options = local_options(shell_of(context), {"timelineTimezone": timeline_timezone}, table=table)
     from penstock.engine.requests.times import TimelineZone
     from penstock.table.hudi_table import open_table
@@ -36,7 +36,7 @@ def timeline(
 
 
 def instant_rows(timeline: Timeline, zone: tzinfo | None) -> list[dict[str, object]]:
-    """One entry an instant with the documented fields (docs/reference/cli.md)."""
+    """The documented fields of each instant (docs/reference/cli.md)."""
     return [
         {
             "requested_time": str(instant.requested_time),

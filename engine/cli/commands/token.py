@@ -1,4 +1,4 @@
-"""`penstock token`: tokens for the readers of `penstock serve`."""
+"""`penstock token`: creates tokens for the readers of `penstock serve`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ def token(context: typer.Context) -> None:
 
 @app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who will hold it: the principal is token:NAME.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the holder; the principal is token:NAME.")],
     expires: Annotated[
-        str, typer.Option("--expires", metavar="DATE", help="ISO date or time (UTC) from which it is refused.")
+        str, typer.Option("--expires", metavar="DATE", help="ISO date or time (UTC) at which the token expires.")
     ] = "",
-    form: Annotated[ReportFormat, typer.Option("--format", help="Two lines, or a JSON object.")] = ReportFormat.TABLE,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", help="table: two lines; json: an object.")
+    ] = ReportFormat.TABLE,
 ) -> None:
-    """Make a token. Prints two lines: the token, shown this once, and its line for the server's file of tokens."""
+    """Create a token. Prints two lines: the token, shown only once, and its line for the server's token file."""
     from penstock.enumerator.server.auth.tokens import new_token
 
-    made, line = new_token(name, expires)
+    token_text, line = new_token(name, expires)
     if form is ReportFormat.JSON:
-        write_json({"token": made, "line": line})
+        write_json({"token": token_text, "line": line})
     else:
-        sys.stdout.write(f"{made}\n{line}\n")
+        sys.stdout.write(f"{token_text}\n{line}\n")

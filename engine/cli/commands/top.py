@@ -1,4 +1,4 @@
-"""`penstock top`: what a server does now, as a picture that is drawn anew, one frame, or JSON."""
+"""`penstock top`: shows the status of a server as a live display, one frame, or JSON."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag, GroupStatus, ServerStatus
 
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
-LEAST_INTERVAL_S: Final = 0.2
+MIN_INTERVAL_S: Final = 0.2
 PIPE_WIDTH: Final = 10_000
-"""Off a terminal nothing is left out or cut."""
+"""The width of output that does not go to a terminal, so that no column is dropped or cut."""
 COLUMNS: Final = ("table", "group", "state", "lag", "age", "commits", "bytes", "behind", "readers", "pending", "held",
                   "rows/s", "bytes/s", "fenced", "expired")  # fmt: skip
-"""`age`: since the lag, its commits and bytes were measured."""
-NAMES: Final = 2
-NAME_CHARS: Final = 12
-"""So many columns are names, which are cut to so many characters before another column is left out."""
+"""`age`: time since the lag, with its commits and bytes, was measured. `behind`: time since the watermark."""
+NAME_COLUMNS: Final = 2
+MIN_NAME_CHARS: Final = 12
+"""Names in the first columns are cut to so many characters before another column is dropped."""
 GAP: Final = 3
 """Characters between two columns."""
-LEFT: Final = 3
-"""So many columns are text."""
-GIVEN_UP: Final = ("bytes/s", "bytes", "expired", "fenced", "behind", "held", "commits", "rows/s", "pending", "readers",
-                   "age")  # fmt: skip
-"""What a narrow terminal does not show, the least important first."""
+TEXT_COLUMNS: Final = 3
+"""Number of columns, from the left, that are aligned left."""
+DROP_ORDER: Final = ("bytes/s", "bytes", "expired", "fenced", "behind", "held", "commits", "rows/s", "pending",
+                     "readers", "age")  # fmt: skip
+"""Columns that a narrow terminal does not show, the least important first."""
 
 
 @with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
@@ -47,13 +47,15 @@ def top(
     *,
     flags: dict[str, str | None],
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="Only the groups of this table.")] = "",
-    once: Annotated[bool, typer.Option("--once", help="One frame, and the end.")] = False,
-    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="Between two frames.")] = 2.0,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Form of a frame; json is one.")] = ReportFormat.TABLE,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
+    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="Time between two frames.")] = 2.0,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", help="Format of the output; json prints one frame.")
+    ] = ReportFormat.TABLE,
 ) -> None:
     """Watch a server: groups, lag, watermarks, readers, throughput. Ctrl-C ends it, exit code 0."""
-    if interval < LEAST_INTERVAL_S:
-        raise ConfigurationError(f"--interval {interval:g}: expected {LEAST_INTERVAL_S:g} seconds or more")
+    if interval < MIN_INTERVAL_S:
+        raise ConfigurationError(f"--interval {interval:g}: expected {MIN_INTERVAL_S:g} seconds or more")
     options = given_options(shell_of(context), flags, entry_point=EntryPoint.CONSUMER, table=table)
     from penstock.engine.group.connect import group_enumerator_for
 
@@ -86,8 +88,8 @@ def _watch(enumerator: GroupEnumerator, console: Console, address: str, interval
 
 
 def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
-    """One picture of the server, of at most so many characters a line: columns that do not fit are left out, and the
-    last line names them. Names are foreign text: never taken for markup."""
+    """One frame, at most `width` characters wide. Columns that do not fit are dropped, and the last line names them.
+    Names of tables and groups are not interpreted as markup."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -98,20 +100,22 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
     )
     watermarks = {each.table: each.watermark_ms for each in status.tables}
     rows = [_cells(group, watermarks, status.now_ms) for group in status.groups]
-    widths = [max([len(name), *(len(row[place][0]) for row in rows)]) for place, name in enumerate(COLUMNS)]
-    shown, longest = fitting(widths, width)
+    widths = [max([len(name), *(len(row[index][0]) for row in rows)]) for index, name in enumerate(COLUMNS)]
+    visible, longest = fitting(widths, width)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for place in shown:
-        most = longest if place < NAMES else None
-        table.add_column(COLUMNS[place], justify="left" if place < LEFT else "right", no_wrap=True, max_width=most)
+    for index in visible:
+        max_width = longest if index < NAME_COLUMNS else None
+        table.add_column(
+            COLUMNS[index], justify="left" if index < TEXT_COLUMNS else "right", no_wrap=True, max_width=max_width
+        )
     for row in rows:
-        table.add_row(*(Text(row[place][0], style=row[place][1]) for place in shown))
+        table.add_row(*(Text(row[index][0], style=row[index][1]) for index in visible))
     if not status.groups:
         table.add_row(Text("no groups", style="dim"))
     followed = {group.summary.table for group in status.groups}
     others = [f"{name} watermark {moment(at)}" for name, at in watermarks.items() if at and name not in followed]
     served = f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others)
-    left_out = [name for place, name in enumerate(COLUMNS) if place not in shown]
+    left_out = [name for index, name in enumerate(COLUMNS) if index not in visible]
     if left_out:
         served += f"; no room for: {', '.join(left_out)}"
     closed = [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
@@ -119,23 +123,25 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
 
 
 def fitting(widths: Sequence[int], width: int) -> tuple[tuple[int, ...], int]:
-    """The places of the columns to show within so many characters, and the longest name of a table or group.
+    """The indexes of the columns that fit into `width` characters, and the maximum length of a table or group name.
 
-    Those that are in the way are taken away, the least important first; names of more than NAME_CHARS count as so many.
-    Table, group, state and lag always stay, and names are cut to what is left."""
-    shown = list(range(len(COLUMNS)))
+    Drops columns in the order of DROP_ORDER; a longer name counts as MIN_NAME_CHARS. Table, group, state and lag always
+    stay, and names are cut to the remaining width."""
+    visible = list(range(len(COLUMNS)))
 
-    def needed() -> int:
-        return sum((min(widths[place], NAME_CHARS) if place < NAMES else widths[place]) + GAP for place in shown)
+    def total_width() -> int:
+        return sum(
+            (min(widths[index], MIN_NAME_CHARS) if index < NAME_COLUMNS else widths[index]) + GAP for index in visible
+        )
 
-    for name in GIVEN_UP:
-        if needed() <= width:
+    for name in DROP_ORDER:
+        if total_width() <= width:
             break
-        shown.remove(COLUMNS.index(name))
-    others = sum(widths[place] + GAP for place in shown[NAMES:])
-    left = width - others - GAP * NAMES
-    shorter = min(widths[:NAMES])
-    return tuple(shown), max(4, left - shorter if 2 * shorter < left else left // 2)
+        visible.remove(COLUMNS.index(name))
+    others = sum(widths[index] + GAP for index in visible[NAME_COLUMNS:])
+    left = width - others - GAP * NAME_COLUMNS
+    shorter_name = min(widths[:NAME_COLUMNS])
+    return tuple(visible), max(4, left - shorter_name if 2 * shorter_name < left else left // 2)
 
 
 def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -> list[tuple[str, str]]:
@@ -215,7 +221,7 @@ def _lag_fields(lag: GroupLag | None, age_ms: int | None) -> dict[str, object] |
 
 
 def moment(at_ms: int) -> str:
-    """UTC ISO text with milliseconds; of a time that no calendar has, its number."""
+    """UTC as ISO text with milliseconds; a time outside the calendar as its number."""
     try:
         text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
@@ -224,7 +230,7 @@ def moment(at_ms: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in two figures or so."""
+    """A duration in its largest unit, with one decimal."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f}{unit}"
@@ -232,7 +238,7 @@ def span(seconds: float) -> str:
 
 
 def amount(size_bytes: float) -> str:
-    """Bytes in a unit that fits."""
+    """A number of bytes in its largest binary unit, with one decimal."""
     for size, unit in ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
         if size_bytes >= size:
             return f"{size_bytes / size:,.1f}{unit}"

@@ -1,1 +1,1 @@
-"""What commands print and write: rows, cells, profiles, log lines."""
+"""The output of commands: rows, cells, reports, log lines."""

@@ -1,7 +1,6 @@
-"""Arrow values as JSON values and as text for a terminal.
+"""Converts Arrow values to JSON values, and to text for a terminal.
 
-Belongs here: how one value looks. Not here: rows, files, streams (`output`). Nothing is rounded: what JSON has no exact
-form for becomes text.
+No value is rounded: a value without an exact JSON form becomes text.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ def json_values(array: pa.Array) -> list[JsonValue]:
     """Each value of the array as JSON.
 
     Decimals: text, all digits. Timestamps: ISO text with microseconds, `Z` at the end if they are UTC instants; the
-    number as text where Arrow has no year for it. Dates, times: ISO text; far dates as timestamps. Binary: base64. NaN
+    number as text if Arrow has no such year. Dates, times: ISO text; far dates as timestamps. Binary: base64. NaN
     and infinities: the texts NaN, Infinity, -Infinity. Structs and maps: objects (a map's keys are text in Hudi).
     Lists: arrays. Null: null.
     """
-    kind = array.type
-    if types.is_struct(kind):
+    type_ = array.type
+    if types.is_struct(type_):
         return _structs(array)
-    if types.is_map(kind):
+    if types.is_map(type_):
         return _maps(array)
-    if types.is_list(kind) or types.is_large_list(kind):
+    if types.is_list(type_) or types.is_large_list(type_):
         return _lists(array)
-    if types.is_timestamp(kind):
+    if types.is_timestamp(type_):
         return _timestamps(array)
-    if types.is_date32(kind):
+    if types.is_date32(type_):
         return _dates(array)
-    if types.is_date(kind) or types.is_time(kind):
+    if types.is_date(type_) or types.is_time(type_):
         return list(array.cast(pa.string()).to_pylist())
-    if types.is_decimal(kind):
+    if types.is_decimal(type_):
         return [None if value is None else format(value, "f") for value in array.to_pylist()]
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_binary(type_) or types.is_large_binary(type_) or types.is_fixed_size_binary(type_):
         return [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
-    if types.is_floating(kind):
+    if types.is_floating(type_):
         return [_float(value) for value in array.to_pylist()]
     return list(array.to_pylist())
 
@@ -61,13 +60,13 @@ def _dates(array: pa.Date32Array) -> list[JsonValue]:
 def _timestamps(array: pa.TimestampArray) -> list[JsonValue]:
     zone = "Z" if array.type.tz is not None else ""
     texts = array.view(pa.timestamp(array.type.unit)).cast(pa.string()).to_pylist()
-    found: list[JsonValue] = []
+    values: list[JsonValue] = []
     for text, raw in zip(texts, array.view(pa.int64()).to_pylist(), strict=True):
         if text is None:
-            found.append(None)
+            values.append(None)
         else:  # Arrow writes "<value out of range: …>" beyond the years it can format
-            found.append(str(raw) if text.startswith("<") else text.replace(" ", "T") + zone)
-    return found
+            values.append(str(raw) if text.startswith("<") else text.replace(" ", "T") + zone)
+    return values
 
 
 def _structs(array: pa.StructArray) -> list[JsonValue]:
@@ -75,18 +74,18 @@ def _structs(array: pa.StructArray) -> list[JsonValue]:
     columns = [json_values(child) for child in array.flatten()]
     rows = zip(*columns, strict=True) if columns else ((),) * len(array)
     valid = array.is_valid().to_pylist()
-    return [dict(zip(names, row, strict=True)) if there else None for row, there in zip(rows, valid, strict=True)]
+    return [dict(zip(names, row, strict=True)) if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
 
 
 def _maps(array: pa.MapArray) -> list[JsonValue]:
     keys, items = json_values(array.keys), json_values(array.items)
-    found: list[JsonValue] = []
+    values: list[JsonValue] = []
     for begin, end in _ranges(array):
         entries = zip(keys[begin:end], items[begin:end], strict=True)
-        found.append(
+        values.append(
             None if begin is None else {key if isinstance(key, str) else _text(key): item for key, item in entries}
         )
-    return found
+    return values
 
 
 def _lists(array: pa.ListArray) -> list[JsonValue]:
@@ -95,10 +94,10 @@ def _lists(array: pa.ListArray) -> list[JsonValue]:
 
 
 def _ranges(array: pa.Array) -> list[tuple[int | None, int | None]]:
-    """Where each row's entries lie in the child array; (None, None) for a null row."""
+    """The range of each row's entries in the child array; (None, None) for a null row."""
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()
-    return [(offsets[i], offsets[i + 1]) if there else (None, None) for i, there in enumerate(valid)]
+    return [(offsets[i], offsets[i + 1]) if is_valid else (None, None) for i, is_valid in enumerate(valid)]
 
 
 def _float(value: float | None) -> JsonValue:

@@ -1,7 +1,6 @@
-"""Why a plan holds the splits it holds, in words: the range's meaning, its instants, a reason a split.
+"""Explains a plan: the meaning of its range, its instants, and the reason for each split.
 
-Belongs here: words about a plan that was made. Not here: planning. Reads the table's timeline and the commit metadata
-of the range's instants.
+Reads the timeline of the table and the commit metadata of the instants in the range.
 """
 
 from __future__ import annotations
@@ -37,27 +36,34 @@ from penstock.table.timeline.instants import Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedInstant:
-    """An instant that the plan takes in. `order_key` and `action` are '' for one that is archived."""
+    """An instant of the plan's range."""
 
     requested_time: str
+    """The requested time of the instant."""
     order_key: str
+    """The order key; '' for an archived instant."""
     action: str
+    """The action; '' for an archived instant."""
     what: str
+    """The operation and the rows that it wrote, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The range in words, the instants selected (by order key), by split id why the split is there; and the splits that
-    would be there without the filter."""
+    """The explanation of a plan."""
 
     meaning: str
+    """The range in words."""
     instants: tuple[ExplainedInstant, ...]
+    """The selected instants, by order key."""
     why: Mapping[str, str]
+    """The reason for each split, by split id."""
     ruled_out: tuple[Split, ...] = ()
+    """The splits that the filter excludes."""
 
 
 def explained(table: str, planned: Plan, query: Query, whole: Collection[Split] = ()) -> Explanation:
-    """Explains a plan of `table` (path or URI); the table is read as it is now. `whole`: the same without a filter."""
+    """Explains a plan of `table` (path or URI) by the current table. `whole`: the splits without a filter."""
     opened = open_table(table)
     timeline = opened.timeline()
     wrote: dict[tuple[str, str], list[str]] = {}
@@ -92,9 +98,9 @@ def _meaning(planned: Plan, query: Query, layout: int) -> str:
         case SnapshotPart(at=at, first=first, end=end):
             return f"splits {first} to {end - 1}, in event-time order, of the snapshot at {at} by order key ({key})"
         case TopicRanges(ranges=ranges):
-            told = ", ".join(f"{each.topic}-{each.partition} {each.first} to {each.end - 1}" for each in ranges[:10])
+            listed = ", ".join(f"{part.topic}-{part.partition} {part.first} to {part.end - 1}" for part in ranges[:10])
             more = f", and {len(ranges) - 10} more" if len(ranges) > 10 else ""
-            return f"records of the topic that the table is filled from, by partition and offset: {told}{more}"
+            return f"records of the topic that the table is filled from, by partition and offset: {listed}{more}"
         case _:
             assert_never(query)
 
@@ -116,12 +122,12 @@ def _selected(planned: Plan, timeline: Timeline) -> set[str]:
 def _instant(
     opened: HudiTable, timeline: Timeline, time: str, wrote: dict[tuple[str, str], list[str]]
 ) -> ExplainedInstant:
-    """Describes an instant and notes in `wrote` which file groups it wrote into."""
-    found: Instant | None = timeline.completed_write(time)
-    if found is None:
+    """Describes an instant, and adds it to `wrote` for each file group that it wrote to."""
+    write: Instant | None = timeline.completed_write(time)
+    if write is None:
         what = "archived: no longer in the active timeline"
         return ExplainedInstant(requested_time=time, order_key="", action="", what=what)
-    commit = opened.commit(found)
+    commit = opened.commit(write)
     for stat in commit.stats:
         if stat.path:
             wrote.setdefault((stat.partition, stat.file_id), []).append(time)
@@ -129,13 +135,13 @@ def _instant(
     what = f"{commit.operation or 'unrecorded operation'} ({kind})"
     if commit.replaced:
         what += f", ends {len(commit.replaced)} file groups"
-    key = str(timeline.order_key(found))
-    return ExplainedInstant(requested_time=time, order_key=key, action=found.action.value, what=what)
+    key = str(timeline.order_key(write))
+    return ExplainedInstant(requested_time=time, order_key=key, action=write.action.value, what=what)
 
 
 def _why(split: Split, planned: Plan, wrote: Mapping[tuple[str, str], list[str]]) -> str:
     if isinstance(split.part, GroupChanges):
-        steps = [f"{step.instant}: {told_by(step)}" for step in split.part.steps]
+        steps = [f"{step.instant}: {source_text(step)}" for step in split.part.steps]
         return "; ".join(steps[:5]) + (f"; and {len(steps) - 5} more commits" if len(steps) > 5 else "")
     logs = f"{len(split.logs)} log file{'s' if len(split.logs) != 1 else ''}"
     slice_text = (
@@ -152,8 +158,8 @@ def _why(split: Split, planned: Plan, wrote: Mapping[tuple[str, str], list[str]]
     return f"written by {shown}: {slice_text}"
 
 
-def told_by(step: ChangeStep) -> str:
-    """What tells the changes of one commit in a file group."""
+def source_text(step: ChangeStep) -> str:
+    """The source of the changes of one commit in a file group, in words."""
     source: ChangeSource = step.source
     match source:
         case LoggedImages(files=files):

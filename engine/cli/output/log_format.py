@@ -1,5 +1,5 @@
-"""Forms of a log line: text for people, a JSON object for machines. Both carry the fields of the line and those of the
-request that it belongs to (`penstock.proto.logging`).
+"""Formats of a log line: text or a JSON object. Both contain the fields of the line and those of its request
+(`penstock.proto.logging`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OURS = ("time", "level", "logger", "message", "traceback")
 
 
 class TextLines(logging.Formatter):
-    """`TIME LEVEL LOGGER: what happened key=value …`, nothing unprintable."""
+    """`TIME LEVEL LOGGER: event key=value …`; unprintable characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -30,7 +30,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: `time`, `level`, `logger`, `message`, `traceback` if there is one, and the fields."""
+    """One object per line: `time`, `level`, `logger`, `message`, `traceback` if there is one, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -49,11 +49,11 @@ class JsonLines(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """Those of the request, what the caller put into `extra`, and the line's own, which count most."""
-    given = vars(record)
-    more = given.keys() - _PLAIN_FIELDS
-    extra = {name: given[name] for name in given if name in more} if more else {}
-    event = given.get("log_event")
+    """The fields of the request, overridden by `extra` of the logging call, overridden by those of the line itself."""
+    attributes = vars(record)
+    more = attributes.keys() - _PLAIN_FIELDS
+    extra = {name: attributes[name] for name in attributes if name in more} if more else {}
+    event = attributes.get("log_event")
     return {**context_fields(), **extra, **(event.fields if isinstance(event, LogEvent) else {})}
 
 

@@ -1,6 +1,6 @@
-"""`--profile`: where the time of a read went, on stderr, as a text table or one line of JSON.
+"""`--profile`: prints the time of each phase of a read on stderr, as a text table or one line of JSON.
 
-Belongs here: sums of split reports, and the time that no split's report has. Not here: measuring (`reader.report`).
+The times are sums over the split reports (`penstock.reader.report`), with planning and output around them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.proto.model.reports import PHASES, SplitReport
 
 
 class Profile:
-    """One read, from before it is planned until its last row is written. `clock` gives seconds."""
+    """The profile of one read, from before planning until the last row is written. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -24,16 +24,16 @@ class Profile:
         self._reports: list[SplitReport] = []
 
     def planned(self) -> None:
-        """From here on splits are read."""
+        """Planning is complete; splits are read from now on."""
         self._planned = self._clock()
 
     def add(self, report: SplitReport) -> None:
-        """One more split was read."""
+        """Adds the report of a split."""
         self._reports.append(report)
 
     def summary(self) -> dict[str, object]:
-        """Seconds by phase in the order in which they come: `planning`, the phases of reports, and `output`, what is
-        left: rows written, and all that is neither."""
+        """The documented fields of the profile. Seconds by phase, in order: `planning`, the phases of the reports, and
+        `output`: writing rows, and all other time."""
         whole_s = self._clock() - self._began
         together = total(self._reports)
         spent = dict(together.phase_ms)
@@ -58,7 +58,7 @@ class Profile:
 
 
 def show_profile(summary: dict[str, object], *, as_json: bool) -> None:
-    """The summary on stderr."""
+    """Prints the summary on stderr."""
     if as_json:
         sys.stderr.write(json.dumps({"profile": summary}) + "\n")
         return

@@ -1,7 +1,6 @@
-"""Where a command's data goes and in which form: stdout or a file, as text table, JSON lines, Parquet or Arrow.
+"""Writes the data of a command to stdout or a file, as text table, JSON lines, Parquet or Arrow.
 
-Belongs here: formats of rows, and the file that appears whole or not at all. Not here: what one value looks like
-(`cells`), what is read. Data alone goes to stdout.
+A file appears complete or not at all. stdout receives data only.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLED_ROWS: Final = 512
-"""Rows that a text table looks at before it fixes its columns' widths; longer values later are written in full."""
+"""The column widths of a text table are those of its first rows. Longer values in later rows are written in full."""
 
 ROW_GROUP_ROWS: Final = 1 << 18
 ROW_GROUP_BYTES: Final = 128 << 20
-"""A Parquet row group ends at whichever comes first; so many rows are held in memory."""
+"""A Parquet row group ends at the first of these limits. The rows of one row group are in memory."""
 
 
 class RowFormat(StrEnum):
-    """Forms of rows."""
+    """Formats of rows."""
 
     TABLE = "table"
     JSONL = "jsonl"
@@ -40,14 +39,14 @@ class RowFormat(StrEnum):
 
 
 class ReportFormat(StrEnum):
-    """Forms of what is said about a table."""
+    """Formats of a report."""
 
     TABLE = "table"
     JSON = "json"
 
 
 def check_output(output: str | None) -> None:
-    """ConfigurationError if no file can appear under the name that `-o` was given; nothing is written."""
+    """Raises ConfigurationError if no file can be created at the path of `-o`. Writes nothing."""
     if output is None or output == "-":
         return
     if not output:
@@ -63,13 +62,13 @@ def check_output(output: str | None) -> None:
         raise ConfigurationError(f"-o {output}: {error.strerror}: give another name") from error
 
 
-def row_format(asked: RowFormat | None, output: str | None) -> RowFormat:
-    """The form asked for, else the one that the output file's suffix names, else a table on stdout.
+def row_format(requested: RowFormat | None, output: str | None) -> RowFormat:
+    """The requested format, else the one of the output file's suffix, else a table on stdout.
 
-    ConfigurationError: the suffix names none, or binary data would go to a terminal.
+    ConfigurationError: the suffix names no format, or binary data would go to a terminal.
     """
     to_stdout = output in (None, "-")
-    if asked is None and not to_stdout:
+    if requested is None and not to_stdout:
         suffix = Path(str(output)).suffix.lower().removeprefix(".")
         if suffix not in set(RowFormat) - {RowFormat.TABLE}:
             raise ConfigurationError(
@@ -77,15 +76,15 @@ def row_format(asked: RowFormat | None, output: str | None) -> RowFormat:
                 "--format"
             )
         return RowFormat(suffix)
-    chosen = asked or RowFormat.TABLE
-    if to_stdout and chosen in (RowFormat.PARQUET, RowFormat.ARROW) and sys.stdout.isatty():
-        raise ConfigurationError(f"--format {chosen.value} writes binary data: give -o FILE, or send stdout elsewhere")
-    return chosen
+    form = requested or RowFormat.TABLE
+    if to_stdout and form in (RowFormat.PARQUET, RowFormat.ARROW) and sys.stdout.isatty():
+        raise ConfigurationError(f"--format {form.value} writes binary data: give -o FILE, or send stdout elsewhere")
+    return form
 
 
 @contextmanager
 def destination(output: str | None) -> Iterator[IO[bytes]]:
-    """Where the bytes go. A regular file appears under its name only when the block ends without an error."""
+    """Opens stdout or the file. A regular file appears under its name only when the block ends without an error."""
     if output is None or output == "-":
         with _named("stdout"):
             sys.stdout.flush()
@@ -112,7 +111,7 @@ def destination(output: str | None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _named(output: str) -> Iterator[None]:
-    """Errors of the system name the file as it was asked for, not the one it is written as."""
+    """Errors of the system name the requested file, not the temporary one."""
     try:
         yield
     except OSError as error:
@@ -120,9 +119,9 @@ def _named(output: str) -> Iterator[None]:
 
 
 def write_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: RowFormat, output: str | None) -> None:
-    """Streams the rows to stdout or the file; memory does not grow with their number.
+    """Streams the rows to stdout or the file. Memory use does not depend on their number.
 
-    Arrow is the file format in a file, the stream format on stdout.
+    Arrow: the IPC file format in a file, the IPC stream format on stdout.
     """
     with destination(output) as stream:
         match form:
@@ -138,12 +137,12 @@ def write_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: RowFo
 
 
 def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
-    """One JSON document on stdout."""
+    """Writes one JSON document to stdout."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small table on stdout, every cell in full."""
+    """Writes a small table to stdout, with every cell in full."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = _widths(names, cells)
     sys.stdout.write(_heading(names, widths, ()))
@@ -151,7 +150,7 @@ def write_text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 
 
 def write_json_lines(batch: pa.RecordBatch, stream: IO[bytes]) -> None:
-    """The batch's rows, a JSON object a line."""
+    """Writes the rows of the batch, one JSON object per line."""
     from penstock.engine.cli.output.cells import json_values
 
     names = batch.schema.names
@@ -164,18 +163,18 @@ def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def written(held: list[pa.RecordBatch]) -> None:
-        if held:
-            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=ROW_GROUP_ROWS)
+    def write_row_group(pending: list[pa.RecordBatch]) -> None:
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=ROW_GROUP_ROWS)
 
     with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
-        held: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for batch in batches:
-            held.append(batch)
-            if sum(b.num_rows for b in held) >= ROW_GROUP_ROWS or sum(b.nbytes for b in held) >= ROW_GROUP_BYTES:
-                written(held)
-                held = []
-        written(held)
+            pending.append(batch)
+            if sum(b.num_rows for b in pending) >= ROW_GROUP_ROWS or sum(b.nbytes for b in pending) >= ROW_GROUP_BYTES:
+                write_row_group(pending)
+                pending = []
+        write_row_group(pending)
 
 
 def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes], *, seekable: bool) -> None:
@@ -188,7 +187,7 @@ def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: I
 
 
 def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
-    """Columns padded to the widths of the first rows; nothing is cut, so a later long value shifts its own line."""
+    """Pads columns to the widths of the first rows. No value is cut: a later long value shifts its own line."""
     from pyarrow import types
 
     from penstock.engine.cli.output.cells import text_values
@@ -200,21 +199,21 @@ def _write_table(schema: pa.Schema, batches: Iterable[pa.RecordBatch], stream: I
         if types.is_integer(field.type) or types.is_floating(field.type) or types.is_decimal(field.type)
     }
     widths: list[int] = []
-    waiting: list[list[str]] = []
+    pending_rows: list[list[str]] = []
 
     def flush() -> None:
         nonlocal widths
         if not widths:
-            widths = _widths(names, waiting)
+            widths = _widths(names, pending_rows)
             stream.write(_heading(names, widths, numeric).encode())
-        for row in waiting:
+        for row in pending_rows:
             stream.write(_line(row, widths, numeric).encode())
-        waiting.clear()
+        pending_rows.clear()
 
     for batch in batches:
         for row in zip(*map(text_values, batch.columns), strict=True):
-            waiting.append(list(row))
-            if widths or len(waiting) >= SAMPLED_ROWS:
+            pending_rows.append(list(row))
+            if widths or len(pending_rows) >= SAMPLED_ROWS:
                 flush()
     flush()
 

@@ -1,8 +1,7 @@
-"""What the files in a folder of `penstock tail --output-dir` were written for, kept in the folder itself.
+"""Records in a folder of `penstock tail --output-dir` the scope of its files: table, query, columns, filter and format.
 
-A split whose file is there is only committed. That is right only while each file holds what the command would write
-now; so a command with another table, query, filter, form or other columns is refused. Not here: splits and their files
-(`tail_sink`).
+A split whose file exists is committed without being read. This is correct only if the file has the rows and columns
+that the command would write now, so a command with another scope is refused.
 """
 
 from __future__ import annotations
@@ -24,20 +23,22 @@ VERSION: Final = 1
 MAX_BYTES: Final = 4 << 20
 
 Scope = dict[str, str | int | list[str]]
-"""Setting by name; one that is empty or off is left out."""
+"""Settings by name, without those that are empty or off."""
 
 
 class FolderState(Enum):
-    """What a folder says of its files."""
+    """Whether a folder has files and a record of their scope."""
 
     RECORDED = "recorded"
+    """It has a record."""
     EMPTY = "empty"
+    """It has neither files nor a record."""
     UNRECORDED = "unrecorded"
-    """It holds files and no record: a release before this one wrote them."""
+    """It has files and no record: an earlier release wrote them."""
 
 
 def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
-    """Everything that decides which rows and columns are in the file of a split, and how splits are cut."""
+    """The settings that determine the rows and columns in the file of a split, and the division into splits."""
     query = options.query if "query" in options.explicit else "incremental"
     scope: Scope = {
         "table": table,
@@ -59,33 +60,33 @@ def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
 
 
 class ScopedFolder:
-    """A folder whose files are of one scope. ConfigurationError from the start if they are of another one."""
+    """A folder whose files have one scope. The constructor raises ConfigurationError if they have another one."""
 
     def __init__(self, path: Path, scope: Scope) -> None:
         self.path, self._scope = path, scope
-        self._state = _checked(path, scope)
+        self._state = _check_folder(path, scope)
 
     def take_over(self, warn: Callable[[str], None]) -> None:
-        """Records the scope, once the server has taken it as the group's: before a file is written."""
+        """Records the scope. To be called after the server accepted it for the group, and before a file is written."""
         if self._state is FolderState.UNRECORDED:
             warn(
-                f"--output-dir {self.path}: an earlier release wrote files there and kept no record of table, query, "
-                "columns and filter: they are taken as written with those of now; only numbers of rows and columns "
-                "are compared"
+                f"--output-dir {self.path}: an earlier release wrote files there without a record of table, query, "
+                "columns and filter: they are taken as written with the current ones; only the number of rows and the "
+                "columns are compared"
             )
         if self._state is not FolderState.RECORDED:
             _record(self.path, self._scope)
             self._state = FolderState.RECORDED
 
 
-def _checked(folder: Path, scope: Scope) -> FolderState:
-    """What the folder says. ConfigurationError: its files were written for another scope, or its record is damaged."""
+def _check_folder(folder: Path, scope: Scope) -> FolderState:
+    """The state of the folder. ConfigurationError: its files have another scope, or its record is damaged."""
     path = folder / SCOPE_FILE
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        has_files = any(each.suffix in _SUFFIXES and not each.name.startswith(".") for each in folder.iterdir())
+        has_files = any(file.suffix in _SUFFIXES and not file.name.startswith(".") for file in folder.iterdir())
         return FolderState.UNRECORDED if has_files else FolderState.EMPTY
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}: this user must be able to read it") from error
@@ -93,18 +94,18 @@ def _checked(folder: Path, scope: Scope) -> FolderState:
     differing = sorted(name for name in {*recorded, *scope} if recorded.get(name) != scope.get(name))
     if differing:
         settings = "; ".join(
-            f"{name} was {_shown(recorded.get(name))}, is {_shown(scope.get(name))}" for name in differing
+            f"{name} was {_value_text(recorded.get(name))}, is {_value_text(scope.get(name))}" for name in differing
         )
         raise ConfigurationError(
-            f"--output-dir {folder}: its files were written with other settings ({settings}): splits whose file is "
-            "there would be committed without being written. Give another folder, or the settings of before; to write "
-            "everything anew, empty the folder (and reset the group, or take another one)"
+            f"--output-dir {folder}: its files were written with other settings ({settings}): splits whose file "
+            "exists would be committed without being written. Give another folder, or the earlier settings; to write "
+            "everything again, empty the folder (and reset the group, or use another one)"
         )
     return FolderState.RECORDED
 
 
 def _record(folder: Path, scope: Scope) -> None:
-    """The record is on the disk, whole, when it returns."""
+    """Writes the record. It is complete and synced to disk when this returns."""
     path = folder / SCOPE_FILE
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     text = json.dumps({"version": VERSION, "digest": _digest(scope), "scope": scope}, indent=2)
@@ -120,8 +121,8 @@ _SUFFIXES: Final = {f".{form.value}" for form in RowFormat}
 
 def _decoded(path: Path, data: bytes) -> dict[str, Any]:
     damaged = ConfigurationError(
-        f"{path}: expected the record of what the folder's files were written for, got something else: restore it, or "
-        "give another folder"
+        f"{path}: expected the record of the settings of the folder's files, got something else: restore it, or give "
+        "another folder"
     )
     if len(data) > MAX_BYTES:
         raise damaged
@@ -146,5 +147,5 @@ def _digest(scope: Scope) -> str:
     return hashlib.sha256(json.dumps(scope, sort_keys=True).encode()).hexdigest()
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "not given" if value is None else json.dumps(value, ensure_ascii=False)[:200]

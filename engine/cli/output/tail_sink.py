@@ -1,8 +1,7 @@
-"""Where `penstock tail` puts what a consumer hands out, and when that is committed.
+"""The sinks of `penstock tail`: they write the batches of a consumer, and commit them.
 
-Belongs here: the order of writing and committing, which is what a user is promised. `RowsOnStdout`: at least once.
-`FilesBySplit`: exactly once, a file a split, which has its final name before the commit. Not here: forms of rows
-(`output`), pulling (`penstock.engine.group.reader`).
+The delivery guarantee follows from the order of writing and committing. `RowsOnStdout`: at least once. `FilesBySplit`:
+exactly once, with one file per split, which has its final name before the commit.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 class Stopped(Exception):
-    """A stop was requested within a split: not an error; the unfinished file is discarded."""
+    """A stop was requested within a split. Not an error: the unfinished file is discarded."""
 
 
 class Output(Protocol):
-    """Takes a batch that was handed out, and whatever follows that belongs to it; commits what is safe."""
+    """A sink: writes a batch, with the further batches that belong to it, and commits what is written."""
 
     def take(self, batch: ConsumedBatch) -> int:
-        """Rows that were written. Stopped: a stop was requested before the split was complete."""
+        """Returns the number of rows written. Stopped: a stop was requested before the split was complete."""
         ...
 
 
 class RowsOnStdout:
-    """A JSON object a line; a batch is committed when its lines were given to the system. At least once: lines of a
-    batch whose commit was lost come again."""
+    """Writes one JSON object per line. A batch is committed after its lines were flushed. At least once: the lines of a
+    batch whose commit was lost are written again."""
 
     def __init__(self, consumer: GroupReader) -> None:
         self._consumer = consumer
@@ -57,11 +56,11 @@ class RowsOnStdout:
 
 
 class FilesBySplit:
-    """A file a split, named by the split's id, in `folder`. Exactly once: a split is committed when its whole file is
-    under its name and both are on the disk; a split whose file is there already is only committed, if the file has the
-    split's columns (Parquet) and as many rows, else a ConfigurationError.
+    """Writes one file per split, named by the split id, in `folder`.
 
-    A split without rows has no file. Hidden files `.….partial` are what was begun and not ended.
+    Exactly once: a split is committed after its complete file has its final name, and both are synced to disk. A split
+    whose file exists is only committed; ConfigurationError if the file has other columns (Parquet) or another number of
+    rows. A split without rows has no file. Hidden files `.….partial` are incomplete.
     """
 
     def __init__(self, consumer: GroupReader, folder: Path, form: RowFormat, ended: Callable[[], bool]) -> None:
@@ -69,12 +68,12 @@ class FilesBySplit:
         self._consumer, self._folder, self._form, self._ended = consumer, folder, form, ended
 
     def take(self, batch: ConsumedBatch) -> int:
-        """The split that `batch` begins: written whole, or skipped, and committed."""
+        """Writes the whole split that `batch` begins, or skips it if its file exists, and commits it."""
         if batch.start:
             raise ConfigurationError(
-                f"split {batch.split_id} was handed out from row {batch.start} on: its first rows were committed by a "
-                "reader that does not write a file a split, so a file would lack them. Consume the rest of the group "
-                "the same way, or take another group for --output-dir"
+                f"split {batch.split_id} starts at row {batch.start}: its first rows were committed by a reader that "
+                "does not write one file per split, so the file would lack them. Consume the rest of the group the "
+                "same way, or use another group for --output-dir"
             )
         path = self._folder / file_name(batch.split_id, self._form)
         rest = _Rest(self._consumer, batch, self._ended)
@@ -92,7 +91,7 @@ class FilesBySplit:
 
 
 class _Rest:
-    """The batches of a split from its first one on."""
+    """The batches of a split, from its first one on."""
 
     def __init__(self, consumer: GroupReader, first: ConsumedBatch, ended: Callable[[], bool]) -> None:
         self._consumer, self._ended = consumer, ended
@@ -104,16 +103,16 @@ class _Rest:
         while not self.last.end_of_split:
             if self._ended():
                 raise Stopped
-            following = self._consumer.poll()
-            if following is None:  # woken
+            next_batch = self._consumer.poll()
+            if next_batch is None:  # woken
                 continue
-            if following.split_id != self.last.split_id or following.first_ordinal < self.last.next_ordinal:
+            if next_batch.split_id != self.last.split_id or next_batch.first_ordinal < self.last.next_ordinal:
                 raise InvariantViolation(
-                    f"split {self.last.split_id}: behind ordinal {self.last.next_ordinal} came {following.split_id} "
-                    f"from {following.first_ordinal}"
+                    f"split {self.last.split_id}: expected its batch from ordinal {self.last.next_ordinal}, got "
+                    f"{next_batch.split_id} from {next_batch.first_ordinal}"
                 )
-            self.last = following
-            yield self._counted(following)
+            self.last = next_batch
+            yield self._counted(next_batch)
 
     def _counted(self, batch: ConsumedBatch) -> pa.RecordBatch:
         self.rows += batch.batch.num_rows
@@ -121,7 +120,7 @@ class _Rest:
 
 
 def file_name(split_id: str, form: RowFormat) -> str:
-    """The file of a split: its id, made safe for any file system, one name an id."""
+    """The file name of a split: its id, escaped for any file system. Distinct ids have distinct names."""
     safe = quote(split_id, safe="").replace(".", "%2E").replace("~", "%7E")
     if len(safe) > _MAX_NAME_CHARS:
         safe = f"{safe[:_MAX_NAME_CHARS]}-{hashlib.sha256(split_id.encode()).hexdigest()}"
@@ -129,7 +128,7 @@ def file_name(split_id: str, form: RowFormat) -> str:
 
 
 def _check_file(path: Path, form: RowFormat, columns: list[str], rows: int, split_id: str) -> None:
-    """Whether the file that is there can be the split's."""
+    """Raises ConfigurationError if the existing file cannot be the file of the split."""
     if form is RowFormat.PARQUET:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -137,21 +136,26 @@ def _check_file(path: Path, form: RowFormat, columns: list[str], rows: int, spli
         try:
             metadata = pq.read_metadata(path)
         except (pa.ArrowException, OSError) as error:
-            raise ConfigurationError(f"{path}: no Parquet file ({error}): remove it to have it written anew") from error
-        has, there = metadata.num_rows, list(metadata.schema.to_arrow_schema().names)
+            raise ConfigurationError(
+                f"{path}: not a Parquet file ({error}): remove it, and it is written again"
+            ) from error
+        actual_rows, actual_columns = metadata.num_rows, list(metadata.schema.to_arrow_schema().names)
     else:
         with path.open("rb") as file:
-            has, there = sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b"")), columns
-    if (has, there) != (rows, columns):
+            actual_rows, actual_columns = (
+                sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b"")),
+                columns,
+            )
+    if (actual_rows, actual_columns) != (rows, columns):
         raise ConfigurationError(
-            f"{path}: the file of split {split_id} has {has} rows of columns {', '.join(there)[:300]}, expected {rows} "
-            f"of {', '.join(columns)[:300]}: it was written with another filter or other columns. Give another folder, "
-            "or remove the file to have it written anew"
+            f"{path}: the file of split {split_id} has {actual_rows} rows of columns "
+            f"{', '.join(actual_columns)[:300]}, expected {rows} of {', '.join(columns)[:300]}: it was written "
+            "with another filter or other columns. Give another folder, or remove the file, and it is written again"
         )
 
 
 def sync_folder(folder: Path) -> None:
-    """Names of the folder's files are on the disk when it returns."""
+    """Syncs the names of the files in the folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -160,13 +164,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def checked_folder(text: str) -> Path:
-    """The folder for a file a split, made if it is not there. ConfigurationError if there cannot be one."""
+    """The folder of `--output-dir`, created if it does not exist. ConfigurationError: it cannot be created or used."""
     path = Path(os.path.realpath(text))
     try:
         path.mkdir(exist_ok=True)
         writable = os.access(path, os.W_OK | os.X_OK)
     except OSError as error:
-        raise ConfigurationError(f"--output-dir {text}: {error.strerror}: give a folder, or make its parent") from error
+        raise ConfigurationError(
+            f"--output-dir {text}: {error.strerror}: give a folder, or create its parent"
+        ) from error
     if not writable:
         raise ConfigurationError(f"--output-dir {text}: this user may not write there: give another folder")
     return path

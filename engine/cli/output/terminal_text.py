@@ -1,6 +1,6 @@
-"""Text for a terminal: one line, nothing invisible, measured in columns.
+"""Text for a terminal: on one line, without control characters, measured in columns.
 
-Names, paths and values of a table are foreign bytes: they never steer a terminal.
+Names, paths and values of a table are untrusted: they must not contain escape sequences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Columns that the text takes on a terminal."""
+    """The number of terminal columns of the text."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(mark) in "WF" for mark in text)

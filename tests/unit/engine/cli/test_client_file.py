@@ -89,7 +89,7 @@ def test_commands_know_tables_by_their_names(
     assert ended.json["base_path"] == str(golden.table(V9))
     told = cli("--config", file, "serve")
     assert (told.code, told.stdout) == (2, b"")
-    assert "--config before `serve` is a client's file" in told.stderr
+    assert "--config before `serve` is the client's file" in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_commands_know_tables_by_their_names(
         ("[tables]\na = 3", "tables.a: expected a path, or a table of options"),
         ("[tables.a]\npath = 'p'\nserver = '127.0.0.1:1'", "tables.a: path and server exclude each other"),
         ("serverCert = 'c'", "option serverCert is given without serverKey"),
-        ("a = [", "is no TOML"),
+        ("a = [", "is not TOML"),
     ],
 )
 def test_problems(tmp_path: pathlib.Path, text: str, told: str) -> None:

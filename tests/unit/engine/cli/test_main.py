@@ -138,7 +138,7 @@ class TestEndings:
         assert cli("timeline", "interrupt").code == 130
 
     def test_a_closed_pipe_is_quiet(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(main, "_reader_left", lambda: 0)
+        monkeypatch.setattr(main, "_stdout_closed", lambda: 0)
         ended = cli("timeline", "pipe")
         assert (ended.code, ended.stderr) == (0, "")
 

@@ -117,7 +117,7 @@ class TestSplits:
     def test_a_server_is_refused(self, cli: Cli, golden: GoldenTables) -> None:
         ended = cli("splits", "plan", golden.table(V9), "--option", "server=127.0.0.1:1")
         assert (ended.code, ended.stdout) == (2, b"")
-        assert "looks at the table itself: leave server out" in ended.stderr
+        assert "reads the table itself: leave server out" in ended.stderr
 
     def test_splits_that_the_filter_rules_out_are_told(self, cli: Cli, golden: GoldenTables) -> None:
         asked = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")

@@ -62,7 +62,7 @@ def _new(rows: list[dict[str, Any]]) -> set[str]:
         (("--hybrid", "changelog", "--kafka-topic", "t"), "give kafka.bootstrap.servers"),
         (("--hybrid", "changelogs", *TOPIC), "did you mean changelog?"),
         (TOPIC, "option kafka.topic is about the topic that a hybrid read goes on in"),
-        (("--kafka", f"sasl.password:{SECRET}"), "--kafka, the one at place 1: expected KEY=VALUE"),
+        (("--kafka", f"sasl.password:{SECRET}"), "--kafka, number 1: expected KEY=VALUE"),
         (("--kafka", f"a={SECRET}", "--kafka", f"a={SECRET}"), "--kafka a=…: given twice"),
         (("--kafka", f"a={SECRET}", "--option", f"kafka.a={SECRET}"), "option kafka.a is given twice"),
         (("--hybrid", "append", *TOPIC, "--upto", "20260101000000"), "option upto ends a stream in the lake"),

@@ -42,7 +42,7 @@ DAY = datetime.timedelta(days=1)
 def a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Java is started and no kernel loaded for these tests."""
     monkeypatch.setattr(machine, "banner_of", lambda java: 'openjdk version "17.0.1"')
-    monkeypatch.setattr(machine, "kept_kernels", lambda: (3, 3))
+    monkeypatch.setattr(machine, "cached_kernels", lambda: (3, 3))
 
 
 def by_check(found: list[dict[str, str]]) -> dict[str, dict[str, str]]:
@@ -115,7 +115,7 @@ def test_a_library_below_its_floor_is_told_and_fails(cli: Cli, monkeypatch: pyte
 
 def test_kernels_of_this_machine_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    compiled, kernels = machine.kept_kernels()
+    compiled, kernels = machine.cached_kernels()
     assert 0 <= compiled <= kernels
     assert kernels >= 3
 

@@ -125,7 +125,7 @@ def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTable
     [
         (["--key", "k"], "give both"),
         (["--key-format", "json"], "give both"),
-        (["--key", "deltastreamer.checkpoint.reset_key", "--key-format", "streamer"], "no key that holds a position"),
+        (["--key", "deltastreamer.checkpoint.reset_key", "--key-format", "streamer"], "never holds a position"),
         (["--key-format", "xml"], "xml"),
         (["--topic", "a b"], "--topic"),
         (["--checkpoint", "a=x", "--checkpoint", "a=y"], "each ID once"),

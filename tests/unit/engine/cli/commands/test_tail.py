@@ -224,7 +224,7 @@ class TestFiles:
         door.ordinals = {_refs(door)[0]: 10}
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert ended.code == 2
-        assert "split a was handed out from row 10 on" in ended.stderr
+        assert "split a starts at row 10" in ended.stderr
         assert names(tmp_path) == []
 
     def test_ended_by_signal_within_a_split(

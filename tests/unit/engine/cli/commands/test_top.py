@@ -16,7 +16,7 @@ from penstock.engine.consumer import Consumer
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.client.client import EnumeratorClient
-from penstock.proto.codec.server_status import MAX_ERROR_CHARS, status_from_message, status_to_message
+from penstock.proto.codec.server_status import MAX_TABLE_ERROR_CHARS, status_from_message, status_to_message
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.groups import GroupLag, GroupStatus, GroupSummary, ServerStatus, TableStatus
 from penstock.proto.model.positions import EARLIEST
@@ -63,7 +63,7 @@ def served(golden: GoldenTables) -> Iterator[tuple[RunningServer, EnumeratorServ
 def test_a_long_error_of_a_table_is_cut_and_arrives() -> None:
     sent = replace(STATUS, tables=(TableStatus("t", None, "CORRUPT_FILE", "x" * 5_000),))
     [received] = status_from_message(status_to_message(sent)).tables
-    assert received == TableStatus("t", None, "CORRUPT_FILE", "x" * MAX_ERROR_CHARS)
+    assert received == TableStatus("t", None, "CORRUPT_FILE", "x" * MAX_TABLE_ERROR_CHARS)
 
 
 def test_the_status_travels_whole_and_what_cannot_be_is_refused() -> None:

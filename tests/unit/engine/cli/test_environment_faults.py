@@ -1,5 +1,5 @@
 """What is wrong around a command: rights, region, a taken port, certificates. One clear line, the documented exit
-code. What a process must meet itself (modes of files, a full disk): test_bad_surroundings_met."""
+code. What a process must meet itself (modes of files, a full disk): test_process_faults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The four roads from a table to rows: Arrow, Spark with the enumerator embedded, Spark through a server, command line.
+"""The four ways in which the demo reads a table: Arrow, Spark with an embedded enumerator, Spark and command line
+through a server.
 
-Each road yields what it read together with the rows Hudi returned for the same question. Not here: comparing, printing.
+Each read path yields the rows that it read, with the rows that Hudi returned for the same query.
 """
 
 from __future__ import annotations
@@ -24,28 +25,32 @@ COMMAND_TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked, what came, what Hudi returned."""
+    """The result of one query."""
 
     what: str
+    """The query, in words."""
     got: pa.Table
+    """The rows that Penstock returned."""
     want: pa.Table
+    """The rows that Hudi returned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
-    """A way to read: its name, the call a user would write, and the answers it brings.
-
-    `slots`: at least so many tasks must have shared the splits of one plan, by the server's log.
-    """
+class ReadPath:
+    """A way to read a table."""
 
     name: str
+    """Its title in the output."""
     call: str
+    """The call or command that a user would write."""
     answers: Callable[[Stage], Iterator[Answer]]
+    """Runs the queries."""
     slots: int = 0
+    """The least number of tasks that must have shared the splits of one plan, by the server's log."""
 
 
 def _ranges(stage: Stage) -> Iterator[tuple[str, SampleCommit]]:
-    """(after, commit) of every instant: its range is (after, its own order key]."""
+    """(after, commit) for each instant; its range is (`after`, order key of the commit]."""
     after = "earliest"
     for commit in stage.sample.commits:
         yield after, commit
@@ -53,7 +58,7 @@ def _ranges(stage: Stage) -> Iterator[tuple[str, SampleCommit]]:
 
 
 def arrow_answers(stage: Stage) -> Iterator[Answer]:
-    """The snapshot, and every commit's range."""
+    """The snapshot, and the range of each commit."""
     table = str(stage.table)
     yield Answer("snapshot", read(table).read_all(), stage.sample.snapshot)
     for after, commit in _ranges(stage):
@@ -62,37 +67,37 @@ def arrow_answers(stage: Stage) -> Iterator[Answer]:
 
 
 def spark_answers(stage: Stage) -> Iterator[Answer]:
-    """The snapshot in a batch; the driver plans, each task gets its splits with its partition."""
+    """The snapshot as a batch. The driver plans; each task receives its splits with its partition."""
     yield Answer("snapshot", stage.spark.rows(str(stage.table), {}), stage.sample.snapshot)
 
 
 def served_answers(stage: Stage) -> Iterator[Answer]:
-    """The snapshot in a batch, then a stream with one commit a micro-batch; tasks pull splits from the server."""
+    """The snapshot as a batch, then a stream with one commit per micro-batch. Tasks request splits from the server."""
     table, server = stage.sample.table, {"server": stage.server.address, "slots": "2"}
     yield Answer("snapshot, batch", stage.spark.rows(table, server), stage.sample.snapshot)
-    given = server | {"after": "earliest", "maxCommitsPerTrigger": "1"}
-    batches = [rows for rows in stage.spark.micro_batches(table, given) if rows.num_rows]
-    wanted = [commit for commit in stage.sample.commits if commit.rows.num_rows]
-    nothing = stage.sample.snapshot.slice(0, 0)
-    for number, (rows, commit) in enumerate(zip_longest(batches, wanted), 1):
+    options = server | {"after": "earliest", "maxCommitsPerTrigger": "1"}
+    batches = [rows for rows in stage.spark.micro_batches(table, options) if rows.num_rows]
+    commits = [commit for commit in stage.sample.commits if commit.rows.num_rows]
+    no_rows = stage.sample.snapshot.slice(0, 0)
+    for number, (rows, commit) in enumerate(zip_longest(batches, commits), 1):
         what = commit.what if commit else "no commit"
-        want = commit.rows if commit else nothing
-        yield Answer(f"stream, micro-batch {number}: {what}", nothing if rows is None else rows, want)
+        want = commit.rows if commit else no_rows
+        yield Answer(f"stream, micro-batch {number}: {what}", no_rows if rows is None else rows, want)
 
 
 def command_answers(stage: Stage) -> Iterator[Answer]:
-    """The snapshot and the newest range, each by a `penstock read` process that asks the server."""
+    """The snapshot and the newest range, each read by a `penstock read --server` process."""
     yield Answer("snapshot", _command(stage, "snapshot"), stage.sample.snapshot)
     *_, (after, commit) = _ranges(stage)
-    given = ("--query", "incremental", "--after", after, "--upto", commit.order_key)
-    yield Answer(f"range of: {commit.what}", _command(stage, "range", *given), commit.rows)
+    arguments = ("--query", "incremental", "--after", after, "--upto", commit.order_key)
+    yield Answer(f"range of: {commit.what}", _command(stage, "range", *arguments), commit.rows)
 
 
-def _command(stage: Stage, name: str, *given: str) -> pa.Table:
+def _command(stage: Stage, name: str, *arguments: str) -> pa.Table:
     file = stage.scratch / f"command-{name}.parquet"
     command = [sys.executable, "-m", "penstock", "read", stage.sample.table, "--server", stage.server.address]
     result = subprocess.run(
-        [*command, *given, "-o", str(file)],
+        [*command, *arguments, "-o", str(file)],
         cwd=stage.scratch,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -104,16 +109,18 @@ def _command(stage: Stage, name: str, *given: str) -> pa.Table:
     return pq.read_table(file)
 
 
-ROADS: dict[str, Road] = {
-    "arrow": Road("Arrow", 'penstock.read("…/orders")', arrow_answers),
-    "spark": Road("Spark batch, enumerator embedded", 'spark.read.format("penstock").load("…/orders")', spark_answers),
-    "served": Road(
+READ_PATHS: dict[str, ReadPath] = {
+    "arrow": ReadPath("Arrow", 'penstock.read("…/orders")', arrow_answers),
+    "spark": ReadPath(
+        "Spark batch, enumerator embedded", 'spark.read.format("penstock").load("…/orders")', spark_answers
+    ),
+    "served": ReadPath(
         "Spark batch and stream through a server",
         'spark.readStream.format("penstock").options(after="earliest", maxCommitsPerTrigger=1).load("orders")',
         served_answers,
         slots=2,
     ),
-    "command": Road(
+    "command": ReadPath(
         "Command line through a server", "penstock read orders --server … -o rows.parquet", command_answers
     ),
 }
