@@ -71,7 +71,7 @@ def rows(scan: Scan, split: Split) -> Iterator[pa.RecordBatch]:
     return (part.batch for part in read_split(scan, split))
 
 
-def test_fault_01_no_call_of_a_group_is_lost_or_counted_twice(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_fault_01_each_call_of_a_group_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     server = Served(tmp_path, golden.table(CASE))
     client = server.client(ONCE)
     with server.start():
@@ -114,7 +114,7 @@ def consumer(server: Served, reader_id: str) -> Consumer:
     return Consumer(server.address, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2)
 
 
-def test_fault_01_no_call_of_a_plan_is_lost_or_counted_twice(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     server = Served(tmp_path, golden.table(CASE))
     client = server.client(ONCE)
     with server.start():
@@ -139,9 +139,7 @@ def test_fault_01_no_call_of_a_plan_is_lost_or_counted_twice(golden: Any, tmp_pa
         assert not differing(golden, batches)
 
 
-def test_fault_01_a_reader_outlives_a_server_that_is_killed_again_and_again(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_path: pathlib.Path) -> None:
     """Every process is killed at its 12th append, in turn before it and behind it, until the reader has it all."""
     server = Served(tmp_path, golden.table(CASE))
     out = tmp_path / "out"

@@ -102,7 +102,7 @@ def test_fault_03_a_failed_disk_that_has_no_room_is_called_full(
     store.close()
 
 
-def test_fault_03_all_who_wait_for_a_failed_disk_are_told(tmp_path: pathlib.Path) -> None:
+def test_fault_03_every_waiting_call_gets_the_disk_error(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path / "state", connect=small)
     journal = Journal(store)
     tickets = [journal.append([record(i)]) for i in range(40)]
@@ -125,7 +125,7 @@ def survives(wait: object) -> bool:
     return True
 
 
-def test_fault_03_a_file_that_the_system_will_not_make_longer(tmp_path: pathlib.Path) -> None:
+def test_fault_03_file_size_limit_is_reported_as_a_full_disk(tmp_path: pathlib.Path) -> None:
     with started("full", tmp_path / "state", 200_000) as process:
         assert process.stdout is not None
         lines = process.stdout.read().splitlines()

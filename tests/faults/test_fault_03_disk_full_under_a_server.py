@@ -19,9 +19,7 @@ REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))
 SPEC = GroupSpec(scope=GroupScope(request=REQUEST))
 
 
-def test_fault_03_a_server_whose_disk_is_full_is_unavailable_until_it_is_started_again(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_03_server_with_a_full_disk_is_unavailable_until_restarted(golden: Any, tmp_path: pathlib.Path) -> None:
     """A disk is full for a process whose files the system will not make longer."""
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     with Served(tmp_path, golden.table(CASE)) as server:

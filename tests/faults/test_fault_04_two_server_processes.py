@@ -17,9 +17,7 @@ pytestmark = pytest.mark.golden
 SPEC = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))
 
 
-def test_fault_04_a_second_server_waits_for_the_first_and_goes_on_when_it_is_killed(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_04_second_server_waits_and_takes_over_after_a_kill(golden: Any, tmp_path: pathlib.Path) -> None:
     table = golden.table(CASE)
     first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", metrics=True)
     with first, second.start(ready=False):

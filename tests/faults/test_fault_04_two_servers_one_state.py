@@ -104,7 +104,7 @@ def test_fault_04_a_takeover_fences_the_first(tmp_path: pathlib.Path) -> None:
     assert reopened(state)[0] == [b"a", b"b", b"e"]
 
 
-def test_fault_04_a_suspended_server_is_taken_over_and_fenced_when_it_wakes(tmp_path: pathlib.Path) -> None:
+def test_fault_04_suspended_server_is_fenced_when_it_resumes(tmp_path: pathlib.Path) -> None:
     state = tmp_path / "state"
     with started("serve", state) as other:
         assert first_line(other) == "epoch 1" and ask(other, "a") == "durable a"

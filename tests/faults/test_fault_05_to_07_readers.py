@@ -67,9 +67,7 @@ def readers(client: EnumeratorClient) -> dict[str, ReaderState]:
     return {one.reader_id: one for one in client.describe_group("t", "g").readers}
 
 
-def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothing(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: Any, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "out"
     with (
         Served(tmp_path, golden.table(CASE), lease="3s", metrics=True) as server,
@@ -103,9 +101,7 @@ def test_fault_05_a_reader_that_was_stopped_longer_than_its_lease_commits_nothin
         assert server.metric("penstock_reader_records_total") == rows
 
 
-def test_fault_06_a_killed_reader_gets_its_splits_again_within_its_lease_and_others_after_it(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_06_splits_of_a_killed_reader_stay_for_its_lease_then_move(golden: Any, tmp_path: pathlib.Path) -> None:
     """The killed reader's second life holds what the first held; it is killed too, and another reads it all."""
     log = tmp_path / "reader.log"
     with Served(tmp_path, golden.table(CASE), lease="4s") as server:
@@ -132,9 +128,7 @@ def test_fault_06_a_killed_reader_gets_its_splits_again_within_its_lease_and_oth
 SHORT = CallLimits(deadline_ms=1_500, attempts=1, heartbeat_deadline_ms=1_500)
 
 
-def test_fault_07_a_reader_whose_heartbeats_are_lost_stops_before_its_lease_ends(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_07_reader_without_heartbeats_stops_before_its_lease_ends(golden: Any, tmp_path: pathlib.Path) -> None:
     """Bytes take 0.4 s each way: a lease that the reader counted from an answer would end later than the server's."""
     with (
         Served(tmp_path, golden.table(CASE), lease="4s") as server,
@@ -172,7 +166,7 @@ def answers(call: Any) -> bool:
     return True
 
 
-def test_fault_07_a_commit_whose_answer_was_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_fault_07_commit_whose_answer_is_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     """One way is open: the server has the commit, the reader never hears of it, and stops. Joined again it is handed
     what comes behind that commit."""
     with (

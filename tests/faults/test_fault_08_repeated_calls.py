@@ -162,7 +162,7 @@ class Doubling:
 
 
 @pytest.mark.golden
-def test_fault_08_a_reader_whose_every_call_comes_twice_reads_everything_once(golden: Any) -> None:
+def test_fault_08_reader_whose_calls_all_arrive_twice_reads_each_row_once(golden: Any) -> None:
     with serve({"t": str(golden.table(CASE))}, "127.0.0.1:0") as server:
         enumerator = Doubling(EnumeratorClient(server.address))
         with Consumer(

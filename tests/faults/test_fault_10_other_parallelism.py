@@ -15,7 +15,7 @@ COMMITS, SPLITS = 6, 4
 
 @pytest.mark.parametrize(("before", "after"), [(1, 5), (5, 1), (2, 3), (4, 4)])
 @pytest.mark.parametrize("gone", ["left", "expired"])
-def test_fault_10_another_number_of_readers_goes_on_with_what_was_pending(before: int, after: int, gone: str) -> None:
+def test_fault_10_pending_splits_are_read_by_another_number_of_readers(before: int, after: int, gone: str) -> None:
     for seed in range(15):
         chance = random.Random(seed)
         world = World(Script(newest=COMMITS, splits=SPLITS), spec=spec_of(upto=at(COMMITS)))

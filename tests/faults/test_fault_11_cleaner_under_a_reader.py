@@ -29,7 +29,7 @@ def service(golden: Any, tmp_path: pathlib.Path) -> Iterator[EnumeratorService]:
     yield EnumeratorService({"t": str(golden.copy(CASE, tmp_path))}, poll_ms=None)
 
 
-def test_fault_11_a_file_cleaned_under_a_group_reader_is_told_and_nothing_is_committed(
+def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
     golden: Any, tmp_path: pathlib.Path, service: EnumeratorService
 ) -> None:
     """The split stays the reader's, at the row where it was; with its file again it is read to its end."""
@@ -76,7 +76,7 @@ def take_away(table: pathlib.Path, away: pathlib.Path) -> list[pathlib.Path]:
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.HUDI)], ids=["rows", "changes"])
 @pytest.mark.parametrize("case", [CASE, "B_v9_inc_mor"])
-def test_fault_11_a_planned_range_whose_file_is_gone_gives_no_rows_of_other_files(
+def test_fault_11_planned_range_with_a_missing_file_returns_no_other_rows(
     golden: Any, tmp_path: pathlib.Path, case: str, query: Query
 ) -> None:
     if case == "B_v9_inc_mor" and isinstance(query, Changes):
@@ -94,9 +94,7 @@ def test_fault_11_a_planned_range_whose_file_is_gone_gives_no_rows_of_other_file
     assert failed
 
 
-def test_fault_11_an_incremental_read_whose_files_are_gone_never_becomes_a_full_scan(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_11_incremental_read_never_becomes_a_full_scan(golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy("B_v9_inc_cow", tmp_path)
     whole = read(path, query="snapshot").read_all().num_rows
     assert whole

@@ -41,7 +41,7 @@ def texts(rows: list[Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "policy"), [("incremental", "earliest"), ("incremental", "snapshot"), ("cdc", "earliest")]
 )
-def test_fault_11_a_group_whose_planned_round_is_cleaned_goes_on_as_its_scope_says(
+def test_fault_11_group_with_a_cleaned_round_follows_on_lost_range(
     golden: Any, tmp_path: pathlib.Path, query: str, policy: str
 ) -> None:
     """Rows: every row that can still be answered, also that of the lost round in its newest state. Changes: those of

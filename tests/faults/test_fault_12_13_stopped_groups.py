@@ -32,7 +32,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-def test_fault_13_what_stops_a_group_is_shown_survives_a_restart_and_ends_with_a_reset(
+def test_fault_13_group_stays_stopped_over_a_restart_until_a_reset(
     error: PenstockError, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the command line, over a server."""
@@ -73,7 +73,7 @@ def consumed(service: EnumeratorService) -> list[Any]:
 
 
 @pytest.mark.golden
-def test_fault_13_a_consumed_instant_of_a_real_table_that_is_rolled_back_stops_the_group(
+def test_fault_13_rollback_of_a_consumed_instant_stops_the_group_of_a_real_table(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """Also after a restart; what was consumed is never taken back silently. After a reset all of it is read anew."""

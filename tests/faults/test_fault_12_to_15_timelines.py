@@ -77,7 +77,7 @@ def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any,
 
 
 @pytest.mark.parametrize("case", COW)
-def test_fault_13_a_planned_instant_that_was_rolled_back_unread_is_planned_no_more(
+def test_fault_13_planned_instant_rolled_back_before_reading_is_dropped(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     """(a), (b): the position had not moved past it, so the next look is as if it had never been."""
@@ -106,7 +106,7 @@ def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
 
 
 @pytest.mark.parametrize("case", COW)
-def test_fault_13_a_table_that_was_made_anew_is_not_the_table(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+def test_fault_13_recreated_table_is_refused(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     """Whatever a group remembers: another table's instants are all later, or all earlier, than its own."""
     script = scripted(golden, tmp_path, case)
     table = script.open()
@@ -124,7 +124,7 @@ def test_fault_13_a_table_that_was_made_anew_is_not_the_table(golden: Any, tmp_p
 
 @pytest.mark.parametrize("case", ["B_v9_ooo_cow_cdc", "B_v9_ooo_mor"])
 @pytest.mark.parametrize("limits", [NO_LIMITS, RoundLimits(max_commits=1), RoundLimits(max_files=1)], ids=str)
-def test_fault_14_two_writers_that_complete_out_of_order_lose_and_double_nothing(
+def test_fault_14_instants_completed_out_of_order_are_each_read_once(
     golden: Any, tmp_path: pathlib.Path, case: str, limits: RoundLimits
 ) -> None:
     """One that was requested second completes fourth: whatever the limits, each instant comes once."""
@@ -146,7 +146,7 @@ def test_fault_14_two_writers_that_complete_out_of_order_lose_and_double_nothing
 
 
 @pytest.mark.parametrize("case", COW)
-def test_fault_14_an_instant_that_completes_behind_the_position_is_told(
+def test_fault_14_instant_completed_before_the_position_is_an_error(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     script = scripted(golden, tmp_path, case)
@@ -159,7 +159,7 @@ def test_fault_14_an_instant_that_completes_behind_the_position_is_told(
 
 
 @pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150", "B_v9_arch_mor", "B_v6_arch_mor"])
-def test_fault_14_a_late_instant_that_is_archived_before_the_next_look_is_told(golden: Any, case: str) -> None:
+def test_fault_14_late_instant_archived_before_discovery_is_an_error(golden: Any, case: str) -> None:
     """It completed behind the position, and the archiver took it together with what was consumed around it."""
     table = open_table(str(golden.table(case)))
     newest, archived = start_progress(table, None), archived_data(table)
@@ -173,7 +173,7 @@ def test_fault_14_a_late_instant_that_is_archived_before_the_next_look_is_told(g
         assert advance(table, "t", following(whole)) == NothingNew()
 
 
-def test_weak_point_13_layout_1_waits_for_a_hollow_commit(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_weak_point_13_layout_1_waits_for_an_abandoned_instant(golden: Any, tmp_path: pathlib.Path) -> None:
     script = scripted(golden, tmp_path, "B_v6_inc_cow")
     table, hollow = script.open(), script.data[1]
     whole, _ = everything(table, start_progress(table, EARLIEST))
@@ -187,7 +187,7 @@ def test_weak_point_13_layout_1_waits_for_a_hollow_commit(golden: Any, tmp_path:
     assert discovered + more == whole
 
 
-def test_fault_14_a_hollow_commit_that_is_too_old_is_passed_loudly_and_late_if_it_completes(
+def test_fault_14_abandoned_instant_is_skipped_with_a_warning_and_late_after(
     golden: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = scripted(golden, tmp_path, "B_v6_inc_cow")
@@ -211,9 +211,7 @@ def test_fault_14_a_hollow_commit_that_is_too_old_is_passed_loudly_and_late_if_i
         advance(table, "t", following(discovered.progress))
 
 
-def test_fault_15_writers_whose_clocks_run_apart_are_followed_in_order_of_completion(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_15_writers_with_clock_skew_are_read_in_order_of_completion(golden: Any, tmp_path: pathlib.Path) -> None:
     """An hour's difference in requested times, completion the other way round; every round ends behind the last."""
     script = scripted(golden, tmp_path, "B_v9_inc_cow")
     first, second = script.data[:2]

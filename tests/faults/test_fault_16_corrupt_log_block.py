@@ -68,7 +68,7 @@ def payload(content: bytes) -> set[int]:
     return offsets
 
 
-def test_fault_16_a_log_cut_at_every_offset_keeps_all_rows_or_says_so(folder: SliceFolder) -> None:
+def test_fault_16_log_cut_at_any_offset_returns_all_rows_or_an_error(folder: SliceFolder) -> None:
     pieces = parts(folder)
     whole = b"".join(pieces)
     assert read(folder, whole) == ROWS
@@ -99,7 +99,7 @@ def flips(content: bytes) -> Iterator[tuple[int, bytes]]:
             yield at, content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
 
 
-def test_fault_16_a_flip_at_every_offset_of_the_framing_keeps_all_rows_or_says_so(folder: SliceFolder) -> None:
+def test_fault_16_flipped_framing_byte_returns_all_rows_or_an_error(folder: SliceFolder) -> None:
     whole = b"".join(parts(folder))
     inside = payload(whole)
     errors = 0

@@ -42,7 +42,7 @@ def bases(table: pathlib.Path) -> list[pathlib.Path]:
 
 @BOTH
 @pytest.mark.parametrize("share", [0, 0.5, 0.999])
-def test_fault_18_a_half_written_base_file_that_a_completed_instant_names_is_corrupt(
+def test_fault_18_half_written_base_file_of_a_completed_instant_is_corrupt(
     golden: Any, tmp_path: pathlib.Path, case: str, share: float
 ) -> None:
     table = golden.copy(case, tmp_path)
@@ -54,7 +54,7 @@ def test_fault_18_a_half_written_base_file_that_a_completed_instant_names_is_cor
 
 
 @BOTH
-def test_fault_18_half_written_and_empty_files_that_no_completed_instant_names_are_ignored(
+def test_fault_18_half_written_files_outside_completed_instants_are_ignored(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     table = golden.copy(case, tmp_path)
@@ -72,7 +72,7 @@ def test_fault_18_half_written_and_empty_files_that_no_completed_instant_names_a
 
 
 @BOTH
-def test_fault_18_a_half_written_file_of_an_instant_that_is_inflight_alone_is_ignored(
+def test_fault_18_half_written_file_of_an_inflight_instant_is_ignored(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     table = golden.copy(case, tmp_path)
@@ -89,7 +89,7 @@ def test_fault_18_a_half_written_file_of_an_instant_that_is_inflight_alone_is_ig
 
 
 @BOTH
-def test_fault_18_an_empty_completed_commit_file_is_read_again_once_then_corrupt(
+def test_fault_18_empty_completed_commit_file_is_read_twice_then_corrupt(
     golden: Any, tmp_path: pathlib.Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = golden.copy(case, tmp_path)

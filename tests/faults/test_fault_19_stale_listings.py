@@ -62,7 +62,7 @@ def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     [{}, {"query": "incremental", "after": "earliest"}, {"query": "cdc", "after": "earliest"}, {"onCorrupt": "skip"}],
     ids=lambda options: "-".join(options.values()) or "snapshot",
 )
-def test_fault_19_a_file_that_no_listing_shows_is_read_by_its_name(
+def test_fault_19_unlisted_file_is_read_by_its_name(
     golden: Any, tmp_path: pathlib.Path, case: str, options: dict[str, str], hide: Callable[[str], None]
 ) -> None:
     table = golden.copy(case, tmp_path)
@@ -120,7 +120,7 @@ class Followed:
 
 
 @BOTH
-def test_fault_19_a_group_waits_for_a_file_and_goes_on_when_it_is_seen(
+def test_fault_19_group_waits_for_an_unlisted_file_and_continues(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     table = golden.copy(case, tmp_path)
@@ -152,7 +152,7 @@ def test_fault_19_a_file_that_stays_away_stops_the_group(golden: Any, tmp_path: 
 
 
 @BOTH
-def test_fault_19_a_stream_is_asked_to_come_again_until_the_file_is_seen_or_is_damage(
+def test_fault_19_stream_retries_until_the_file_is_listed_or_damaged(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     table = golden.copy(case, tmp_path)

@@ -75,7 +75,7 @@ def keys(rows: list[str]) -> int:
 
 @pytest.mark.parametrize("query", [Snapshot(), Incremental(after=EARLIEST, upto=Latest())], ids=["snapshot", "range"])
 @pytest.mark.parametrize("case", SERVICES)
-def test_fault_22_a_plan_made_before_the_services_is_read_after_them(
+def test_fault_22_plan_is_read_after_later_table_services(
     golden: Any, tmp_path: pathlib.Path, case: str, query: Any
 ) -> None:
     table = golden.copy(case, tmp_path)

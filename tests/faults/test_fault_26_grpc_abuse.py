@@ -84,7 +84,7 @@ def raw(address: str, call: str, data: bytes, timeout_s: float | None = 5.0) -> 
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])
-def test_bytes_that_are_no_message_are_an_invalid_argument(call: str, data: bytes) -> None:
+def test_undecodable_request_is_an_invalid_argument(call: str, data: bytes) -> None:
     with served() as service:
         assert raw(service.server.address, call, data) == ("INVALID_ARGUMENT", "CONFIGURATION")
         assert service.reads.calls == 0
@@ -193,7 +193,7 @@ def refused(service: Served, client: EnumeratorClient, plan_id: str, error: type
     assert service.enumerator.reports(plan_id) == {}
 
 
-def test_who_is_known_and_allowed_is_served(secured: Secured) -> None:
+def test_known_principal_with_the_right_is_served(secured: Secured) -> None:
     client = secured.service.client(secured.spark)
     plan_id = client.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
     for call in every_call(client, plan_id):
@@ -201,7 +201,7 @@ def test_who_is_known_and_allowed_is_served(secured: Secured) -> None:
     assert len(secured.service.enumerator.reports(plan_id)) == 1
 
 
-def test_no_token_a_wrong_one_and_an_expired_one(secured: Secured) -> None:
+def test_missing_wrong_and_expired_tokens_are_refused(secured: Secured) -> None:
     service = secured.service
     plan_id = service.enumerator.open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
     nobody = service.client(ServerAccess(ca=secured.authority.ca))
@@ -210,7 +210,7 @@ def test_no_token_a_wrong_one_and_an_expired_one(secured: Secured) -> None:
     refused(service, service.client(secured.expired), plan_id, Unauthenticated, "token of expired has expired")
 
 
-def test_a_plan_of_another_s_table_is_of_no_use_even_if_its_id_is_known(secured: Secured) -> None:
+def test_plan_of_another_principals_table_is_denied_by_its_id(secured: Secured) -> None:
     service = secured.service
     plan_id = service.client(secured.spark).open_plan(PlanRequest(table="orders", query=Snapshot())).plan_id
     other = service.client(secured.other)
@@ -224,7 +224,7 @@ def test_a_plan_of_another_s_table_is_of_no_use_even_if_its_id_is_known(secured:
     assert service.enumerator.reports(theirs) == {}
 
 
-def test_a_token_taken_out_of_the_file_is_refused_from_then_on(secured: Secured) -> None:
+def test_token_removed_from_the_file_is_refused(secured: Secured) -> None:
     client = secured.service.client(secured.spark)
     assert client.describe_table("orders")
     lines = secured.tokens.read_text().splitlines()
@@ -234,7 +234,7 @@ def test_a_token_taken_out_of_the_file_is_refused_from_then_on(secured: Secured)
 
 
 @pytest.mark.parametrize("value", ["", "Bearer", "Bearer  ", "Basic c3Bhcms6eA==", "x" * 5000])
-def test_metadata_that_is_no_bearer_token(secured: Secured, value: str) -> None:
+def test_authorization_without_a_bearer_token_is_refused(secured: Secured, value: str) -> None:
     roots = grpc.ssl_channel_credentials(pathlib.Path(secured.authority.ca).read_bytes())
     with grpc.secure_channel(secured.service.server.address, roots) as channel, pytest.raises(grpc.RpcError) as caught:
         ask = channel.unary_unary(SERVICE + "DescribeTable")
@@ -244,14 +244,14 @@ def test_metadata_that_is_no_bearer_token(secured: Secured, value: str) -> None:
     assert secured.service.reads.calls == 0
 
 
-def test_plaintext_gets_nowhere_with_a_server_that_speaks_tls(secured: Secured) -> None:
+def test_plaintext_connection_to_a_tls_server_fails(secured: Secured) -> None:
     plain = secured.service.client(ServerAccess(token=secured.spark.token))
     with pytest.raises(StorageError, match="cannot be reached"):
         plain.describe_table("orders")
     assert secured.service.reads.calls == 0
 
 
-def test_a_client_that_asks_for_tls_never_falls_back_to_plaintext(tmp_path: pathlib.Path) -> None:
+def test_tls_client_never_falls_back_to_plaintext(tmp_path: pathlib.Path) -> None:
     (tmp_path / "token").write_text("pst_secret")
     access = ServerAccess(ca=Authority(tmp_path / "pki").ca, token=str(tmp_path / "token"))
     with served() as service:
@@ -260,9 +260,7 @@ def test_a_client_that_asks_for_tls_never_falls_back_to_plaintext(tmp_path: path
         assert service.reads.calls == 0
 
 
-def test_a_server_signed_by_another_authority_or_for_another_name_is_not_spoken_to(
-    secured: Secured, tmp_path: pathlib.Path
-) -> None:
+def test_server_certificate_of_another_authority_or_name_is_refused(secured: Secured, tmp_path: pathlib.Path) -> None:
     stranger = Authority(tmp_path / "stranger")
     with pytest.raises(StorageError, match="cannot be reached"):
         secured.service.client(ServerAccess(ca=stranger.ca, token=secured.spark.token)).describe_table("orders")
@@ -305,7 +303,7 @@ def client_access(authority: Authority, name: str, *sans: str) -> ServerAccess:
     return ServerAccess(ca=authority.ca, cert=pair.cert, key=pair.key)
 
 
-def test_certificates_are_told_apart_by_their_names(mutual: tuple[Served, Authority]) -> None:
+def test_client_certificates_are_authorized_by_their_names(mutual: tuple[Served, Authority]) -> None:
     service, authority = mutual
     good = service.client(client_access(authority, "good", "other.example", "spark-1.lake.example"))
     assert good.describe_table("orders").table == "orders"
@@ -333,7 +331,7 @@ def test_certificates_are_told_apart_by_their_names(mutual: tuple[Served, Author
     )
 
 
-def test_without_a_certificate_or_with_a_stranger_s_there_is_no_connection(
+def test_missing_or_foreign_client_certificate_is_refused(
     mutual: tuple[Served, Authority], tmp_path: pathlib.Path
 ) -> None:
     service, authority = mutual
@@ -363,7 +361,7 @@ def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> N
         assert service.reads.calls == reads_before + 2
 
 
-def test_the_pause_that_a_server_asks_for_is_kept() -> None:
+def test_retry_delay_of_the_server_is_respected() -> None:
     """By the real clock: what RetryInfo says is waited for, though the client's own pauses are shorter."""
     with served(limits=LimitSettings(rate_per_second=1.0, rate_burst=1)) as service:
         patient = service.client(limits=CallLimits(attempts=2, first_pause_ms=10, longest_pause_ms=10))
@@ -374,7 +372,7 @@ def test_the_pause_that_a_server_asks_for_is_kept() -> None:
         assert service.reads.calls == 2
 
 
-def test_streams_beyond_what_is_taken_are_refused_and_the_server_lives() -> None:
+def test_streams_beyond_the_limit_are_refused() -> None:
     with served(limits=LimitSettings(calls=20)) as service:
         service.reads.gate = threading.Event()
         with grpc.insecure_channel(service.server.address) as channel:
@@ -392,7 +390,7 @@ def test_streams_beyond_what_is_taken_are_refused_and_the_server_lives() -> None
         assert service.client().describe_table("orders")
 
 
-def test_connections_that_send_nothing_or_half_of_it_keep_nobody_waiting() -> None:
+def test_silent_and_partial_connections_block_no_other_caller() -> None:
     limits = LimitSettings(handshake_ms=300)
     with served(limits=limits) as service, contextlib.ExitStack() as open_ones:
         host, _, port = service.server.address.rpartition(":")
@@ -421,7 +419,7 @@ def test_too_many_pings_end_the_connection_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("call", ["NextSplit", "OpenPlan"])
-def test_requests_whose_bytes_never_come_keep_nobody_waiting(call: str) -> None:
+def test_requests_that_never_arrive_block_no_other_caller(call: str) -> None:
     """gRPC holds a thread for each: more of them than one connection may have, for either kind of call."""
     with served() as service:
         release = threading.Event()
@@ -441,7 +439,7 @@ def test_requests_whose_bytes_never_come_keep_nobody_waiting(call: str) -> None:
                 assert stalled.exception(timeout=10) is not None
 
 
-def test_a_server_that_is_not_ready_answers_nobody_and_says_so() -> None:
+def test_server_that_is_not_ready_refuses_every_call() -> None:
     reads = CountedReads()
     enumerator = EmbeddedEnumerator({"orders": "/lake/orders"}, reads=reads, cpus=2)
     with serve_enumerator(enumerator, "127.0.0.1:0", ready=False) as server:
@@ -453,7 +451,7 @@ def test_a_server_that_is_not_ready_answers_nobody_and_says_so() -> None:
         assert client.describe_table("orders")
 
 
-def test_off_loopback_a_server_does_not_start_without_tls_unless_told_in_words() -> None:
+def test_server_off_loopback_needs_tls_or_an_explicit_setting() -> None:
     with pytest.raises(ConfigurationError, match=r"TLS is required there; set tls\.cert and tls\.key"):
         serve_enumerator(EmbeddedEnumerator({"orders": "/lake/orders"}, reads=CountedReads()), "0.0.0.0:0")
     words = TlsSettings(insecure="I know that tokens and rows travel unencrypted")
@@ -462,7 +460,7 @@ def test_off_loopback_a_server_does_not_start_without_tls_unless_told_in_words()
         assert EnumeratorClient(f"127.0.0.1:{port}", ONCE).describe_table("orders")
 
 
-def test_reflection_is_off_unless_asked_for(tmp_path: pathlib.Path) -> None:
+def test_reflection_is_off_by_default(tmp_path: pathlib.Path) -> None:
     from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
     def listed(address: str) -> list[str]:

@@ -65,7 +65,7 @@ def test_only_registered_names_are_opened(server: tuple[RunningServer, pathlib.P
 
 
 @pytest.mark.golden
-def test_the_path_of_a_registered_table_is_no_name(server: tuple[RunningServer, pathlib.Path]) -> None:
+def test_path_of_a_registered_table_is_not_accepted_as_a_name(server: tuple[RunningServer, pathlib.Path]) -> None:
     with pytest.raises(TableNotFound):
         EnumeratorClient(server[0].address, ONCE).describe_table(str(server[1]))
 
@@ -85,7 +85,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("path", HOSTILE)
-def test_a_hostile_path_is_refused_before_any_file_is_touched(path: str, tmp_path: pathlib.Path) -> None:
+def test_hostile_path_is_refused_before_any_file_access(path: str, tmp_path: pathlib.Path) -> None:
     table = tmp_path / "table"
     table.mkdir()
     (tmp_path / "outside.txt").write_text(SECRET)
@@ -105,9 +105,7 @@ def test_a_hostile_path_is_refused_before_any_file_is_touched(path: str, tmp_pat
     "path", ["%2e%2e/outside.txt", "%252e%252e/outside.txt", "..%2foutside.txt", "%2Fetc%2Fpasswd"]
 )
 @pytest.mark.parametrize("as_uri", [False, True])
-def test_an_encoded_path_is_a_name_like_any_other_and_never_decoded(
-    path: str, as_uri: bool, tmp_path: pathlib.Path
-) -> None:
+def test_encoded_path_is_never_decoded(path: str, as_uri: bool, tmp_path: pathlib.Path) -> None:
     table = tmp_path / "table"
     table.mkdir()
     (tmp_path / "outside.txt").write_text(SECRET)
@@ -159,9 +157,7 @@ def test_commit_metadata_cannot_lead_out_of_the_table(
 
 @pytest.mark.golden
 @pytest.mark.parametrize("path", ["../outside.txt", "/etc/passwd", "file:///etc/passwd", "link.parquet"])
-def test_a_reader_opens_no_file_outside_the_table_whatever_its_split_says(
-    golden: object, tmp_path: pathlib.Path, path: str
-) -> None:
+def test_reader_opens_no_file_outside_the_table(golden: object, tmp_path: pathlib.Path, path: str) -> None:
     from dataclasses import replace
 
     from penstock.enumerator.embedded import EmbeddedEnumerator

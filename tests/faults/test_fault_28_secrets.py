@@ -50,7 +50,7 @@ def folder(golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.golden
 @pytest.mark.usefixtures("folder")
-def test_what_spark_sends_to_tasks_holds_no_secret_of_the_path() -> None:
+def test_spark_tasks_hold_no_secret_of_the_path() -> None:
     """Planned in the driver by the credentials of the path, read in tasks by those of executors."""
     source = PenstockDataSource({"path": URI})
     reader = source.reader(source.schema())
@@ -61,7 +61,7 @@ def test_what_spark_sends_to_tasks_holds_no_secret_of_the_path() -> None:
 
 
 @pytest.mark.golden
-def test_nothing_that_a_run_leaves_holds_a_secret(
+def test_output_logs_and_files_of_a_run_hold_no_secret(
     folder: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = Authority(tmp_path / "pki")
@@ -141,7 +141,7 @@ def _failing(
         ("/lake/orders?x=1", "/lake/orders?x=1"),
     ],
 )
-def test_what_is_told_of_a_uri(uri: str, shared: str) -> None:
+def test_uri_is_shown_without_secrets(uri: str, shared: str) -> None:
     assert uri_without_credentials(uri) == shared
 
 
@@ -169,7 +169,7 @@ def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
     assert "hush" not in (caplog.text + status).lower()
 
 
-def test_the_command_line_tells_no_secret(tmp_path: pathlib.Path) -> None:
+def test_command_line_output_holds_no_secret(tmp_path: pathlib.Path) -> None:
     (tmp_path / "penstock.toml").write_text('listen = 5\n[tables]\norders = "s3://AKIAHUSH:hush@bucket/x"\n')
     for arguments in (
         ["config", "check", str(tmp_path / "penstock.toml")],

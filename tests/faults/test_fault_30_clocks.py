@@ -128,7 +128,7 @@ def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
 
 @pytest.mark.golden
 @pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
-def test_leases_on_the_wall_clock_would_be_noticed(golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int) -> None:
+def test_lease_check_detects_leases_on_the_wall_clock(golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int) -> None:
     """The test above can fail."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
@@ -149,7 +149,7 @@ def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
 
 
 @pytest.mark.golden
-def test_leases_that_end_by_a_standstill_would_be_noticed(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_check_detects_leases_that_end_during_a_suspension(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail."""
     clocks, real = Clocks(), members.overdue
     clocks.put_in(monkeypatch)
@@ -160,9 +160,7 @@ def test_leases_that_end_by_a_standstill_would_be_noticed(golden: Any, monkeypat
 
 
 @pytest.mark.golden
-def test_fault_30_a_server_that_stood_still_longer_than_a_lease_gives_its_readers_another(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_fault_30_server_suspended_longer_than_a_lease_renews_all_leases(golden: Any, tmp_path: pathlib.Path) -> None:
     with Served(tmp_path, golden.table(CASE), lease="2s") as server:
         client = server.client(OFTEN)
         member = client.join_group("g", "r", SPEC, "x").member

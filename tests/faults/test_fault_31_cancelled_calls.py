@@ -22,7 +22,7 @@ from tests.unit.enumerator.test_service import World, names
 CALLS, ROUNDS = 40, 20
 
 
-def test_fault_31_calls_that_are_given_up_leave_no_thread_behind() -> None:
+def test_fault_31_cancelled_calls_leave_no_threads() -> None:
     reads = CountedReads()
     enumerator = EmbeddedEnumerator({"orders": "/lake/orders"}, reads=reads, cpus=2)
     with (
@@ -45,7 +45,7 @@ def test_fault_31_calls_that_are_given_up_leave_no_thread_behind() -> None:
         server.stop(0)
 
 
-def test_fault_31_splits_of_a_reader_that_does_not_go_on_are_read_by_others() -> None:
+def test_fault_31_splits_of_a_stalled_reader_are_read_by_others() -> None:
     """Given back at once when it leaves; after its lease when it is just slow, and then its late commit is refused."""
     for leaves in (True, False):
         world = World()

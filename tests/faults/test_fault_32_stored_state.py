@@ -139,7 +139,7 @@ def opened(replay: Replay, version: str) -> list[Json]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fault_32_a_releases_state_goes_on_with_the_answers_of_that_release(replay: Replay, version: str) -> None:
+def test_fault_32_state_of_a_release_gives_the_answers_of_that_release(replay: Replay, version: str) -> None:
     after = opened(replay, version)
     replay.run(after)
     assert replay.differences == []

@@ -33,7 +33,7 @@ def served(table: str, store: MemoryStore, address: str) -> RunningServer:
 
 
 @pytest.mark.parametrize("faults", ["restarts", "cuts", "doubled bytes", "slow bytes"])
-def test_fault_33_a_consumer_goes_on_over_restarts_and_broken_connections(golden: Any, faults: str) -> None:
+def test_fault_33_consumer_continues_over_restarts_and_broken_connections(golden: Any, faults: str) -> None:
     """Something breaks after each batch, before its commit."""
     table, store = str(golden.table(CASE)), MemoryStore()
     server = served(table, store, "127.0.0.1:0")

@@ -44,7 +44,7 @@ def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
-def test_a_client_goes_on_with_a_server_started_anew_on_the_same_port(secured: bool, tmp_path: pathlib.Path) -> None:
+def test_client_continues_after_a_server_restart_on_the_same_port(secured: bool, tmp_path: pathlib.Path) -> None:
     """The plan's coordinator stays (as a durable one would); calls made while the port is closed wait for it."""
     access, tls = NO_ACCESS, TlsSettings()
     if secured:
@@ -72,7 +72,7 @@ def test_a_client_goes_on_with_a_server_started_anew_on_the_same_port(secured: b
         other.stop(0)
 
 
-def test_connections_that_get_too_old_are_renewed_without_a_failed_call() -> None:
+def test_old_connections_are_renewed_without_a_failed_call() -> None:
     reads = CountedReads()
     limits = LimitSettings(connection_age_ms=200, connection_grace_ms=2000)
     with started(over(reads), limits=limits) as server:
@@ -87,7 +87,7 @@ def test_connections_that_get_too_old_are_renewed_without_a_failed_call() -> Non
         server.stop(0)
 
 
-def test_a_call_under_way_when_its_connection_gets_too_old_is_answered() -> None:
+def test_call_in_flight_when_its_connection_gets_too_old_is_answered() -> None:
     reads = CountedReads()
     reads.gate = threading.Event()
     limits = LimitSettings(connection_age_ms=100, connection_grace_ms=20_000)
@@ -105,7 +105,7 @@ def test_a_call_under_way_when_its_connection_gets_too_old_is_answered() -> None
         server.stop(0)
 
 
-def test_more_calls_than_one_connection_carries_are_all_answered() -> None:
+def test_calls_beyond_the_stream_limit_are_all_answered() -> None:
     """gRPC refuses the streams beyond the limit; the client repeats those calls."""
     reads = CountedReads()
     with started(over(reads), limits=LimitSettings(streams_per_connection=8)) as server:
@@ -185,7 +185,7 @@ def proxied() -> Iterator[tuple[CuttingProxy, CountedReads]]:
         server.stop(0)
 
 
-def test_connections_that_are_cut_cost_no_split_and_double_none(proxied: tuple[CuttingProxy, CountedReads]) -> None:
+def test_cut_connections_lose_and_double_no_split(proxied: tuple[CuttingProxy, CountedReads]) -> None:
     proxy, _ = proxied
     client = EnumeratorClient(proxy.address, PATIENT)
     plan_id = client.open_plan(ALL).plan_id
@@ -197,7 +197,7 @@ def test_connections_that_are_cut_cost_no_split_and_double_none(proxied: tuple[C
     assert len(before) == len(set(before)) == 3
 
 
-def test_an_answer_lost_on_its_way_is_asked_for_again(proxied: tuple[CuttingProxy, CountedReads]) -> None:
+def test_lost_answer_is_requested_again(proxied: tuple[CuttingProxy, CountedReads]) -> None:
     proxy, reads = proxied
     reads.gate = threading.Event()
     client = EnumeratorClient(proxy.address, PATIENT)

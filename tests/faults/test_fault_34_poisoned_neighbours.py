@@ -335,7 +335,7 @@ def tables(golden: Any, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("poison", ON_DISK, ids=lambda poison: poison.__name__)
-def test_fault_34_a_hostile_table_holds_up_no_other(
+def test_fault_34_hostile_table_blocks_no_other(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, poison: Callable[[pathlib.Path], None]
 ) -> None:
     """The server starts on it, as one does that is started again."""
@@ -345,7 +345,7 @@ def test_fault_34_a_hostile_table_holds_up_no_other(
 
 
 @pytest.mark.parametrize("kind", STORAGE)
-def test_fault_34_storage_that_hangs_or_fails_holds_up_no_other_table(
+def test_fault_34_hanging_or_failing_storage_blocks_no_other_table(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     weather = STORAGE[kind]()
@@ -390,7 +390,7 @@ def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "kind"), [(without_isolation_of_discoveries, "overflow"), (without_turns_of_tables, "hangs")]
 )
-def test_fault_34_without_isolation_this_is_noticed(
+def test_fault_34_checks_detect_missing_isolation(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None], kind: str
 ) -> None:
     """The negative control."""

@@ -51,7 +51,7 @@ def one_round(world: World) -> list[tuple[SplitRef, str]]:
     return [(one.ref, one.split.split_id) for one in assignments.splits]
 
 
-def test_weak_point_05_ids_of_rounds_and_splits_come_from_what_they_are() -> None:
+def test_weak_point_05_round_and_split_ids_are_deterministic() -> None:
     """A service that is started anew before each look gives the same ids as one that never stops; none twice."""
     steady, restarted = World(Script(newest=4)), World(Script(newest=4))
     expected, split_refs = [], []
@@ -115,7 +115,7 @@ def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -
     assert names(world.asked()) == ["1/0", "1/1"]
 
 
-def test_weak_point_11_who_waits_is_woken_though_a_look_is_under_way() -> None:
+def test_weak_point_11_waiting_reader_is_woken_during_a_discovery() -> None:
     """Tables are looked at once an hour; a group that is made while a look is under way is looked for at once."""
     script, gate, begun = Script(newest=1), threading.Event(), threading.Event()
     plain = script.advance

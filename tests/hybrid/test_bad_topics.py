@@ -88,7 +88,7 @@ def fill(kafka: Any, partitions: int = 3, records: int | None = None) -> None:
             kafka.produce(TOPIC, of_partition[:records], partition)
 
 
-def test_a_topic_that_no_commit_names(reading: Reading, kafka: Any) -> None:
+def test_topic_that_no_commit_names_is_refused(reading: Reading, kafka: Any) -> None:
     fill(kafka)
     rows, error = reading.until_error(kafka_topic="others")
     assert isinstance(error, ConfigurationError)
@@ -96,14 +96,14 @@ def test_a_topic_that_no_commit_names(reading: Reading, kafka: Any) -> None:
     assert rows and reading.position() < "99"
 
 
-def test_a_topic_that_is_not_there(reading: Reading) -> None:
+def test_missing_topic_is_refused(reading: Reading) -> None:
     rows, error = reading.until_error()
     assert isinstance(error, TopicGone)
     assert TOPIC in str(error)
     assert rows and reading.position() < "99"
 
 
-def test_a_partition_that_is_not_there(reading: Reading, kafka: Any) -> None:
+def test_missing_partition_is_refused(reading: Reading, kafka: Any) -> None:
     fill(kafka, partitions=2)
     rows, error = reading.until_error()
     assert isinstance(error, TopicGone)
@@ -111,7 +111,7 @@ def test_a_partition_that_is_not_there(reading: Reading, kafka: Any) -> None:
     assert rows and reading.position() < "99"
 
 
-def test_offsets_above_the_end(reading: Reading, kafka: Any) -> None:
+def test_offsets_above_the_end_are_refused(reading: Reading, kafka: Any) -> None:
     fill(kafka, records=12)
     rows, error = reading.until_error()
     assert isinstance(error, DataInvalidated)
@@ -119,7 +119,7 @@ def test_offsets_above_the_end(reading: Reading, kafka: Any) -> None:
     assert rows and not [row for row in rows if row["_change_instant"] is None]
 
 
-def test_a_table_that_tells_no_offsets(reading: Reading, golden: Any, kafka: Any) -> None:
+def test_table_without_offsets_is_refused(reading: Reading, golden: Any, kafka: Any) -> None:
     fill(kafka)
     other = Reading(reading.enumerator, str(golden.table("B_v6_inc_mor")), reading.bootstrap, reading.group)
     rows, error = other.until_error()
@@ -128,7 +128,7 @@ def test_a_table_that_tells_no_offsets(reading: Reading, golden: Any, kafka: Any
     assert rows and other.position() < "99"
 
 
-def test_an_undecodable_record(reading: Reading, kafka: Any) -> None:
+def test_undecodable_record_is_an_error(reading: Reading, kafka: Any) -> None:
     fill(kafka)
     end = ends(kafka.bootstrap, TOPIC)[1]
     kafka.produce(TOPIC, [("o1", '{"id": "o1", "amount": 1}'), ("o2", '{"id": "o2", "amount":'), ("o3", "{}")], 1)
@@ -152,7 +152,7 @@ def test_an_undecodable_record(reading: Reading, kafka: Any) -> None:
     ],
     ids=["password", "user", "mechanism"],
 )
-def test_wrong_credentials(
+def test_wrong_credentials_are_refused(
     reading: Reading, kafka: Any, settings: Mapping[str, str], expected: type[PenstockError] | None
 ) -> None:
     fill(kafka)
@@ -164,7 +164,7 @@ def test_wrong_credentials(
     assert rows and reading.position() < "99"
 
 
-def test_a_broker_that_is_not_there(
+def test_unreachable_broker_is_reported_by_the_group(
     reading: Reading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may come: the group waits in the lake, and its keeper says why."""

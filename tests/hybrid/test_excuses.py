@@ -30,7 +30,7 @@ def test_a_stream_is_excused_by_what_was_raised(text: str, excused: bool) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "NOT REPEATED: StorageError brought rows anew", "java.lang.OutOfMemoryError"])
-def test_what_is_none_of_our_errors_is_not_excused(text: str) -> None:
+def test_foreign_error_is_not_excused(text: str) -> None:
     assert not is_excused(text)
 
 

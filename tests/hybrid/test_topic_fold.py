@@ -59,25 +59,25 @@ def test_the_highest_time_wins_and_the_later_of_equal_ones() -> None:
     assert fold([("k", first), ("k", None), ("k", late)]) == {"k": late}
 
 
-def test_what_is_exact_has_no_problem(records: list[Record]) -> None:
+def test_exact_stream_has_no_problem(records: list[Record]) -> None:
     assert not list(change_problems(exact(records), records, [{0: 1, 1: 1, 2: 1}, SEAM]))
     assert not list(append_problems(rows(records), records))
 
 
-def test_a_wrong_seam_is_told(records: list[Record]) -> None:
+def test_wrong_hand_over_offsets_are_a_problem(records: list[Record]) -> None:
     assert list(change_problems(exact(records), records, [{**SEAM, 0: 8}]))
     assert list(change_problems(exact(records), records, [])) == ["nothing was handed over"]
 
 
 @pytest.mark.parametrize("at", range(0, 30, 3))
-def test_a_change_lost_or_doubled_is_told(records: list[Record], at: int) -> None:
+def test_lost_or_doubled_change_is_a_problem(records: list[Record], at: int) -> None:
     changes = exact(records)
     at %= len(changes)
     assert list(change_problems(changes[:at] + changes[at + 1 :], records, [SEAM]))
     assert list(change_problems([*changes, changes[at]], records, [SEAM]))
 
 
-def test_changes_out_of_order_are_told(records: list[Record]) -> None:
+def test_changes_out_of_order_are_a_problem(records: list[Record]) -> None:
     changes = exact(records)
     one, other = [number for number, change in enumerate(changes) if not change.is_of_lake and change.row][:4:3]
     changes[one], changes[other] = (
@@ -87,7 +87,7 @@ def test_changes_out_of_order_are_told(records: list[Record]) -> None:
     assert list(change_problems(changes, records, [SEAM]))
 
 
-def test_rows_lost_doubled_strange_or_changed_are_told(records: list[Record]) -> None:
+def test_lost_doubled_unknown_or_changed_rows_are_problems(records: list[Record]) -> None:
     whole = rows(records)
     (lost,) = append_problems(whole[1:], records)
     assert "lost" in lost and "(0, " in lost

@@ -73,7 +73,7 @@ def check_history(hudi: Any, played_history: PlayedHistory, report: pytest.Confi
 
 
 @pytest.mark.parametrize("old", OLD_SEEDS)
-def test_a_history_of_an_older_release_reads_as_hudi_reads_it(
+def test_history_of_an_older_release_reads_as_hudi_reads_it(
     played_by_old_releases: dict[tuple[str, int], PlayedHistory],
     hudi: Any,
     old: tuple[str, int],
@@ -86,7 +86,7 @@ def test_a_history_of_an_older_release_reads_as_hudi_reads_it(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_reads_as_hudi_reads_it(
+def test_history_reads_as_hudi_reads_it(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
     """Every query after every action; Hudi carries the whole history out."""

@@ -97,7 +97,7 @@ def test_every_option_value_is_drawn() -> None:
     assert history_of(7) == history_of(7)
 
 
-def test_coverage_says_what_was_met_and_what_was_not() -> None:
+def test_coverage_lists_tested_and_untested_options() -> None:
     history = history_of(1)
     checked_histories = CheckedHistory(
         "1.2.0", 9, 2, 5, False, (), ("HFile log blocks of data", 3), met(history.shape, history.actions[:2])

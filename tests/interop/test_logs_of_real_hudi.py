@@ -125,7 +125,7 @@ def test_partial_blocks_in_a_table_with_a_partial_mode(hudi: Any, tmp_path: path
         ("timestamp", "2020-01-01", ["1577836800000000", "1577836800000"]),
     ],
 )
-def test_delete_marks_are_java_texts(
+def test_delete_markers_are_java_texts(
     hudi: Any, tmp_path: pathlib.Path, kind: str, value: str, marks: list[str]
 ) -> None:
     name = "marked_" + re.sub(r"\W", "", kind)

@@ -35,7 +35,7 @@ def test_memory_may_grow_by_less_than_a_megabyte_a_minute(a_minute: float, is_fl
     assert growth.is_flat is is_flat
 
 
-def test_what_a_process_takes_before_it_is_warm_is_no_growth() -> None:
+def test_memory_of_a_warming_process_is_no_growth() -> None:
     assert _grown("planner", lambda at: 200 * MB * min(at, WARM_S) / WARM_S).is_flat
 
 
@@ -49,12 +49,12 @@ def test_open_files_may_not_grow() -> None:
     assert not _grown("server", lambda at: MB, lambda at: 20 + at / 20).is_flat
 
 
-def test_memory_of_a_jvm_is_told_alone_its_files_are_judged() -> None:
+def test_jvm_memory_is_reported_and_only_its_files_are_checked() -> None:
     assert _grown("driver JVM", lambda at: at * MB).is_flat
     assert not _grown("driver JVM", lambda at: MB, lambda at: 300 + at / 5).is_flat
 
 
-def test_a_process_that_lived_too_short_is_not_judged() -> None:
+def test_short_lived_process_is_not_checked() -> None:
     samples = Samples(0.0)
     for pid in (1, 2):
         for at in range(0, int(WARM_S + MEASURED_S / 2), 5):
@@ -74,7 +74,7 @@ def test_signs_go_from_the_least_to_the_most() -> None:
     assert len(sparks(range(1000), width=60)) == 60
 
 
-def test_a_look_at_a_process_is_written_down(tmp_path: pathlib.Path) -> None:
+def test_sample_of_a_process_is_written(tmp_path: pathlib.Path) -> None:
     """This process is there, one that is gone is left out."""
     samples = Samples(time.monotonic())
     gone = psutil.Popen(["true"])

@@ -71,7 +71,7 @@ def test_a_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_a_renamed_column_reads_as_hudi_reads_it_before_anything_is_written(
+def test_renamed_column_reads_as_hudi_reads_it_before_the_next_write(
     hudi: Any, tmp_path: pathlib.Path, kind: str
 ) -> None:
     path, name = tmp_path / "t", f"renamed_{kind.lower()}"
@@ -105,7 +105,7 @@ def test_a_renamed_column_reads_as_hudi_reads_it_before_anything_is_written(
         ("binary", ("'abc'", "'ABC'", "'x y'", "'z'")),
     ],
 )
-def test_keys_made_of_any_column(hudi: Any, tmp_path: pathlib.Path, kind: str, values: Sequence[str]) -> None:
+def test_record_keys_of_any_column_type(hudi: Any, tmp_path: pathlib.Path, kind: str, values: Sequence[str]) -> None:
     path, name = tmp_path / "t", f"k_{kind.partition('(')[0]}"
     settings = {"hoodie__populate__meta__fields": "false", "hoodie__datasource__write__recordkey__field": "v"}
 

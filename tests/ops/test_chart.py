@@ -139,7 +139,7 @@ def test_the_service_takes_the_configuration_that_is_rendered(
 
 
 @pytest.mark.parametrize("values", GOOD.values(), ids=GOOD)
-def test_pods_may_nothing_that_they_need_not(rendered: Rendered, values: dict[str, Any]) -> None:
+def test_pods_have_no_unneeded_privileges(rendered: Rendered, values: dict[str, Any]) -> None:
     manifests = rendered(values)
     (stateful,) = of_kind(manifests, "StatefulSet")
     assert stateful["spec"]["replicas"] == 1

@@ -121,7 +121,7 @@ def test_every_module_imports_with_the_bounds_and_nothing_else(
     assert json.loads(run(python, environment, "-c", IMPORT_ALL, input_text=json.dumps(names))) == {}
 
 
-def test_the_command_line_reads_what_is_read_here(
+def test_command_line_reads_the_rows_of_this_process(
     python: pathlib.Path, environment: dict[str, str], golden: Any
 ) -> None:
     table = str(golden.table(CASE))

@@ -109,7 +109,7 @@ def running(binary: pathlib.Path, golden: Any, tmp_path: pathlib.Path) -> Iterat
         end(process)
 
 
-def test_it_serves_probes_readers_and_prometheus_and_ends_in_order(running: Running, golden: Any) -> None:
+def test_image_serves_probes_readers_and_prometheus_and_stops_cleanly(running: Running, golden: Any) -> None:
     until(lambda: running.serves() == "SERVING" or running.process.poll() is not None, "probes are told SERVING")
     assert running.process.poll() is None, running.log.read_text()
     rows = penstock.read("t", server=running.address, **running.client).read_all()
@@ -132,7 +132,7 @@ def test_it_serves_probes_readers_and_prometheus_and_ends_in_order(running: Runn
     assert running.process.wait(PROGRESS_S) == 0, running.log.read_text()
 
 
-def test_a_configuration_that_is_not_there_is_one_line_and_exit_code_2(binary: pathlib.Path) -> None:
+def test_missing_configuration_is_one_line_and_exit_code_2(binary: pathlib.Path) -> None:
     command = [str(binary), *image.command()[1:]]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
@@ -140,7 +140,7 @@ def test_a_configuration_that_is_not_there_is_one_line_and_exit_code_2(binary: p
     assert "/etc/penstock/penstock.toml" in ended.stderr
 
 
-def test_the_image_is_not_roots_and_writes_nowhere_but_its_mounts() -> None:
+def test_image_is_not_root_and_writes_only_to_its_mounts() -> None:
     user, group = image.last("USER").split(":")
     assert int(user) == int(group) == image.UID
     assert image.last("STOPSIGNAL") == "SIGTERM"

@@ -39,7 +39,7 @@ def fired(stage: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("alert", NAMES)
-def test_an_alert_fires_when_its_fault_is_there(fired: set[str], stage: Any, alert: str) -> None:
+def test_alert_fires_while_its_fault_lasts(fired: set[str], stage: Any, alert: str) -> None:
     assert alert in fired, f"load that failed: {stage.failures}"
 
 
@@ -66,15 +66,13 @@ def test_every_panel_shows_something(stage: Any, fired: set[str], dashboard: dic
         pytest.fail("\n".join(["no sample but zero:", *left[-1], f"load that failed: {stage.failures}"]), pytrace=False)
 
 
-def test_every_metric_that_is_shown_or_watched_is_on_the_page(
-    stage: Any, fired: set[str], dashboard: dict[str, Any]
-) -> None:
+def test_every_metric_of_panels_and_alerts_is_exposed(stage: Any, fired: set[str], dashboard: dict[str, Any]) -> None:
     expected = {name for _, expression in expressions(dashboard) for name in metrics_in(expression)}
     expected |= {name for rule in RULES for name in metrics_in(rule["expr"])}
     assert len(expected) > 25
     assert expected - names_in(stage.scrape()) == set()
 
 
-def test_the_page_of_metrics_is_as_prometheus_wants_it(stage: Any, run: Callable[..., Any]) -> None:
+def test_metrics_page_passes_promtool(stage: Any, run: Callable[..., Any]) -> None:
     checked = run("promtool", "check", "metrics", input=stage.scrape())
     assert checked.returncode == 0, checked.stdout

@@ -92,7 +92,7 @@ def test_every_drawing_shows_what_the_server_does(page: Any) -> None:
         page.screenshot(path=str(pathlib.Path(PICTURES) / "page.png"), full_page=True)
 
 
-def test_a_name_that_is_markup_is_text(page: Any) -> None:
+def test_page_escapes_markup_in_names(page: Any) -> None:
     choose(page, EVIL)
     page.wait_for_selector("#gantt rect.bar", timeout=10_000)
     assert page.title() == "Penstock"
@@ -101,7 +101,7 @@ def test_a_name_that_is_markup_is_text(page: Any) -> None:
     assert EVIL in page.text_content("#group")
 
 
-def test_it_follows_the_server_and_says_when_it_is_gone(page: Any) -> None:
+def test_page_follows_the_server_and_reports_its_loss(page: Any) -> None:
     before = page.text_content("#state")
     page.wait_for_function(
         "before => document.querySelector('#state').textContent !== before", arg=before, timeout=30_000
@@ -114,7 +114,7 @@ def test_it_follows_the_server_and_says_when_it_is_gone(page: Any) -> None:
     assert page.locator("#gantt svg").count() == 1
 
 
-def test_scripts_of_others_do_not_run(page: Any) -> None:
+def test_page_blocks_foreign_scripts(page: Any) -> None:
     """What the policy forbids the browser refuses: inline script, a script of another host."""
     ran = page.evaluate(
         """() => new Promise(done => {
@@ -130,7 +130,7 @@ def test_scripts_of_others_do_not_run(page: Any) -> None:
     assert page.title() == "Penstock"
 
 
-def test_top_tells_the_same(server: Watched) -> None:
+def test_top_shows_the_same_as_the_page(server: Watched) -> None:
     def top(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "penstock", "top", "--server", server.address, *arguments]
         environment = {**os.environ, "COLUMNS": "170", "NO_COLOR": "1"}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ops
 UNIT_TESTS = pathlib.Path(__file__).with_name("alerts_test.yml")
 
 
-def test_the_rules_are_rules(run: Callable[..., Any]) -> None:
+def test_alert_rules_are_valid(run: Callable[..., Any]) -> None:
     checked = run("promtool", "check", "rules", ALERTS)
     assert checked.returncode == 0, checked.stdout
 
@@ -31,7 +31,7 @@ def test_each_alert_fires_when_it_should_and_not_before(run: Callable[..., Any],
     assert tested.returncode == 0, tested.stdout
 
 
-def test_no_alert_is_untested_or_untold() -> None:
+def test_every_alert_is_tested_and_documented() -> None:
     names = [rule["alert"] for rule in rules_of(ALERTS.read_text())]
     assert len(names) == len(set(names)) >= 10
     tests = yaml.safe_load(UNIT_TESTS.read_text())["tests"]
@@ -42,11 +42,11 @@ def test_no_alert_is_untested_or_untold() -> None:
 
 
 @pytest.mark.parametrize("broken", ["up{job=", "penstock_splits and or 1"])
-def test_a_wrong_expression_would_be_found(run: Callable[..., Any], tmp_path: pathlib.Path, broken: str) -> None:
+def test_promtool_rejects_a_wrong_expression(run: Callable[..., Any], tmp_path: pathlib.Path, broken: str) -> None:
     assert not checked_as_rules(run, tmp_path, [broken])
 
 
-def test_the_dashboard_is_what_grafana_loads(dashboard: dict[str, Any]) -> None:
+def test_dashboard_is_valid_for_grafana(dashboard: dict[str, Any]) -> None:
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
     titles = [panel["title"] for panel in dashboard["panels"]]
@@ -82,7 +82,7 @@ def test_every_expression_of_the_dashboard_is_promql(
     assert checked_as_rules(run, tmp_path, pairs)
 
 
-def test_the_configuration_of_prometheus_is_one(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_prometheus_configuration_is_valid(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     """As compose mounts it: the rules beside it."""
     for file in (ALERTS, DEPLOY / "compose" / "prometheus.yml"):
         shutil.copy(file, tmp_path)

@@ -37,32 +37,32 @@ def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.Complete
     )  # fmt: skip
 
 
-def test_without_apt_it_says_how_prometheus_is_installed(tmp_path: pathlib.Path) -> None:
+def test_missing_apt_is_an_error_that_says_how_to_install_prometheus(tmp_path: pathlib.Path) -> None:
     ended = set_up(tmp_path, {})
     assert ended.returncode == 2
     assert "prometheus and promtool are missing, and there is no apt-get" in ended.stderr
     assert "apt-get install --no-install-recommends prometheus" in ended.stderr
 
 
-def test_a_package_that_cannot_be_fetched_is_told_with_the_reason(tmp_path: pathlib.Path) -> None:
+def test_failed_package_download_is_an_error_with_the_reason(tmp_path: pathlib.Path) -> None:
     ended = set_up(tmp_path, {"apt-get": "echo no network; exit 1", "dpkg": "exit 1"})
     assert ended.returncode == 2
     assert "no network" in ended.stderr and "could not be fetched" in ended.stderr
 
 
-def test_without_go_it_says_how_helm_is_installed(tmp_path: pathlib.Path) -> None:
+def test_missing_go_is_an_error_that_says_how_to_install_helm(tmp_path: pathlib.Path) -> None:
     fine = {"promtool": "exit 0", "prometheus": "exit 0"}
     ended = set_up(tmp_path, fine)
     assert ended.returncode == 2
     assert "helm is missing, and there is no Go" in ended.stderr and "Go 1.26" in ended.stderr
 
 
-def test_an_old_helm_is_not_taken(tmp_path: pathlib.Path) -> None:
+def test_old_helm_is_not_used(tmp_path: pathlib.Path) -> None:
     fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.9.0"}
     assert set_up(tmp_path, fine).returncode == 2
 
 
-def test_what_is_on_the_path_is_taken(tmp_path: pathlib.Path) -> None:
+def test_tools_on_the_path_are_used(tmp_path: pathlib.Path) -> None:
     fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.14.2"}
     ended = set_up(tmp_path, fine)
     assert ended.returncode == 0, ended.stderr

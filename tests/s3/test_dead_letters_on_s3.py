@@ -21,7 +21,7 @@ def letters(store: str, secret: str) -> KafkaAccess:
     return KafkaAccess(dead_letter=f"s3://{USER}:{secret}@{BUCKET}/letters/orders?{place}")
 
 
-def test_letters_are_objects(store: str) -> None:
+def test_dead_letters_are_written_as_objects(store: str) -> None:
     topic = topic_of(GOOD[0], b"{", GOOD[1], b"}", GOOD[2])
     for _attempt in range(2):
         rows = rows_of(read_all(topic_scan(), topic, access=letters(store, SECRET), batch_rows=2))
@@ -31,7 +31,7 @@ def test_letters_are_objects(store: str) -> None:
     assert [line["offset"] for line in lines] == [1, 3]
 
 
-def test_a_store_that_refuses_them_ends_the_read(store: str) -> None:
+def test_dead_letters_refused_by_the_store_end_the_read(store: str) -> None:
     topic = topic_of(GOOD[0], b"{", GOOD[1])
     message = rf"dead letters cannot be written to s3://.*{BUCKET}/letters/orders"
     with pytest.raises(StorageDenied, match=message) as caught:

@@ -32,7 +32,7 @@ def rows(table: pa.Table) -> Counter[str]:
 
 
 @pytest.mark.parametrize("fault", [Fault.SLOW_DOWN, Fault.CUT, Fault.SHORT])
-def test_fault_19_a_read_is_exact_or_an_error_that_says_to_ask_again(
+def test_fault_19_read_is_exact_or_a_retryable_error(
     proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
 ) -> None:
     """One request goes wrong, early or late in the read; then that one and all behind it. Where the client itself asks
@@ -62,9 +62,7 @@ def test_fault_19_a_read_is_exact_or_an_error_that_says_to_ask_again(
     assert outcomes["exact"] and outcomes["again"], outcomes
 
 
-def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
-    proxy: Any, upload: Callable[[str], str]
-) -> None:
+def test_fault_19_store_that_hangs_up_is_a_retryable_error(proxy: Any, upload: Callable[[str], str]) -> None:
     uri = upload(MERGED)
     proxy.silent_s = 0.05
     proxy.fresh(lambda request: Fault.SILENT)
@@ -72,7 +70,7 @@ def test_fault_19_a_store_that_hangs_up_without_an_answer_may_be_asked_again(
         open_table(uri)
 
 
-def test_fault_19_who_is_not_let_in_is_told_at_once_and_not_to_ask_again(
+def test_fault_19_denied_access_is_an_error_without_retry(
     proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = upload(MERGED)
@@ -88,7 +86,7 @@ def test_fault_19_who_is_not_let_in_is_told_at_once_and_not_to_ask_again(
     assert not unknown.value.retryable
 
 
-def test_a_wrong_region_is_told_with_the_right_one(
+def test_wrong_region_is_an_error_with_the_right_one(
     proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As S3 answers, by the proxy; and as the store does, if it is one that looks at the region: moto's does not."""
@@ -105,7 +103,7 @@ def test_a_wrong_region_is_told_with_the_right_one(
         )
 
 
-def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callable[[str], str]) -> None:
+def test_missing_bucket_or_table_is_named(proxy: Any, upload: Callable[[str], str]) -> None:
     upload(MERGED)
     for uri in (f"s3://{BUCKET}/nothing", "s3://no-such-bucket/table"):
         with pytest.raises(PenstockError) as missing:
@@ -116,7 +114,7 @@ def test_a_bucket_or_table_that_is_not_there_is_named(proxy: Any, upload: Callab
 # --- a stream
 
 
-def test_fault_19_a_stream_over_a_store_in_bad_weather_has_the_exact_rows(
+def test_fault_19_stream_over_a_faulty_store_has_the_exact_rows(
     proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """The server and the reader are both behind the proxy; commits arrive meanwhile; one request in 17 goes wrong."""

@@ -42,7 +42,7 @@ def answer(table: str, **options: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_table_in_the_store_reads_as_on_the_disk(
+def test_table_in_the_store_reads_as_on_the_disk(
     proxy: Any, upload: Callable[[str], str], golden: Any, case: str
 ) -> None:
     uri, local = upload(case), str(golden.table(case))

@@ -27,7 +27,7 @@ def counted(proxy: Any, work: Callable[[], object]) -> Counter[str]:
     return Counter(proxy.counts)
 
 
-def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[str], str]) -> None:
+def test_discovery_without_new_commits_takes_the_documented_requests(proxy: Any, upload: Callable[[str], str]) -> None:
     service = EnumeratorService({"t": upload(MERGED)}, reads=OpenTables(), poll_ms=None)
     scope = GroupScope(request=PlanRequest(table="t", query=Incremental()))
     service.join_group("g", "r", GroupSpec(scope=scope, start=StartLatest()), "first")
@@ -38,7 +38,7 @@ def test_a_look_at_a_table_where_nothing_is_new(proxy: Any, upload: Callable[[st
     assert idle.total() <= 13
 
 
-def test_a_plan_and_the_read_of_a_split(proxy: Any, upload: Callable[[str], str]) -> None:
+def test_plan_and_read_of_a_split_take_the_documented_requests(proxy: Any, upload: Callable[[str], str]) -> None:
     uri = upload(MERGED)
     enumerator = EmbeddedEnumerator({"t": uri})
     plans: list[Any] = []

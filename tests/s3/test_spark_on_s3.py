@@ -63,7 +63,7 @@ def reached(
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
-def test_batches_are_those_of_the_local_table(
+def test_spark_reads_the_batches_of_the_local_table(
     cluster: SparkSession,
     front: Any,
     operators: dict[str, str],
@@ -84,7 +84,7 @@ def test_batches_are_those_of_the_local_table(
     assert front.counts["get"] and front.counts["list"]
 
 
-def test_what_spark_keeps_of_a_table_holds_no_credential(
+def test_spark_plan_and_tasks_hold_no_credential(
     cluster: SparkSession, proxy: Any, upload: Callable[[str], str], golden: Any
 ) -> None:
     """Credentials in a URI are for planning alone: what is pickled into tasks has none, and tasks use their own."""
@@ -129,7 +129,7 @@ class Following:
         self._query.stop()
 
 
-def test_fault_19_a_spark_stream_over_a_store_in_bad_weather_has_the_exact_rows(
+def test_fault_19_spark_stream_over_a_faulty_store_has_the_exact_rows(
     cluster: SparkSession, front: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """The planner and the tasks are behind the proxy; commits arrive meanwhile; one request in 41 goes wrong."""
