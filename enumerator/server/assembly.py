@@ -1,6 +1,6 @@
-"""What stands behind a server's handlers: the service on its store, opened while nobody is answered yet.
+"""Assembles the service of a server on its store, and opens and closes the parts in order.
 
-Shell: opens and closes in the right order. Not here: sockets and signals (`run`).
+The state is read while the server already listens but answers no calls yet.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
 FIRST_CHECKS_S: Final = 5.0
-"""How long a start waits for tables whose storage does not answer."""
+"""How long a start waits for tables whose storage does not respond."""
 WAIT_MS: Final = 365 * 86_400_000
-"""How long a second server waits for the state directory of the first: until it is told to end."""
+"""How long a second server waits for the state directory of the first: in effect, until it is stopped."""
 
 log = logging.getLogger("penstock.enumerator.server")
 
 
 class EndedWhileWaiting(Exception):
-    """The process was told to end while another one still held the state."""
+    """The process was stopped while another one still held the state."""
 
 
-class ServiceToCome:
-    """Stands for a service while its state is read: the handlers behind it are not called before `set`."""
+class DeferredService:
+    """A proxy of a service whose state is still being read. No call reaches it before `set`."""
 
     def __init__(self) -> None:
         self._service: EnumeratorService | None = None
 
     def set(self, service: EnumeratorService) -> None:
-        """It is there."""
+        """Sets the service."""
         self._service = service
 
     def __getattr__(self, name: str) -> Any:
@@ -54,18 +54,18 @@ class ServiceToCome:
 
 
 @contextmanager
-def built(
+def running_service(
     settings: Settings,
     observer: Observer = NO_OBSERVER,
     ended: threading.Event | None = None,
     scan_event_time: EventTimeScan | None = None,
     activity: Activity | None = None,
 ) -> Iterator[EnumeratorService]:
-    """The service of these settings, following its groups' tables while the block runs.
+    """The service of these settings. It follows the tables of its groups while the block runs.
 
-    Without `state` it lives in memory. With it, waits while another live process has the directory, unless `takeover`;
-    EndedWhileWaiting once `ended` is set. `scan_event_time`: see `OpenTables`; `activity` is told what happens.
-    Errors: those of `store.opening.open_sqlite` and `coordinator.recovered`; those of `_refuse_if_hopeless`.
+    Without `state` the service keeps its state in memory. With `state` it waits while another live process holds the
+    directory, unless `takeover`; EndedWhileWaiting if `ended` is set meanwhile. `scan_event_time`: see `OpenTables`.
+    `activity` records events for the page. Errors: those of `open_sqlite`, `recovered` and `_check_tables`.
     """
     if not settings.tables:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
@@ -111,12 +111,14 @@ def built(
         store.close()
 
 
-def _refuse_if_hopeless(service: EnumeratorService) -> None:
-    """Waits for the first check of each table, at most FIRST_CHECKS_S. The error of the first table if none can be
-    opened, no repetition promises to help, and no group waits for one: the paths are wrong. Any other table that cannot
-    be opened is served as soon as it can."""
-    found = service.checks.wait_for_all(FIRST_CHECKS_S)
-    errors = [health.error for _, health in sorted(found.items())]
+def _check_tables(service: EnumeratorService) -> None:
+    """Waits for the first check of each table, at most FIRST_CHECKS_S.
+
+    Raises the error of the first table if no table can be opened, a retry cannot help, and there is no group: then the
+    paths are wrong. Any other table that cannot be opened is served when it can be.
+    """
+    health_by_table = service.checks.wait_for_all(FIRST_CHECKS_S)
+    errors = [health.error for _, health in sorted(health_by_table.items())]
     final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
     if len(final) == len(service.checks.names) and not service.coordinator.read(lambda state: state.groups):
         raise final[0]
@@ -124,7 +126,7 @@ def _refuse_if_hopeless(service: EnumeratorService) -> None:
 
 
 def _may_open_later(error: PenstockError) -> bool:
-    """Whether a table may be opened later though nobody changes the configuration."""
+    """Whether the table may open later without a change of the configuration."""
     return error.retryable or isinstance(error, StorageDenied)
 
 
@@ -147,7 +149,7 @@ def _following(
     service.checks.is_logging = False
     service.start()
     try:
-        _refuse_if_hopeless(service)
+        _check_tables(service)
         yield service
     finally:
         service.stop()

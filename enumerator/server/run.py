@@ -1,7 +1,6 @@
-"""A running server: `serve` in this process beside other work, `serve_forever` as the process's whole work.
+"""Runs a server: `serve` in the background of this process, `serve_forever` as the whole work of a process.
 
-Shell: sockets, threads, signals. Prints nothing; the log is `penstock.enumerator`'s. Belongs here: how the parts of a
-server are put together. Not here: what each of them decides.
+It assembles the parts of a server: sockets, threads, signals. It prints nothing and logs to `penstock.enumerator`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer, TokensLoaded
 from penstock.enumerator.planning.annotate import EventTimeScan
-from penstock.enumerator.server.assembly import EndedWhileWaiting, ServiceToCome, built
+from penstock.enumerator.server.assembly import DeferredService, EndedWhileWaiting, running_service
 from penstock.enumerator.server.auth.acl import Rights, warnings_of
 from penstock.enumerator.server.auth.callers import CallerNames
 from penstock.enumerator.server.auth.tls import server_credentials
@@ -45,7 +44,7 @@ from penstock.proto.model.access import is_loopback
 from penstock.proto.model.groups import GroupService
 
 GRACE_S: Final = 10.0
-"""How long calls under way may take after the server was told to stop."""
+"""How long calls in progress may take after `stop` was called."""
 
 SIGNAL_POLL_S: Final = 0.25
 
@@ -53,7 +52,7 @@ log = logging.getLogger("penstock.enumerator.server")
 
 
 class RunningServer:
-    """A server that takes calls at `address` until it is stopped. As a context manager it stops at the end."""
+    """A server that accepts calls at `address` until it is stopped. As a context manager it stops on exit."""
 
     def __init__(
         self,
@@ -77,57 +76,57 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """HOST:PORT that is really bound."""
+        """The bound address, HOST:PORT."""
         return self._address
 
     @property
     def health(self) -> health.HealthServicer:
-        """What the health service says, for a port of its own (`health_port`)."""
+        """The state of the health service, for a separate port (`health_port`)."""
         return self._health
 
     def at_end(self, close: Callable[[], None]) -> None:
-        """What is closed once the server was stopped."""
+        """Sets the function that is called after the server has stopped."""
         self._at_end = close
 
     def set_ready(self, ready: bool = True) -> None:
-        """Whether calls are answered, and the health service says SERVING: once the state is replayed. Nothing once
-        the server was told to stop."""
+        """Sets whether calls are answered and the health status is SERVING, which requires a replayed state. No effect
+        after `stop` or `cannot_continue`."""
         with self._lock:
             if self._stopping or self._broken:
                 return
             self._ready = ready
             self._readiness.set(ready)
-            self._say_now()
+            self._update_health()
 
     def set_trouble(self, source: str, reason: str) -> None:
-        """NOT_SERVING while any source has a reason; '' ends its trouble. Calls are answered all the same."""
+        """Sets the health status to NOT_SERVING while any source has a reason; '' clears it. Calls are answered."""
         with self._lock:
             self._troubles[source] = reason
             if not (self._stopping or self._broken):
-                self._say_now()
+                self._update_health()
 
-    def _say_now(self) -> None:
+    def _update_health(self) -> None:
         states = health_pb2.HealthCheckResponse
         serving = self._ready and not any(self._troubles.values())
-        self._say(states.SERVING if serving else states.NOT_SERVING)
+        self._set_health(states.SERVING if serving else states.NOT_SERVING)
 
-    def _say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+    def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         for name in (health.OVERALL_HEALTH, SERVICE_NAME):
             self._health.set(name, status)
 
-    def cannot_go_on(self, error: PenstockError) -> None:
-        """The state cannot be kept any more: NOT_SERVING from now on, and every call is told the error."""
+    def cannot_continue(self, error: PenstockError) -> None:
+        """The state cannot be written any more: sets NOT_SERVING, and every call fails with the error."""
         with self._lock:
             if self._stopping or self._broken:
                 return
             self._broken = True
             log.critical("not serving any more: %s", error)
             self._readiness.set(False, str(error))
-            self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+            self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """The health service says NOT_SERVING first, and calls are taken for the drain time still; then no new call is
-        taken, those under way get `grace_s` seconds, and are broken off. May be called again."""
+        """Sets NOT_SERVING and accepts calls for the drain time. Then it refuses new calls, and cancels calls in
+        progress after `grace_s` seconds. May be called again."""
         with self._lock:
             first, self._stopping = not self._stopping, True
             self._health.enter_graceful_shutdown()
@@ -139,7 +138,7 @@ class RunningServer:
             self._at_end()
 
     def wait(self) -> None:
-        """Returns when the server was stopped, by whichever thread."""
+        """Returns after any thread has stopped the server."""
         self._server.wait_for_termination()
 
     def __enter__(self) -> RunningServer:
@@ -167,16 +166,16 @@ class _Pools:
 
 
 def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeScan | None = None) -> RunningServer:
-    """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface, port 0 to let the
-    system choose. Each table is opened first; if none can be, a wrong path fails here, with its error.
+    """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface; port 0 lets the system
+    choose. Each table is opened first. If none can be opened, this raises the error of the first one.
 
-    `scan_event_time`: see `OpenTables`. ConfigurationError if the address is not loopback, or is taken.
+    `scan_event_time`: see `OpenTables`. ConfigurationError if the address is not loopback, or is in use.
     """
     settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     with ExitStack() as opened:
-        service = opened.enter_context(built(settings, scan_event_time=scan_event_time))
+        service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time))
         running = serve_enumerator(service, groups=service, settings=settings)
-        service.coordinator.when_lost = running.cannot_go_on
+        service.coordinator.when_lost = running.cannot_continue
         service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
         return running
@@ -191,8 +190,8 @@ def serve_enumerator(
     observer: Observer = NO_OBSERVER,
     ready: bool = True,
 ) -> RunningServer:
-    """Serves any enumerator at `listen`, or where the settings say; with `groups` also consumer groups. With `ready`
-    False it is NOT_SERVING, and refuses calls with a StorageError, until `RunningServer.set_ready`."""
+    """Serves any enumerator at `listen`, or at the address of the settings; with `groups` also consumer groups. With
+    `ready` False its status is NOT_SERVING and calls fail with a StorageError, until `RunningServer.set_ready`."""
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
@@ -250,7 +249,7 @@ def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness, tok
 
 
 def warn_of_open_ports(settings: Settings) -> None:
-    """Logs what a configuration leaves open: ports off the loopback interface, rules older than the right `consume`."""
+    """Logs a warning for each open port off the loopback interface, and for rules older than the right `consume`."""
     if settings.metrics_listen and not is_loopback(settings.metrics_listen):
         log.warning(
             "metrics and the page at %s, off the loopback interface: without TLS they show names of tables, groups and "
@@ -284,41 +283,41 @@ def serve_forever(
     *,
     scan_event_time: EventTimeScan | None = None,
 ) -> None:
-    """`serve`, until SIGTERM or SIGINT; then returns after a graceful stop. Main thread only (signals).
+    """Serves until SIGTERM or SIGINT, then returns after a graceful stop. Main thread only (signals).
 
-    `settings` take the place of `tables` and `listen`. `ready` is called with the bound address once calls are taken. A
-    second signal ends the calls under way at once.
+    `settings` replaces `tables` and `listen`. `ready` is called with the bound address when calls are accepted. A
+    second signal ends the calls in progress at once.
     """
     if settings is None:
         settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     activity = Activity(wall_ms, threading.Lock())
     with _ended_by_signal() as ended, _measured(settings, activity) as observer:
-        to_come = ServiceToCome()
-        server = serve_enumerator(to_come, groups=to_come, settings=settings, observer=observer, ready=False)
+        deferred = DeferredService()
+        server = serve_enumerator(deferred, groups=deferred, settings=settings, observer=observer, ready=False)
         try:
             with (
-                health_port(server.health, settings.health_listen) as probed,
-                built(settings, observer, ended, scan_event_time, activity) as service,
+                health_port(server.health, settings.health_listen) as health_address,
+                running_service(settings, observer, ended, scan_event_time, activity) as service,
             ):
-                if probed:
-                    log.info("health for probes at %s", probed)
-                to_come.set(service)
-                service.coordinator.when_lost = server.cannot_go_on
+                if health_address:
+                    log.info("health for probes at %s", health_address)
+                deferred.set(service)
+                service.coordinator.when_lost = server.cannot_continue
                 service.on_trouble(partial(server.set_trouble, "background threads"))
                 server.set_ready()
                 ready(server.address)
-                while not ended.wait(SIGNAL_POLL_S):  # Python runs no handler inside a wait that the signal just missed
+                while not ended.wait(SIGNAL_POLL_S):  # a timeout: a signal just before the wait is handled after it
                     service.check_threads()
                 server.stop(settings.grace_ms / 1000 if grace_s is None else grace_s)
         except EndedWhileWaiting:
-            log.info("told to end while another server held the state")
+            log.info("stopped while another server held the state")
         finally:
             server.stop(0)
 
 
 @contextmanager
 def _measured(settings: Settings, activity: Activity) -> Iterator[Observer]:
-    """The observer of a server process, with its port open while the block runs; nobody without `metrics_listen`."""
+    """The observer of a server process, with its port open in the block; NO_OBSERVER without `metrics_listen`."""
     if not settings.metrics_listen:
         yield NO_OBSERVER
         return
@@ -333,7 +332,7 @@ def _measured(settings: Settings, activity: Activity) -> Iterator[Observer]:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set while the block runs; the second one has its usual effect again."""
+    """An event that SIGTERM and SIGINT set while the block runs. A second signal has its previous effect."""
     ended = threading.Event()
     before: dict[int, Callable[[int, FrameType | None], object] | int | signal.Handlers] = {}
 
@@ -347,5 +346,5 @@ def _ended_by_signal() -> Iterator[threading.Event]:
     try:
         yield ended
     finally:
-        for handled in before:
-            signal.signal(handled, before[handled])
+        for handled, handler in before.items():
+            signal.signal(handled, handler)

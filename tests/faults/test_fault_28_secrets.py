@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from penstock.engine.spark.source import PenstockDataSource
-from penstock.enumerator.server.assembly import built
+from penstock.enumerator.server.assembly import running_service
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings, TableSettings, TlsSettings
 from penstock.enumerator.server.metrics.prometheus import Metrics
@@ -80,7 +80,7 @@ def test_output_logs_and_files_of_a_run_hold_no_secret(
     metrics = Metrics()
     with (
         caplog.at_level(logging.DEBUG),
-        built(settings, metrics) as enumerator,
+        running_service(settings, metrics) as enumerator,
         serve_enumerator(enumerator, settings=settings, observer=metrics) as server,
     ):
         access = ServerAccess(ca=authority.ca, token=str(tmp_path / "token"))
@@ -162,7 +162,10 @@ def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
             raise OSError(f"no way to {uri}")
 
     monkeypatch.setattr(filesystem.pafs, "FileSystem", Unreachable)
-    with caplog.at_level(logging.DEBUG), built(Settings(tables={"orders": TableSettings(path=broken)})) as service:
+    with (
+        caplog.at_level(logging.DEBUG),
+        running_service(Settings(tables={"orders": TableSettings(path=broken)})) as service,
+    ):
         status = repr(service.describe_server())
     assert "table cannot be opened" in caplog.text
     assert "cannot be opened" in status

@@ -59,7 +59,7 @@ def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[Enumerato
     """A server as `penstock serve` builds it, with two readers that hold splits, when `jump` moves a clock: neither
     loses its lease by that. Then one of both is silent for a lease, and it alone loses its splits."""
     settings = Settings(tables={"t": TableSettings(path=str(path))}, lease_ms=LEASE_MS, poll_interval_ms=DAY_MS)
-    with assembly.built(settings) as service:
+    with assembly.running_service(settings) as service:
         live, silent = (service.join_group("g", name, SPEC, "x").member for name in ("live", "silent"))
         until(lambda: service.describe_group("t", "g").pending_splits, "splits")
         assignments = [_request_splits(service, member, 1) for member in (live, silent)]

@@ -212,10 +212,10 @@ def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ru
     port = MetricsPort(metrics, "127.0.0.1:0", activity)
     try:
         with (
-            assembly.built(settings, metrics, activity=activity) as service,
+            assembly.running_service(settings, metrics, activity=activity) as service,
             serve_enumerator(service, groups=service, settings=settings, observer=metrics) as running,
         ):
-            service.coordinator.when_lost = running.cannot_go_on
+            service.coordinator.when_lost = running.cannot_continue
             service.on_trouble(partial(running.set_trouble, "background threads"))
             created = ev.CreateGroup(
                 key=GroupKey("bad", "g"), scope=SCOPE, limits=NO_LIMITS, progress=Progress(EARLIEST)

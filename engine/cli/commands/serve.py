@@ -66,9 +66,9 @@ def serve(
 ) -> None:
     """Serve tables to readers that request splits. Prints the bound address as one line; the log goes to stderr."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would write lines of its own to stderr; read at its import
-    from penstock.enumerator.server.config.load import load_settings, misspelt
+    from penstock.enumerator.server.config.load import load_settings, misspelt_variables
 
-    for text in misspelt(os.environ):
+    for text in misspelt_variables(os.environ):
         shell_of(context).warn(text)
     flags: dict[str, object] = {
         "tables": named_tables(table) if table else None,

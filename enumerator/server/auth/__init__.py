@@ -1,1 +1,1 @@
-"""TLS, tokens and rights."""
+"""TLS, tokens, callers and access rules."""

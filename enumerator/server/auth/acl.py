@@ -1,7 +1,6 @@
-"""Who may call what: the right each call needs, and the rules that grant it. Pure.
+"""Authorization: the right that each call needs, and the rules that grant it. Pure.
 
-A new call of the service gets a line in NEEDED; without one it is refused, and a test fails. Not here: who is calling
-(`tokens`, `guard`).
+A new call of the service gets a line in NEEDED. Without one the call is refused, and a test fails.
 """
 
 from __future__ import annotations
@@ -18,20 +17,26 @@ from penstock.proto.errors import PermissionDenied
 
 
 class Of(enum.Enum):
-    """What a right is asked on, and so what the request must name."""
+    """The resource to which a right applies. The request must name it."""
 
     TABLE = "a table"
+    """The table in the request."""
     PLAN = "the table of a plan"
+    """The table of the plan in the request."""
     GROUP = "a group of a table"
+    """The consumer group in the request, and its table."""
     GROUPS = "every group of a table"
+    """All consumer groups of the table in the request, or of all tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The right that a call needs, and on what."""
+    """The right that a call needs, and the resource to which it applies."""
 
     right: Right
+    """The right."""
     of: Of
+    """The resource."""
 
 
 NEEDED: Final[Mapping[str, Needed]] = {
@@ -54,52 +59,52 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),
 }
-"""By name of the call. A call with the right `read` changes nothing that another caller sees."""
+"""By the name of the call. A call that needs the right `read` changes nothing that another caller can observe."""
 
 
 class Rights:
-    """The rules of a server. Without rules everybody may do everything: nobody is told apart then."""
+    """The access rules of a server. Without rules every caller has all rights, because callers are not identified."""
 
     def __init__(self, rules: Iterable[AclRule] = ()) -> None:
         self._rules = tuple(rules)
 
     @property
     def open_to_all(self) -> bool:
-        """Whether there is nothing to check."""
+        """Whether there are no rules, so that every caller has all rights."""
         return not self._rules
 
     def require(self, principals: Iterable[str], right: Right, table: str, group: str = "") -> None:
-        """PermissionDenied unless one of the caller's names has the right on the table, and on the group if one is
-        named. `*` as the table stands for all of them: only a rule for all tables grants that."""
+        """PermissionDenied unless one of the caller's names has the right on the table, and on the group if `group` is
+        not empty. The table `*` means all tables: only a rule for all tables grants it."""
         names = tuple(principals)
         if self.open_to_all or any(_grants(rule, names, right, table, group) for rule in self._rules):
             return
-        what = f"table {table[:200]!r}" + (f", group {group[:200]!r}" if group else "")
+        resource = f"table {table[:200]!r}" + (f", group {group[:200]!r}" if group else "")
         if table == "*":
-            what = "all tables"
+            resource = "all tables"
         raise PermissionDenied(
-            f"{', '.join(sorted(names)) or 'nobody'} has no right `{right}` on {what}: an [[acl]] rule of the server "
-            f"must grant it; add to its configuration: {_rule_text(names, right, table, group)}"
+            f"{', '.join(sorted(names)) or 'nobody'} has no right `{right}` on {resource}: an [[acl]] rule of the "
+            f"server must grant it; add to its configuration: {_rule_text(names, right, table, group)}"
         )
 
 
 def warnings_of(rules: Iterable[AclRule]) -> tuple[str, ...]:
-    """What to change in a configuration that is older than the right `consume`, when readers of groups needed `read`
-    and `plan`. Empty once any rule grants `consume`."""
-    given = tuple(rules)
-    if any("consume" in rule.rights for rule in given):
+    """The changes for a configuration that is older than the right `consume`, when readers of groups needed `read` and
+    `plan`. Empty if any rule grants `consume`."""
+    rules = tuple(rules)
+    if any("consume" in rule.rights for rule in rules):
         return ()
     return tuple(
         f"acl: no rule grants the right `consume`, which readers of consumer groups need; the rule of principal "
         f"{rule.principal[:200]!r} grants {_listed(rule.rights)}: if it is for readers of groups, change its line to "
         f"rights = {_listed((*rule.rights, 'consume'))}"
-        for rule in given
+        for rule in rules
         if "plan" in rule.rights
     )
 
 
 def _rule_text(names: tuple[str, ...], right: Right, table: str, group: str) -> str:
-    """A rule that grants just this, as it stands in the configuration file."""
+    """A rule that grants exactly this, in the format of the configuration file."""
     principal = min(names, default="token:NAME")
     text = f"[[acl]] principal = {json.dumps(principal[:200])} rights = {_listed((right,))} tables = "
     text += _listed((table[:200],))

@@ -1,7 +1,6 @@
-"""Who is calling: the names that a call proves, and the one under which the server keeps what is the caller's.
+"""Authentication: the names that a call proves, and the principal, which owns the caller's groups and plans.
 
-The guard authenticates each call and binds its principal for the handler, in the handler's own thread. Not here: what a
-caller may do (`rights`), how tokens are kept (`tokens`).
+The interceptor authenticates each call and binds its principal in the thread of the handler.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _PRINCIPAL: ContextVar[str] = ContextVar("penstock_principal", default="")
 
 
 def principal_of(names: Iterable[str]) -> str:
-    """The one name of a caller with these names, whatever their order; '' where nobody is asked. Names that make a
-    text beyond MAX_PRINCIPAL_CHARS, or that hold a comma, are a SHA-256: no two sets of names give the same text."""
+    """The principal of a caller with these names, in any order; '' without authentication. If the joined names exceed
+    MAX_PRINCIPAL_CHARS, or one contains a comma, it is a SHA-256. Different sets of names never give the same text."""
     ordered = sorted(names)
     text = ", ".join(ordered)
     if len(text) <= MAX_PRINCIPAL_CHARS and not any("," in name for name in ordered):
@@ -34,7 +33,7 @@ def principal_of(names: Iterable[str]) -> str:
 
 @contextmanager
 def calling(names: Iterable[str]) -> Iterator[None]:
-    """While the block runs, `caller` is the principal of these names, in this thread."""
+    """Sets `caller` to the principal of these names in this thread while the block runs."""
     token = _PRINCIPAL.set(principal_of(names))
     try:
         yield
@@ -43,19 +42,19 @@ def calling(names: Iterable[str]) -> Iterator[None]:
 
 
 def caller() -> str:
-    """The principal of the call that this thread answers; '' where nobody is asked."""
+    """The principal of the call that this thread handles; '' without authentication."""
     return _PRINCIPAL.get()
 
 
 def own_request_id(principal: str, request_id: str) -> str:
-    """The id under which a request of this principal is kept: those of two principals never meet. '' stays ''."""
+    """The stored id of a request of this principal. Ids of different principals never collide. '' stays ''."""
     if not principal or not request_id:
         return request_id
     return hashlib.sha256(f"{principal}\0{request_id}".encode()).hexdigest()
 
 
 class CallerNames:
-    """Who is calling: `token:NAME` and `cert:SAN`, as far as the server asks for them."""
+    """The names of a caller: `token:NAME` and `cert:SAN`, if the server requires tokens or certificates."""
 
     def __init__(self, tokens: TokenFile | None, *, certificates: bool, allowed_sans: Iterable[str] = ("*",)) -> None:
         self._tokens = tokens
@@ -63,8 +62,8 @@ class CallerNames:
         self._allowed_sans = tuple(allowed_sans)
 
     def of(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        """The caller's names, () where nobody is asked. Unauthenticated, PermissionDenied (a certificate without an
-        allowed name). A token that is sent must be right, also beside a certificate."""
+        """The caller's names, () without authentication. Unauthenticated; PermissionDenied (a certificate without an
+        allowed name). If a token is sent, it must be valid, even with a valid certificate."""
         names = self._by_certificate(context) if self._certificates else ()
         if self._tokens is None:
             return names
@@ -79,11 +78,11 @@ class CallerNames:
         return (*names, f"token:{self._tokens.name_of(sent)}")
 
     def _by_certificate(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        # A name has several values, whatever the stubs of grpcio say.
-        found = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
-        sans = [name.decode("utf-8", "replace") for name in found.get("x509_subject_alternative_name", ())]
-        if not found.get("x509_pem_cert") and not sans:
-            raise Unauthenticated("no client certificate was shown: give the options serverCert and serverKey")
+        # A key has several values, unlike in the stubs of grpcio.
+        properties = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
+        sans = [name.decode("utf-8", "replace") for name in properties.get("x509_subject_alternative_name", ())]
+        if not properties.get("x509_pem_cert") and not sans:
+            raise Unauthenticated("no client certificate was sent: give the options serverCert and serverKey")
         allowed = [san for san in sans if any(fnmatchcase(san, pattern) for pattern in self._allowed_sans)]
         if not allowed:
             raise PermissionDenied(
@@ -94,7 +93,7 @@ class CallerNames:
 
 
 def _bearer(context: grpc.ServicerContext) -> str | None:
-    """The token of the call's metadata, None without one."""
+    """The token in the call's metadata; None if there is none."""
     sent = [value for key, value in context.invocation_metadata() if key == "authorization"]
     if not sent:
         return None

@@ -1,4 +1,4 @@
-"""The server's side of TLS: its certificate, and the authority of its clients. Shell: reads PEM files."""
+"""TLS credentials of the server: its certificate, and the authority of client certificates. Reads PEM files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ MAX_PEM_BYTES: Final = 1 << 20
 
 
 def server_credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
-    """What to listen with; None without a certificate. With `client_ca` a connection without a certificate that it
-    signed ends in the handshake. ConfigurationError names the key and the file, also of a certificate that expired."""
+    """The credentials of the port; None without a certificate. With `client_ca`, the handshake fails for a client
+    without a certificate that this authority signed. ConfigurationError names the key and the file, also for an expired
+    certificate."""
     if not tls.cert:
         return None
     pair = (_pem(tls.key, "tls.key", b"PRIVATE KEY-----"), _pem(tls.cert, "tls.cert", b"-----BEGIN CERTIFICATE-----"))
-    held = validity_of(pair[1])
-    if held is not None and (problem := held.problem(datetime.now(UTC))):
+    validity = validity_of(pair[1])
+    if validity is not None and (problem := validity.problem(datetime.now(UTC))):
         raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {problem}: renew it")
     roots = _pem(tls.client_ca, "tls.clientCa", b"-----BEGIN CERTIFICATE-----") if tls.client_ca else None
-    made: grpc.ServerCredentials = grpc.ssl_server_credentials(
+    credentials: grpc.ServerCredentials = grpc.ssl_server_credentials(
         [pair], root_certificates=roots, require_client_auth=roots is not None
     )
-    return made
+    return credentials
 
 
 def _pem(path: str, key: str, mark: bytes) -> bytes:

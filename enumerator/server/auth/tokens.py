@@ -1,8 +1,8 @@
-"""Tokens: made, kept as hashes in a file, recognised.
+"""Tokens: creates them, reads the file of their hashes, and verifies them. No log line or error contains a token.
 
-A token is 256 random bits, so one SHA-256 hides it as well as a slow hash would: there is nothing to guess. A line of
-the file is `name:sha256:HEX` or `name:sha256:HEX:EXPIRY` (an ISO date or time, UTC); `#` begins a comment. A name may
-stand twice, so that a new token counts before the old one is taken out. Never here: a token in a log or an error.
+A token has 256 random bits, so one SHA-256 protects it as well as a slow hash. A line of the file is `name:sha256:HEX`
+or `name:sha256:HEX:EXPIRY` (an ISO date or time, UTC); `#` begins a comment. A name may have several lines, so that a
+new token is valid before the old one is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.proto.model.access import TOKEN_PREFIX
 MAX_FILE_BYTES: Final = 4 << 20
 MAX_TOKEN_CHARS: Final = 512
 REFRESH_S: Final = 1.0
-"""How often the file is looked at when nobody calls."""
+"""The interval of checks of the file without calls."""
 _NAME = re.compile(r"[A-Za-z0-9._@/-]{1,100}")
 _LINE = re.compile(r"(?P<name>[^:]*):sha256:(?P<hash>[0-9a-fA-F]{64})(?::(?P<expiry>.+))?")
 
@@ -35,15 +35,18 @@ log = logging.getLogger("penstock.enumerator.server")
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """One line of the file. `expiry_s`: seconds since 1970 UTC; None: never."""
+    """One line of the file."""
 
     name: str
+    """The name of the token."""
     digest: bytes
+    """The SHA-256 of the token."""
     expiry_s: float | None = None
+    """When it expires, in seconds since 1970 UTC; None: never."""
 
 
 def new_token(name: str, expiry: str = "") -> tuple[str, str]:
-    """A new token, and its line for the file. ConfigurationError for a name or time that cannot stand there."""
+    """A new token, and its line for the file. ConfigurationError for an invalid name or time."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"name of a token: got {name[:100]!r}, expected 1 to 100 letters, digits, `.`, `_`, `-`, `@`, `/`"
@@ -57,16 +60,18 @@ def new_token(name: str, expiry: str = "") -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TokenLines:
-    """What a file's text holds: the entries of its well-formed lines, and of the others the problem and the name before
-    the first colon."""
+    """The parsed text of a file."""
 
     entries: tuple[TokenEntry, ...]
+    """The well-formed lines."""
     problems: tuple[str, ...] = ()
+    """The problem of each malformed line."""
     names: frozenset[str] = frozenset()
+    """The names before the first colon of the malformed lines."""
 
 
 def token_lines(text: str, where: str) -> TokenLines:
-    """Every line, well-formed or not. A problem names the line, and never shows it: it may hold a token."""
+    """Parses every line. A problem contains the line's number and never its text, which may contain a token."""
     entries, problems, names = [], [], set()
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
@@ -81,8 +86,7 @@ def token_lines(text: str, where: str) -> TokenLines:
 
 
 def parse_tokens(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The entries of a file's text. ConfigurationError for the first line that is not well-formed, and for a file
-    without a token."""
+    """The entries of a file's text. ConfigurationError for the first malformed line, and for a file without a token."""
     lines = token_lines(text, where)
     if lines.problems:
         raise ConfigurationError(lines.problems[0])
@@ -113,22 +117,26 @@ def _expiry_s(text: str, where: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TokenStatus:
-    """How the file is now. `accepted`: tokens that count, expired ones included. `problem`: why the file cannot be read
-    or parsed; '' if it can. `closed`: that lasts longer than the grace, so no token counts."""
+    """The current status of the file."""
 
     accepted: int
+    """The number of valid tokens, including expired ones."""
     problem: str = ""
+    """Why the file cannot be read or parsed; '' if it can."""
     closed: bool = False
+    """Whether the problem lasts longer than the grace period, so that no token is valid."""
 
 
 class TokenFile:
-    """The tokens of a file, read again when it changes. Any thread.
+    """The tokens of a file, which is read again when it changes. Any thread.
 
-    At the start a file that cannot be read or parsed, or without a token, is a ConfigurationError. Later a token counts
-    from the moment that its line is there to the moment that it is gone, also of the last one. Of a file with malformed
-    lines the well-formed ones count, and until `grace_s` is over those tokens known before whose name begins a
-    malformed line. Of a file that cannot be read, or has no well-formed line but malformed ones, all tokens known
-    before count until `grace_s` is over. After the grace no token counts until the file is right again.
+    At the start, a file that cannot be read or parsed, or has no token, is a ConfigurationError. Later:
+
+    * A token is valid while its line is in the file. This includes the last line.
+    * If some lines are malformed, the well-formed ones are valid. A previous token whose name begins a malformed line
+      stays valid for the grace period.
+    * If the file cannot be read, or has only malformed lines, all previous tokens stay valid for the grace period.
+    * After the grace period no token is valid until the file is correct again.
     """
 
     def __init__(
@@ -139,7 +147,7 @@ class TokenFile:
         grace_s: float = 60.0,
         elapsed_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock_s`: seconds since 1970 UTC, for expiry. `elapsed_s`: never runs backwards, for the grace."""
+        """`clock_s`: seconds since 1970 UTC, for expiry. `elapsed_s`: a monotonic clock, for the grace period."""
         self._path = pathlib.Path(path)
         self._clock_s, self._elapsed_s, self._grace_s = clock_s, elapsed_s, grace_s
         self._listeners: list[Callable[[TokenStatus], object]] = []
@@ -150,31 +158,31 @@ class TokenFile:
         self._status = TokenStatus(len(self._entries))
 
     def on_status(self, listener: Callable[[TokenStatus], object]) -> None:
-        """Calls the listener with the status now, and with each new one; one call at a time."""
+        """Calls the listener with the current status, and with each new one; one call at a time."""
         with self._lock:
             self._listeners.append(listener)
             listener(self._status)
 
     def name_of(self, token: str) -> str:
-        """The name of a token that is known and not expired, else Unauthenticated (which of the two is told).
-        StorageError while the file has been unusable for longer than the grace.
+        """The name of a valid token. Unauthenticated: the token is unknown or expired; the text says which.
+        StorageError while the file has been unusable for longer than the grace period.
 
-        Each known hash is compared in constant time, whether an earlier one was right or not.
+        Each comparison of a hash takes constant time.
         """
         digest = hashlib.sha256(token[: MAX_TOKEN_CHARS + 1].encode("utf-8", "replace")).digest()
-        found = None
+        expired = None
         for entry in self._current():
             if hmac.compare_digest(entry.digest, digest):
                 now_s = self._clock_s()
                 if entry.expiry_s is None or now_s < entry.expiry_s:
                     return entry.name
-                found = entry
-        if found is not None:
-            raise Unauthenticated(f"the token of {found.name} has expired: ask for a new one")
+                expired = entry
+        if expired is not None:
+            raise Unauthenticated(f"the token of {expired.name} has expired: ask for a new one")
         raise Unauthenticated("the token is not known to this server")
 
     def refresh(self) -> TokenStatus:
-        """Reads the file again if it changed or could not be read; the status now."""
+        """Reads the file again if it changed or could not be read, and returns the current status."""
         with self._lock:
             stamp = self._stamp_now()
             if stamp != self._stamp or not self._readable:
@@ -201,7 +209,7 @@ class TokenFile:
         return self._entries
 
     def _read_again(self) -> None:
-        """Takes in what the file holds now; what of the tokens known before stays is the class's promise."""
+        """Applies the current content of the file. The class says which previous tokens stay valid."""
         try:
             lines = token_lines(self._text(), self._path.name)
             self._readable = True
@@ -212,12 +220,12 @@ class TokenFile:
         self._problem = lines.problems[0] if lines.problems else ""
         if lines.entries or not lines.problems:
             known = {entry.digest for entry in lines.entries}
-            kept = (entry for entry in self._entries if entry.name in lines.names and entry.digest not in known)
-            self._entries = (*lines.entries, *kept)
+            retained = (entry for entry in self._entries if entry.name in lines.names and entry.digest not in known)
+            self._entries = (*lines.entries, *retained)
 
     def _log(self, status: TokenStatus) -> None:
         if status.closed:
-            log.critical("%s; no token is accepted until the file is right: the grace is over", status.problem)
+            log.critical("%s; no token is accepted until the file is correct: the grace is over", status.problem)
         elif status.problem:
             log.error(
                 "%s; %d tokens stay valid until the grace of %g s is over",
@@ -232,10 +240,10 @@ class TokenFile:
 
     def _stamp_now(self) -> tuple[int, int, int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except (OSError, ValueError):
             return (0, 0, 0, 0)
-        return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
     def _text(self) -> str:
         """ConfigurationError for a file that cannot be read, or is larger than MAX_FILE_BYTES."""
@@ -251,7 +259,7 @@ class TokenFile:
 
 
 class TokenRefresh:
-    """Refreshes a file of tokens every REFRESH_S, so that its status is known without a call. `stop` ends it."""
+    """A thread that refreshes a file of tokens every REFRESH_S, so that its status is current without calls."""
 
     def __init__(self, tokens: TokenFile) -> None:
         self._tokens = tokens
@@ -260,7 +268,7 @@ class TokenRefresh:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it; may be called again."""
+        """Stops the thread. May be called again."""
         self._ended.set()
         self._thread.join()
 

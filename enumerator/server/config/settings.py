@@ -1,9 +1,9 @@
 """The settings of a server, with defaults and ranges. Pure, standard library only.
 
-One definition serves the flags of `penstock serve`, a caller in the process, and the file (`config` checks types by
-these very fields). A key of the file is the field's name in camelCase, an environment variable PENSTOCK_ and the name
-in upper case. What may be added: a field with a default, what it does behind it, its range; docs/reference/server.md is
-made of them.
+The same classes define the flags of `penstock serve`, the arguments of a caller in the process, and the file (`load`
+checks types by these fields). A key of the file is the field's name in camelCase. An environment variable is PENSTOCK_
+and the name in upper case. A new field needs a default, a docstring line and a range; docs/reference/server.md is
+generated from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.proto.options.types import ClientSettings
 from penstock.table.storage.filesystem import folder_uri
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
-"""What `tls.insecure` must say before a server listens off loopback without TLS."""
+"""The value of `tls.insecure` with which a server may listen off loopback without TLS."""
 
 Right = Literal["read", "plan", "consume", "admin"]
 
@@ -33,10 +33,10 @@ def camel(name: str) -> str:
 
 
 _Ranges = Mapping[str, tuple[float, float]]
-"""Field -> its least and greatest value."""
+"""Field -> its minimum and maximum value."""
 
 _BY_FIELDS: Final[dict[str, object]] = {"extra": "forbid", "alias_generator": camel}
-"""What pydantic is told about each class: no key but the fields, in camelCase."""
+"""The pydantic configuration of each class: the keys are exactly the fields, in camelCase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class TableSettings:
 
     @property
     def kafka_access(self) -> KafkaAccess | None:
-        """How the server reaches the table's topic; None: not at all."""
+        """The access to the table's topic; None: the table has none."""
         if not self.kafka:
             return None
         return KafkaAccess(
@@ -279,7 +279,7 @@ class Settings:
                 f"tls.cert and tls.key (PEM files), or tls.insecure = {INSECURE_WORDS!r}"
             )
         if self.acl and not self.authenticates:
-            raise ConfigurationError("acl: rules are given, but nobody is told apart: set tokens or tls.clientCa")
+            raise ConfigurationError("acl: rules are given, but callers are not identified: set tokens or tls.clientCa")
         if self.authenticates and not self.acl:
             raise ConfigurationError(
                 "acl: no rule is given, so nobody may do anything; to let everybody who is known do all: "
@@ -288,13 +288,13 @@ class Settings:
 
     @property
     def topics(self) -> Mapping[str, KafkaAccess]:
-        """How the topics of tables are reached, by table; those without one are left out."""
-        found = {name: table.kafka_access for name, table in self.tables.items()}
-        return {name: access for name, access in found.items() if access is not None}
+        """The access to the Kafka topics, by table. Tables without a topic are omitted."""
+        access_by_table = {name: table.kafka_access for name, table in self.tables.items()}
+        return {name: access for name, access in access_by_table.items() if access is not None}
 
     @property
     def authenticates(self) -> bool:
-        """Whether callers must show who they are."""
+        """Whether callers must authenticate."""
         return bool(self.tokens or self.tls.client_ca)
 
 

@@ -1,6 +1,6 @@
-"""A port of its own for the health service, without TLS: what probes of Kubernetes can ask, which know no certificates.
+"""A separate port for the health service, without TLS, for Kubernetes probes, which have no certificates.
 
-It answers `grpc.health.v1.Health` and nothing else, to anybody. Not here: what it says (`run`).
+It serves only `grpc.health.v1.Health`, without authentication. `run` sets the status.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from grpc_health.v1 import health, health_pb2_grpc
 from penstock.proto.errors import ConfigurationError
 
 MAX_CALLS: Final = 20
-"""Calls under way; more are refused at once."""
+"""Concurrent calls; further ones are refused at once."""
 _LARGEST_BYTES: Final = 4096
 
 
 @contextmanager
 def health_port(state: health.HealthServicer, listen: str) -> Iterator[str]:
-    """The address at which `state` is asked while the block runs; '' without `listen`. ConfigurationError if taken."""
+    """The address that serves `state` while the block runs; '' without `listen`. ConfigurationError: it is in use."""
     if not listen:
         yield ""
         return

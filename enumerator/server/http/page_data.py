@@ -1,7 +1,7 @@
-"""What the page beside /metrics shows, as one JSON document: the activity of a server's groups. Pure.
+"""The data of the status page as one JSON document: the activity of a server's groups. Pure.
 
-Its shape is the page's own business and may change with it; numbers for other programs are at /metrics and in
-`DescribeServer`. Bounded by what `Activity` keeps, and thinned to MAX_POINTS a line.
+The document is private to the page and may change with it. Other programs use /metrics and `DescribeServer`. Its size
+is bounded by `Activity`; each series has at most MAX_POINTS points.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from typing import Final, TypeVar
 from penstock.enumerator.groups.activity import Activity, GroupActivity
 
 MAX_POINTS: Final = 240
-MAX_SHOWN_BARS: Final = 1_000
+MAX_BARS: Final = 1_000
 _T = TypeVar("_T")
 
 
 def page_data(activity: Activity) -> dict[str, object]:
-    """The document. Times are milliseconds since 1970 UTC; a list of numbers is in the order of its comment here."""
+    """The document. Times are milliseconds since 1970 UTC. A comment states the order of each list of numbers."""
     now_ms = activity.now_ms()
-    bars = sorted(activity.bars(), key=lambda bar: bar.begin_ms)[-MAX_SHOWN_BARS:]
+    bars = sorted(activity.bars(), key=lambda bar: bar.begin_ms)[-MAX_BARS:]
     return {
         "now_ms": now_ms,
         "started_ms": activity.started_ms,
         "groups": [
-            _group(activity, table, group, known, now_ms) for (table, group), known in sorted(activity.groups().items())
+            _group(activity, table, group, summary, now_ms)
+            for (table, group), summary in sorted(activity.groups().items())
         ],
         "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
         "tables": [
             {
                 "table": table,
-                # at, of its newest instant or null, commits, splits
+                # time, time of its newest instant or null, commits, splits
                 "rounds": [
-                    [seen.at_ms, seen.planned.instant_ms, seen.planned.commits, seen.planned.splits]
-                    for seen in thinned(rounds)
+                    [round_.at_ms, round_.planned.instant_ms, round_.planned.commits, round_.planned.splits]
+                    for round_ in thinned(rounds)
                 ],
-                "watermarks": [list(pair) for pair in thinned(watermarks)],  # at, watermark
+                "watermarks": [list(pair) for pair in thinned(watermarks)],  # time, watermark
             }
             for table, (rounds, watermarks) in sorted(activity.tables().items())
         ],
@@ -54,9 +55,9 @@ def page_data(activity: Activity) -> dict[str, object]:
     }
 
 
-def _group(activity: Activity, table: str, group: str, known: GroupActivity, now_ms: int) -> dict[str, object]:
-    gauges, lag = known.gauges, known.lag
-    rows_s, bytes_s = known.rates(now_ms)
+def _group(activity: Activity, table: str, group: str, summary: GroupActivity, now_ms: int) -> dict[str, object]:
+    gauges, lag = summary.gauges, summary.lag
+    rows_s, bytes_s = summary.rates(now_ms)
     return {
         "table": table,
         "group": group,
@@ -64,10 +65,10 @@ def _group(activity: Activity, table: str, group: str, known: GroupActivity, now
         "error": "" if gauges is None else gauges.error_code,
         "pending": 0 if gauges is None else gauges.pending_splits,
         "held": 0 if gauges is None else gauges.assigned_splits,
-        "finished": known.finished,
-        "expired": known.expired,
-        "fenced": known.fenced,
-        "rows": known.rows,
+        "finished": summary.finished,
+        "expired": summary.expired,
+        "fenced": summary.fenced,
+        "rows": summary.rows,
         "rows_per_second": round(rows_s, 1),
         "bytes_per_second": round(bytes_s, 1),
         "lag": None
@@ -76,16 +77,16 @@ def _group(activity: Activity, table: str, group: str, known: GroupActivity, now
         "issued_ms": None
         if gauges is None or gauges.issued_instant_s is None
         else round(gauges.issued_instant_s * 1000),
-        # at, pending, held, finished, lag in seconds or null, newest instant planned or null
+        # time, pending, held, finished, lag in seconds or null, newest instant planned or null
         "samples": [
-            [each.at_ms, each.pending, each.held, each.finished, each.lag_seconds, each.issued_ms]
-            for each in thinned(activity.samples(table, group))
+            [sample.at_ms, sample.pending, sample.held, sample.finished, sample.lag_seconds, sample.issued_ms]
+            for sample in thinned(activity.samples(table, group))
         ],
     }
 
 
 def thinned(values: Sequence[_T], most: int = MAX_POINTS) -> list[_T]:
-    """At most `most` of the values, evenly, the newest always among them."""
+    """At most `most` evenly spaced values, including the newest."""
     if len(values) <= most:
         return list(values)
     step = len(values) / most

@@ -1,8 +1,8 @@
-"""The HTTP port of a server: `/metrics` for Prometheus, `/` a page for people, `/status.json` beneath it. Read-only.
+"""The HTTP port of a server: `/metrics` for Prometheus, the status page at `/`, its data at `/status.json`. Read-only.
 
-Loopback unless the operator says otherwise; like /metrics it asks nobody who they are, and shows names of tables,
-groups and readers, never a row, a path or a credential. The page takes nothing from elsewhere: a strict content
-security policy says so to the browser. Needs the extra `server`.
+It listens on loopback unless it is configured otherwise, and has no authentication. It exposes names of tables, groups
+and readers, never a row, a path or a credential. The page loads nothing from other hosts; a strict content security
+policy enforces this in the browser. Needs the extra `server`.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ log = logging.getLogger("penstock.enumerator.server")
 
 @dataclass(frozen=True, slots=True)
 class HttpBounds:
-    """What the port takes. `connections`: open at a time, each a thread; a further one is closed at once. `head_bytes`:
-    of a request, its line and headers; beyond it 431. `seconds`: a peer's time to send its request, and again to take
-    the answer; after that its connection is closed. A connection has one request."""
+    """The limits of the port. A connection has one request."""
 
     connections: int = 32
+    """Open connections, each with a thread. A further one is closed at once."""
     head_bytes: int = 16 << 10
+    """The size of a request's line and headers; beyond it the response is 431."""
     seconds: float = 10.0
+    """The time of a peer to send its request, and again to receive the response. Then its connection is closed."""
 
 
 class HttpPort:
-    """Answers at HOST:PORT until it is closed. OSError: the port is taken. Without activity there are metrics alone."""
+    """Serves at HOST:PORT until `close`. OSError: the port is in use. Without `activity` it serves only metrics."""
 
     def __init__(
         self,
@@ -71,14 +72,14 @@ class HttpPort:
         self._thread.start()
 
     def close(self) -> None:
-        """Answers nobody any more."""
+        """Stops the server and closes the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each of at most so many connections."""
+    """A server with one thread for each connection, and a limit of connections."""
 
     daemon_threads = True
 
@@ -89,12 +90,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread, or closes a connection beyond the bound."""
+        """Starts a thread, or closes a connection beyond the limit."""
         if self._free.acquire(blocking=False):
             try:
                 super().process_request(request, client_address)
             except BaseException:
-                self._free.release()  # no thread could be started, which would release it
+                self._free.release()  # no thread was started, so none releases it
                 raise
             return
         if not self._has_warned:
@@ -103,28 +104,28 @@ class _Server(ThreadingHTTPServer):
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """One connection."""
+        """Handles one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A broken connection is normal: it is logged at DEBUG."""
+        """Logs a broken connection, which is normal, at DEBUG."""
         log.debug("metrics port: a connection broke off", exc_info=True)
 
 
 def _head(connection: socket.socket, bounds: HttpBounds) -> bytes | None:
-    """A request up to its empty line, or to the peer's end of sending; None for one that is too long. TimeoutError."""
+    """A request up to its empty line, or to the end of the stream; None if it is too long. TimeoutError."""
     until_s = time.monotonic() + bounds.seconds
     head = b""
     while b"\r\n\r\n" not in head and b"\n\n" not in head:
         connection.settimeout(max(0.001, until_s - time.monotonic()))
-        piece = connection.recv(4096)
-        head += piece
+        chunk = connection.recv(4096)
+        head += chunk
         if len(head) > bounds.head_bytes:
             return None
-        if not piece:
+        if not chunk:
             break
         if time.monotonic() >= until_s:
             raise TimeoutError
@@ -133,23 +134,23 @@ def _head(connection: socket.socket, bounds: HttpBounds) -> bytes | None:
 
 
 def _handler(registry: CollectorRegistry, activity: Activity | None, bounds: HttpBounds) -> Any:
-    """The class of handlers: prometheus-client's own for /metrics, ours for the rest."""
+    """The class of request handlers. It extends the one of prometheus-client, which serves /metrics."""
     from prometheus_client import MetricsHandler
 
-    made: dict[str, Callable[[], tuple[bytes, str]]] = {}
+    resources: dict[str, Callable[[], tuple[bytes, str]]] = {}
     if activity is not None:
         for path, (name, kind) in _PAGES.items():
             data = (files("penstock.enumerator.server") / "page" / name).read_bytes()
-            made[path] = lambda data=data, kind=kind: (data, kind)  # type: ignore[misc]
-        made["/status.json"] = lambda: (json.dumps(page_data(activity)).encode(), "application/json")
+            resources[path] = lambda data=data, kind=kind: (data, kind)  # type: ignore[misc]
+        resources["/status.json"] = lambda: (json.dumps(page_data(activity)).encode(), "application/json")
 
     class Handler(MetricsHandler):
-        """One request."""
+        """Handles one request."""
 
         server_version, sys_version = "penstock", ""
 
         def handle(self) -> None:
-            """Reads the request within the bounds, and answers it."""
+            """Reads the request within the limits, and answers it."""
             head = _head(self.connection, bounds)
             if head is None:
                 self.connection.sendall(b"HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n")
@@ -159,16 +160,16 @@ def _handler(registry: CollectorRegistry, activity: Activity | None, bounds: Htt
             super().handle()
 
         def do_GET(self) -> None:
-            """Metrics, or one of the pages."""
+            """Sends the metrics, or a file of the page."""
             path = self.path.partition("?")[0]
             if path == "/metrics" or (path == "/" and activity is None):
                 super().do_GET()
                 return
-            found = made.get(path)
-            if found is None:
+            resource = resources.get(path)
+            if resource is None:
                 self._answer(HTTPStatus.NOT_FOUND, b"not found: /metrics, or / for the page\n", "text/plain")
                 return
-            self._answer(HTTPStatus.OK, *found())
+            self._answer(HTTPStatus.OK, *resource())
 
         def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
             self.send_response(status)
@@ -180,6 +181,6 @@ def _handler(registry: CollectorRegistry, activity: Activity | None, bounds: Htt
             self.wfile.write(body)
 
         def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the library's name
-            """Nothing: a scrape every few seconds is no news."""
+            """Logs nothing, because scrapes are frequent."""
 
     return Handler.factory(registry)

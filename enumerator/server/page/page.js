@@ -1,14 +1,14 @@
-// Draws /status.json. Everything foreign becomes a text node or a number, never markup.
+// Draws /status.json. Data from the server becomes text nodes or numbers, never markup.
 "use strict";
 const EVERY_MS = 5000, WIDTH = 640, LEFT = 76, RIGHT = 12, TOP = 20, HEIGHT = 182, BOTTOM = 22;
 const byId = (id) => document.getElementById(id);
 
 function element(name, attributes, ...children) {
   const svg = ["svg", "g", "line", "polyline", "polygon", "rect", "text", "title", "circle"].includes(name);
-  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, String(value));
-  for (const child of children) made.append(child);
-  return made;
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, String(value));
+  for (const child of children) node.append(child);
+  return node;
 }
 
 const time = (ms) => new Date(ms).toISOString().slice(11, 19);
@@ -19,16 +19,16 @@ function span(seconds) {
   return seconds < 7200 ? number(seconds / 60) + " min" : number(seconds / 3600) + " h";
 }
 
-// A drawing with axes: from, to in milliseconds; low, high of y; shown turns a y into text.
-function canvas(from, to, low, high, shown, height, width) {
+// A drawing with axes. from, to: x range in milliseconds; low, high: y range; format(y) returns a label.
+function canvas(from, to, low, high, format, height, width) {
   const tall = height || HEIGHT, broad = width || WIDTH, wide = Math.max(1, to - from), range = high - low || 1;
   const x = (ms) => LEFT + (broad - LEFT - RIGHT) * Math.min(1, Math.max(0, (ms - from) / wide));
   const y = (value) => TOP + (tall - TOP - BOTTOM) * (1 - (value - low) / range);
   const svg = element("svg", { viewBox: `0 0 ${broad} ${tall}`, role: "img" });
-  for (const part of shown ? [0, 0.5, 1] : []) {
+  for (const part of format ? [0, 0.5, 1] : []) {
     const at = y(low + range * part);
     svg.append(element("line", { class: "axis", x1: LEFT, x2: broad - RIGHT, y1: at, y2: at }));
-    svg.append(element("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, shown(low + range * part)));
+    svg.append(element("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, format(low + range * part)));
   }
   for (const [part, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]])
     svg.append(element("text", { x: x(from + wide * part), y: tall - 6, "text-anchor": anchor }, time(from + wide * part)));
@@ -52,20 +52,20 @@ function legend(at, names) {
   });
 }
 
-function drawGroups(told) {
+function drawGroups(status) {
   const body = byId("groups").querySelector("tbody");
-  body.replaceChildren(...told.groups.map((one) => element("tr", {},
+  body.replaceChildren(...status.groups.map((one) => element("tr", {},
     ...[one.table, one.group, (one.up ? "running" : "stopped") + (one.error ? " " + one.error : ""), span(one.lag && one.lag.seconds),
       one.lag ? number(one.lag.commits) : "–", number(one.pending), number(one.held), number(one.finished),
       number(one.rows_per_second), number(one.fenced), number(one.expired)].map((text, place) =>
       element("td", (place === 2 && (!one.up || one.error)) || (place === 9 && one.fenced) ? { class: "bad" } : {}, text)))));
 }
 
-function drawHealth(told) {
-  const bad = told.health.filter((one) => one.error);
+function drawHealth(status) {
+  const bad = status.health.filter((one) => one.error);
   byId("health").replaceChildren(...(bad.length ? bad.map((one) =>
     element("span", { class: "bad" }, `table ${one.table} cannot be opened: ${one.error}. `)) :
-    [`${told.health.length} tables can be opened`]));
+    [`${status.health.length} tables can be opened`]));
 }
 
 function drawCadence(table, from, now) {
@@ -115,8 +115,8 @@ function drawClock(group, table, from, now) {
   put("clock", at.svg, "Newest planned instant and watermark against the wall clock");
 }
 
-function drawGantt(told, group, from, now) {
-  const bars = told.bars.filter((one) => group && one.table === group.table && one.group === group.group);
+function drawGantt(status, group, from, now) {
+  const bars = status.bars.filter((one) => group && one.table === group.table && one.group === group.group);
   if (!bars.length) return put("gantt", null);
   const readers = [...new Set(bars.map((one) => one.reader))].sort();
   const begin = Math.max(from, Math.min(...bars.map((one) => one.begin_ms)));
@@ -139,34 +139,34 @@ function drawGantt(told, group, from, now) {
   put("gantt", at.svg, "Splits that readers held over time");
 }
 
-function chosen(told) {
+function selectedGroup(status) {
   const select = byId("group"), before = select.value;
-  const keys = told.groups.map((one) => JSON.stringify([one.table, one.group]));
+  const keys = status.groups.map((one) => JSON.stringify([one.table, one.group]));
   if (keys.join() !== [...select.options].map((one) => one.value).join()) {
-    select.replaceChildren(...told.groups.map((one, place) => element("option", { value: keys[place] }, `${one.group} on ${one.table}`)));
+    select.replaceChildren(...status.groups.map((one, place) => element("option", { value: keys[place] }, `${one.group} on ${one.table}`)));
     if (keys.includes(before)) select.value = before;
   }
-  return told.groups[keys.indexOf(select.value)] || null;
+  return status.groups[keys.indexOf(select.value)] || null;
 }
 
 let last = null;
 function draw() {
   if (!last) return;
-  const told = last, group = chosen(told);
-  const table = group ? told.tables.find((one) => one.table === group.table) : told.tables[0];
+  const status = last, group = selectedGroup(status);
+  const table = group ? status.tables.find((one) => one.table === group.table) : status.tables[0];
   const times = [...(group ? group.samples.map((one) => one[0]) : []), ...(table ? table.rounds.map((one) => one[0]) : [])];
-  const now = told.now_ms, from = Math.min(now - 60000, ...times);
-  drawGroups(told);
-  drawHealth(told);
+  const now = status.now_ms, from = Math.min(now - 60000, ...times);
+  drawGroups(status);
+  drawHealth(status);
   drawCadence(table, from, now);
   drawSplits(group, from, now);
   drawLag(group, from, now);
   drawClock(group, table, from, now);
-  drawGantt(told, group, from, now);
-  byId("state").textContent = `as of ${time(now)} UTC, up ${span((now - told.started_ms) / 1000)}, ${told.groups.length} groups`;
+  drawGantt(status, group, from, now);
+  byId("state").textContent = `as of ${time(now)} UTC, up ${span((now - status.started_ms) / 1000)}, ${status.groups.length} groups`;
 }
 
-async function look() {
+async function refresh() {
   try {
     const answer = await fetch("status.json");
     if (!answer.ok) throw new Error(`status ${answer.status}`);
@@ -174,9 +174,9 @@ async function look() {
     draw();
     document.body.dataset.drawn = "yes";
   } catch (error) {
-    byId("state").textContent = `the server did not answer (${error.message}); what is drawn is of before`;
+    byId("state").textContent = `the server did not answer (${error.message}); the page shows the previous state`;
   }
-  setTimeout(look, EVERY_MS);
+  setTimeout(refresh, EVERY_MS);
 }
 byId("group").addEventListener("change", draw);
-look();
+refresh();

@@ -1,4 +1,4 @@
-"""Counts and times every call for the observer, whatever becomes of it. The outermost interceptor."""
+"""Counts and times every call for the observer, whether it succeeds or not. The outermost interceptor."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.enumerator.server.rpc.wrapping import Continuation, Handler, call_
 
 
 class CallMetrics(grpc.ServerInterceptor):
-    """`CallStarted` and `CallHandled` of unary calls; streams (health watches, reflection) last and are not timed.
+    """Observes `CallStarted` and `CallHandled` of unary calls. Streams (health watches, reflection) are not timed.
 
-    What gRPC refuses before a handler is asked (a message too large, too many calls) is not seen here.
+    Calls that gRPC refuses before a handler (a message too large, too many calls) are not counted.
     """
 
     def __init__(self, observer: Observer, clock_s: Callable[[], float] = time.perf_counter) -> None:
@@ -25,7 +25,7 @@ class CallMetrics(grpc.ServerInterceptor):
     def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
-        """Puts the clock around the handler of a call."""
+        """Wraps the handler of a call with a timer."""
         handler = continuation(handler_call_details)
         behaviour = None if handler is None else unary_of(handler)
         if handler is None or behaviour is None:
@@ -50,6 +50,6 @@ class CallMetrics(grpc.ServerInterceptor):
 
 
 def _code(context: grpc.ServicerContext, otherwise: str) -> str:
-    """The status set on the call; gRPC holds none for one that simply returns."""
+    """The status of the call. gRPC has none for a call that returns normally."""
     code = cast("Any", context).code()
     return code.name if isinstance(code, grpc.StatusCode) else otherwise

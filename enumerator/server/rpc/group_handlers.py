@@ -1,6 +1,6 @@
-"""The handlers of the group door's calls: decode, call the door, encode.
+"""The handlers of the calls of consumer groups: decode, call the `GroupService`, encode.
 
-What may be added: the handler of another call of the door. No decision, no state; errors become statuses in `answered`.
+They make no decisions and keep no state. `answered` converts errors to statuses.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from penstock.version import __version__
 
 
 class GroupHandlers:
-    """One method a call, named as in the .proto. Any thread. Without a door every call is a ConfigurationError, after
-    its request was checked."""
+    """One method per call, named as in the .proto. Any thread. Without a `GroupService` every valid call fails with a
+    ConfigurationError."""
 
-    def __init__(self, door: GroupService | None) -> None:
-        self._given = door
+    def __init__(self, groups: GroupService | None) -> None:
+        self._optional_groups = groups
 
     def by_call(self) -> Mapping[str, Callable[..., object]]:
         """The handlers by the names of their calls."""
@@ -44,17 +44,17 @@ class GroupHandlers:
         return {handler.__name__: handler for handler in handlers}
 
     @property
-    def _door(self) -> GroupService:
-        if self._given is None:
-            raise ConfigurationError("this server keeps no consumer groups: ask one that does")
-        return self._given
+    def _groups(self) -> GroupService:
+        if self._optional_groups is None:
+            raise ConfigurationError("this server keeps no consumer groups: use one that does")
+        return self._optional_groups
 
     def JoinGroup(self, request: pb.JoinGroupRequest, context: grpc.ServicerContext) -> pb.JoinGroupResponse:
         """See the .proto."""
 
         def answer() -> pb.JoinGroupResponse:
             group, reader_id, spec, request_id = calls.join_from_message(request)
-            joined = self._door.join_group(group, reader_id, replace(spec, principal=caller()), request_id)
+            joined = self._groups.join_group(group, reader_id, replace(spec, principal=caller()), request_id)
             return calls.joined_to_message(joined)
 
         return answered("JoinGroup", request, context, answer)
@@ -64,7 +64,7 @@ class GroupHandlers:
 
         def answer() -> pb.HeartbeatResponse:
             member = _of_caller(calls.member_of(request))
-            return pb.HeartbeatResponse(lease_ms=self._door.heartbeat(member))
+            return pb.HeartbeatResponse(lease_ms=self._groups.heartbeat(member))
 
         return answered("Heartbeat", request, context, answer)
 
@@ -75,7 +75,7 @@ class GroupHandlers:
 
         def answer() -> pb.RequestSplitsResponse:
             member, max_splits, sequence = calls.ask_from_message(request)
-            splits = self._door.request_splits(_of_caller(member), max_splits, sequence)
+            splits = self._groups.request_splits(_of_caller(member), max_splits, sequence)
             return calls.answer_to_message(splits)
 
         return answered("RequestSplits", request, context, answer)
@@ -85,7 +85,7 @@ class GroupHandlers:
 
         def answer() -> pb.CommitSplitsResponse:
             member, done = calls.commit_from_message(request)
-            self._door.commit_splits(_of_caller(member), done)
+            self._groups.commit_splits(_of_caller(member), done)
             return pb.CommitSplitsResponse()
 
         return answered("CommitSplits", request, context, answer)
@@ -95,7 +95,7 @@ class GroupHandlers:
 
         def answer() -> pb.LeaveGroupResponse:
             member = _of_caller(calls.member_of(request))
-            self._door.leave_group(member)
+            self._groups.leave_group(member)
             return pb.LeaveGroupResponse()
 
         return answered("LeaveGroup", request, context, answer)
@@ -105,7 +105,7 @@ class GroupHandlers:
 
         def answer() -> pb.ListGroupsResponse:
             table = calls.listed_table(request)
-            return calls.list_to_message(self._door.list_groups(table))
+            return calls.list_to_message(self._groups.list_groups(table))
 
         return answered("ListGroups", request, context, answer)
 
@@ -115,8 +115,8 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.DescribeGroupResponse:
-            asked = calls.group_from_message(request)
-            return calls.description_to_message(self._door.describe_group(*asked))
+            group_key = calls.group_from_message(request)
+            return calls.description_to_message(self._groups.describe_group(*group_key))
 
         return answered("DescribeGroup", request, context, answer)
 
@@ -126,7 +126,7 @@ class GroupHandlers:
         def answer() -> pb.ResetGroupResponse:
             table, group = calls.group_from_message(request)
             start = calls.reset_start(request)
-            return calls.outcome_to_message(self._door.reset_group(table, group, start, dry_run=request.dry_run))
+            return calls.outcome_to_message(self._groups.reset_group(table, group, start, dry_run=request.dry_run))
 
         return answered("ResetGroup", request, context, answer)
 
@@ -134,8 +134,8 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.DeleteGroupResponse:
-            asked = calls.group_from_message(request)
-            self._door.delete_group(*asked)
+            group_key = calls.group_from_message(request)
+            self._groups.delete_group(*group_key)
             return pb.DeleteGroupResponse()
 
         return answered("DeleteGroup", request, context, answer)
@@ -146,12 +146,12 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.DescribeServerResponse:
-            status = self._door.describe_server(calls.listed_table(request))
+            status = self._groups.describe_server(calls.listed_table(request))
             return status_to_message(replace(status, version=__version__))
 
         return answered("DescribeServer", request, context, answer)
 
 
 def _of_caller(member: Member) -> Member:
-    """The member as the caller of this thread's call names it."""
+    """The member with the principal of the current call."""
     return replace(member, principal=caller())

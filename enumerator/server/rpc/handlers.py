@@ -1,6 +1,6 @@
 """The handlers of `penstock.v1.EnumeratorService`: decode, call the enumerator, encode.
 
-What may be added: the handler of another call. No decision, no state; errors become statuses in one place.
+They make no decisions and keep no state. `answered` converts errors to statuses.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].f
 
 _A = TypeVar("_A")
 _GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup")
-"""Calls of the group door that look at the table."""
+"""Calls of consumer groups that read the table."""
 
 log = logging.getLogger("penstock.enumerator.server")
 
 
-class _Asked(Protocol):
-    """What every request carries for the log."""
+class _Request(Protocol):
+    """The fields that every request has for the log."""
 
     request_id: str
     client_version: str
 
 
 class EnumeratorHandlers:
-    """One method a call, named as in the .proto. Any thread.
+    """One method per call, named as in the .proto. Any thread.
 
-    An error of Penstock's tree becomes its status and code; anything else is INTERNAL, and its stack trace goes to this
-    process's log, never to the client.
+    A PenstockError becomes its status and code. Any other exception is INTERNAL; its stack trace goes to the log of
+    this process, never to the client.
     """
 
     def __init__(self, enumerator: Enumerator) -> None:
@@ -135,8 +135,8 @@ def add_to_server(
     planning: PlanningPool,
     groups: Mapping[str, Callable[..., object]],
 ) -> None:
-    """Serves the handlers, and those of the group door by the names of their calls. Calls that read storage run on
-    `planning`, so that NextSplit and the readers of groups never wait behind them."""
+    """Serves the handlers, and those of consumer groups by the names of their calls. Calls that read storage run on
+    `planning`, so that NextSplit and the readers of groups never wait for them."""
     pb_grpc.add_EnumeratorServiceServicer_to_server(
         SimpleNamespace(
             DescribeTable=_OnPool(handlers.DescribeTable, planning),
@@ -154,10 +154,10 @@ def add_to_server(
 
 
 class PlanningPool(ThreadPoolExecutor):
-    """Threads of the calls that read storage, of whom few do so at a time.
+    """The threads of the calls that read storage. `turns` limits how many of these calls run at a time.
 
-    gRPC holds a thread while the bytes of a request arrive: there are as many as for the other calls, so that slow
-    peers stop nobody's planning; and `turns` for those whose request is there, by table.
+    gRPC holds a thread while the bytes of a request arrive. Therefore the pool is as large as the one of the other
+    calls: slow peers must not block planning.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class PlanningPool(ThreadPoolExecutor):
 
 
 class _OnPool:
-    """A handler that gRPC runs on a pool of its own, by the attribute that grpcio's health service uses too."""
+    """A handler that gRPC runs on its own pool, by the attribute that grpcio's health service uses too."""
 
     def __init__(self, handler: Callable[..., object], pool: PlanningPool) -> None:
         self._handler = handler
@@ -182,17 +182,17 @@ class _OnPool:
             return self._handler(request, context)
 
 
-def answered(call: str, request: _Asked, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
-    """The answer of one call, or its error as a status; a call without a deadline is refused."""
-    asked = f"{call} request={request.request_id[:64]!r} client={request.client_version[:64]!r}"
+def answered(call: str, request: _Request, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:
+    """The response of one call, or its error as a status. A call without a deadline is refused."""
+    prefix = f"{call} request={request.request_id[:64]!r} client={request.client_version[:64]!r}"
     try:
         require_deadline(context.time_remaining())
         return answer()
     except PenstockError as error:
-        log.info("%s failed: %s: %s", asked, error.code, error)
+        log.info("%s failed: %s: %s", prefix, error.code, error)
         failure = failure_of(error)
     except Exception as error:
-        log.exception("%s failed by a bug", asked)
+        log.exception("%s failed: unexpected exception", prefix)
         failure = failure_of(error)
     context.set_trailing_metadata(failure.metadata)
     context.abort(failure.status, failure.details)

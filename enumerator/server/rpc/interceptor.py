@@ -1,8 +1,7 @@
-"""What stands before every call: readiness, rate, who is calling, whether it may; bytes that are no message.
+"""The interceptor that checks every call before its handler: readiness, rate, authentication, authorization, decoding.
 
-An interceptor, so that the handlers stay decode, call, encode. Belongs here: a check that needs no answer of the
-enumerator but the table of a plan. Not here: the rules themselves (`rights`, `callers`, `tokens`,
-`rates`).
+The checks call the enumerator only for the table of a plan. The rules themselves are in `acl`, `callers`, `tokens` and
+`rate_limit`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ TABLE_AT: Final = (
     ("scope", "request", "table"),
 )
 GROUP_AT: Final = (("group",), ("member", "group"))
-"""Where a request may name its table and its group."""
+"""The fields in which a request may name its table and its group."""
 _FIELDS_AT: Final = (
     ("request", (("request_id",),)),
     ("table", TABLE_AT),
@@ -57,39 +56,39 @@ _FIELDS_AT: Final = (
 )
 MAX_ID_CHARS: Final = 200
 OPEN_SERVICES: Final = ("grpc.health.v1.Health",)
-"""Services that answer anybody: a probe has no token."""
+"""Services that need no authentication: a probe has no token."""
 
 log = logging.getLogger("penstock.enumerator.server")
 
 
 class Undecodable:
-    """Bytes that are no request of their call."""
+    """A request whose bytes are not a message of its call."""
 
 
 class Readiness:
-    """Whether calls are answered; False while the state is replayed, and once it can be kept no more. Any thread."""
+    """Whether calls are answered. False while the state is replayed, and after it cannot be written. Any thread."""
 
     def __init__(self, ready: bool) -> None:
         self._ready = threading.Event()
-        self._why = ""
+        self._reason = ""
         self.set(ready)
 
-    def set(self, ready: bool, why: str = "the server is starting: its state is not replayed yet") -> None:
-        """From now on; `why` is told to whoever asks while it is not."""
+    def set(self, ready: bool, reason: str = "the server is starting: its state is not replayed yet") -> None:
+        """Sets the state. `reason` is the text of the error while the server is not ready."""
         if ready:
             self._ready.set()
         else:
-            self._why = why
+            self._reason = reason
             self._ready.clear()
 
     def require(self) -> None:
         """StorageError unless the server is ready."""
         if not self._ready.is_set():
-            raise StorageError(self._why)
+            raise StorageError(self._reason)
 
 
 class Guard(grpc.ServerInterceptor):
-    """Refuses what must not reach a handler, with its status and our code. Nothing is changed by a refused call."""
+    """Refuses calls with a status and an error code before they reach a handler. A refused call changes nothing."""
 
     def __init__(
         self, enumerator: Enumerator, names: CallerNames, rights: Rights, rates: PeerRates, readiness: Readiness
@@ -103,7 +102,7 @@ class Guard(grpc.ServerInterceptor):
     def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
-        """Puts the checks before the handler of a call."""
+        """Wraps the handler of a call with the checks."""
         handler = continuation(handler_call_details)
         service, call = call_of(handler_call_details)
         if handler is None or service in OPEN_SERVICES:
@@ -111,7 +110,7 @@ class Guard(grpc.ServerInterceptor):
         behaviour = unary_of(handler)
         if behaviour is None:
             return with_stream(handler, self._admit_stream)
-        return with_unary(handler, self._checked(call, behaviour), _careful)
+        return with_unary(handler, self._checked(call, behaviour), _undecodable_on_error)
 
     def _checked(self, call: str, behaviour: Behaviour) -> Behaviour:
         def checked(request: Any, context: grpc.ServicerContext) -> Any:
@@ -120,7 +119,7 @@ class Guard(grpc.ServerInterceptor):
                     names = self._admit(context)
                     if isinstance(request, Undecodable):
                         raise ConfigurationError(
-                            f"{call}: the request cannot be decoded: it is no message of this call"
+                            f"{call}: the request cannot be decoded: it is not a message of this call"
                         )
                     self._readiness.require()
                     self._authorise(call, names, request)
@@ -137,7 +136,7 @@ class Guard(grpc.ServerInterceptor):
         return checked
 
     def _admit_stream(self, context: grpc.ServicerContext) -> None:
-        """A stream of another service (reflection): its caller must be known, no more."""
+        """A stream of another service (reflection): only its caller is authenticated."""
         try:
             self._admit(context)
         except PenstockError as error:
@@ -152,41 +151,41 @@ class Guard(grpc.ServerInterceptor):
             return
         needed = NEEDED.get(call)
         if needed is None:
-            raise PermissionDenied(f"call {call}: this server does not know which right it needs")
-        table, group = self._place(needed, request)
+            raise PermissionDenied(f"call {call}: this server has no required right for it")
+        table, group = self._resource(needed, request)
         self._rights.require(names, needed.right, table, group)
 
-    def _place(self, needed: Needed, request: Message) -> tuple[str, str]:
+    def _resource(self, needed: Needed, request: Message) -> tuple[str, str]:
         match needed.of:
             case Of.PLAN:
-                plan_id = _named(request, (("plan_id",),))
+                plan_id = _first_text(request, (("plan_id",),))
                 return (self._enumerator.describe_plan(plan_id).table if plan_id else "", "")
             case Of.TABLE:
-                return _named(request, TABLE_AT), ""
+                return _first_text(request, TABLE_AT), ""
             case Of.GROUP:
-                return _named(request, TABLE_AT), _named(request, GROUP_AT) or "*"
+                return _first_text(request, TABLE_AT), _first_text(request, GROUP_AT) or "*"
             case Of.GROUPS:
-                return _named(request, TABLE_AT) or "*", "*"
+                return _first_text(request, TABLE_AT) or "*", "*"
 
 
 def request_fields(call: str, request: object) -> dict[str, object]:
-    """What every line of a request carries: the call, and the ids that the request itself names. A client chooses
-    them: they are cut, and nothing else of it is taken."""
-    found: dict[str, object] = {"call": call}
+    """The fields of every log line of a request: the call, and the ids in the request. A client chooses these ids, so
+    they are truncated, and no other field of the request is logged."""
+    fields: dict[str, object] = {"call": call}
     if isinstance(request, Message):
-        for name, places in _FIELDS_AT:
-            if value := _named(request, places):
-                found[name] = value[:MAX_ID_CHARS]
-    return found
+        for name, paths in _FIELDS_AT:
+            if value := _first_text(request, paths):
+                fields[name] = value[:MAX_ID_CHARS]
+    return fields
 
 
 def table_of(request: object) -> str:
     """The table that the request names, '' if none."""
-    return _named(request, TABLE_AT) if isinstance(request, Message) else ""
+    return _first_text(request, TABLE_AT) if isinstance(request, Message) else ""
 
 
 def refuse(context: grpc.ServicerContext, call: str, error: PenstockError) -> NoReturn:
-    """Ends the call with the error's status and code; the log says who was refused."""
+    """Ends the call with the error's status and code, and logs the peer."""
     log.info("%s from %s refused: %s: %s", call, peer_host(context.peer()), error.code, error)
     failure = failure_of(error)
     context.set_trailing_metadata(failure.metadata)
@@ -199,20 +198,20 @@ def peer_host(peer: str) -> str:
     return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
 
 
-def _named(request: Message, places: Iterable[tuple[str, ...]]) -> str:
-    """The first text that stands at one of the places, '' if there is none."""
-    for place in places:
-        found: object = request
-        for name in place:
-            fields = found.DESCRIPTOR.fields_by_name if isinstance(found, Message) else {}
-            found = getattr(found, name) if name in fields else None
-        if isinstance(found, str) and found:
-            return found
+def _first_text(request: Message, paths: Iterable[tuple[str, ...]]) -> str:
+    """The first text in one of the field paths, '' if there is none."""
+    for path in paths:
+        value: object = request
+        for name in path:
+            fields = value.DESCRIPTOR.fields_by_name if isinstance(value, Message) else {}
+            value = getattr(value, name) if name in fields else None
+        if isinstance(value, str) and value:
+            return value
     return ""
 
 
-def _careful(deserializer: Deserializer) -> Deserializer:
-    """The deserializer, giving Undecodable in place of an exception, which gRPC would tell as an internal error."""
+def _undecodable_on_error(deserializer: Deserializer) -> Deserializer:
+    """The deserializer, with Undecodable instead of an exception, which gRPC would report as INTERNAL."""
 
     def decoded(data: bytes) -> Any:
         try:

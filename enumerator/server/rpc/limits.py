@@ -1,4 +1,4 @@
-"""What one server takes: threads, deadlines, and gRPC's options for its limits. Numbers and one check, no gRPC."""
+"""The limits of one server: threads, deadlines, and the gRPC options for the configured limits. Imports no gRPC."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from penstock.enumerator.server.config.settings import LimitSettings
 from penstock.proto.errors import ConfigurationError, StorageError
 
 WORKERS: Final = 128
-"""Threads that answer the short calls: no I/O, a lock for microseconds. Made as they are needed, and more than one
-connection may have calls: gRPC holds a thread while a request's bytes arrive, and a slow peer must not take all."""
+"""Threads for the short calls, which do no I/O and hold a lock for microseconds. They are created on demand. There are
+more than one connection may have calls, because gRPC holds a thread while the bytes of a request arrive, and one slow
+peer must not hold all of them."""
 PLANNING_WORKERS: Final = 4
-"""Calls at a time that open and describe tables, and beyond them one of each table that has none running (`turns`):
-they list storage, on threads of their own (as many as WORKERS), so that readers never wait behind them."""
+"""Concurrent calls that open and describe tables; a table without a running call may run one more (`turns`). These
+calls list storage. They have a separate pool of WORKERS threads, so that readers never wait for them."""
 MAX_REQUEST_BYTES: Final = 4 << 20
 KEEPALIVE_MS: Final = 60_000
 KEEPALIVE_TIMEOUT_MS: Final = 20_000
-"""A silent connection is probed so often, and closed if the probe is not answered in this time."""
+"""An idle connection is probed every KEEPALIVE_MS, and closed without a response within KEEPALIVE_TIMEOUT_MS."""
 MAX_DEADLINE_S: Final = 3600.0
 
 
 def require_deadline(remaining_s: float | None) -> float:
-    """The time that is left. ConfigurationError for a call without a deadline, or with one further off than
-    MAX_DEADLINE_S; StorageError for one that waited for a thread until its caller gave up: it must not cost
-    any work."""
+    """The remaining time. ConfigurationError: the call has no deadline, or one later than MAX_DEADLINE_S. StorageError:
+    the deadline passed while the call waited for a thread; it must cost no further work."""
     if remaining_s is None or remaining_s > MAX_DEADLINE_S:
         raise ConfigurationError(
             f"the call has no deadline within {MAX_DEADLINE_S:.0f} s: set one, so that a lost answer ends"
@@ -34,7 +34,7 @@ def require_deadline(remaining_s: float | None) -> float:
 
 
 def channel_options(limits: LimitSettings) -> list[tuple[str, int]]:
-    """The limits that gRPC itself keeps. Two pings that come too soon are borne, the third closes the connection."""
+    """The limits that gRPC enforces. Two early pings are tolerated; the third closes the connection."""
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", limits.request_bytes),

@@ -1,4 +1,4 @@
-"""How often one peer may call: a token bucket each, the clock passed in. Thread-safe."""
+"""Rate limits: a token bucket per peer, with an injected clock. Thread-safe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from penstock.proto.errors import Overloaded
 
 MAX_PEERS: Final = 10_000
-"""Peers remembered; the one silent longest is forgotten, and starts with a full bucket if it comes back."""
+"""The number of buckets. The bucket of the peer that was idle longest is evicted; a new one starts full."""
 
 
 class PeerRates:
@@ -22,10 +22,10 @@ class PeerRates:
         self._burst = float(burst)
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, at which time
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # calls left, at which time
 
     def take(self, peer: str) -> None:
-        """Counts one call. Overloaded if the peer has none left, saying when it has."""
+        """Counts one call. Overloaded, with the time until the next one, if the peer has no call left."""
         if not self._per_second:
             return
         with self._lock:

@@ -1,6 +1,6 @@
-"""Putting something before a gRPC handler: its behaviour replaced, everything else of it kept.
+"""Wraps gRPC handlers: replaces the behaviour of a handler and keeps its other properties.
 
-grpcio says little about the type of a handler; this module is the one that looks inside.
+The types of grpcio do not describe a handler's attributes. Only this module uses them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def call_of(details: grpc.HandlerCallDetails) -> tuple[str, str]:
 
 
 def unary_of(handler: Handler) -> Behaviour | None:
-    """What answers one request with one message; None for a stream."""
+    """The behaviour of a unary call; None for a stream."""
     return cast("Behaviour | None", getattr(handler, "unary_unary", None))
 
 
@@ -32,11 +32,11 @@ def with_unary(
     behaviour: Behaviour,
     decoding: Callable[[Deserializer], Deserializer] = lambda deserializer: deserializer,
 ) -> Handler:
-    """The handler with another behaviour, on the threads of the first; `decoding` wraps how its bytes are read."""
-    first = unary_of(handler)
+    """The handler with another behaviour, on the same thread pool. `decoding` wraps its deserializer."""
+    original = unary_of(handler)
     for name in ("experimental_thread_pool", "experimental_non_blocking"):
-        if hasattr(first, name):
-            setattr(behaviour, name, getattr(first, name))
+        if hasattr(original, name):
+            setattr(behaviour, name, getattr(original, name))
     deserializer: Deserializer | None = getattr(handler, "request_deserializer", None)
     return grpc.unary_unary_rpc_method_handler(
         behaviour,
@@ -46,22 +46,22 @@ def with_unary(
 
 
 def with_stream(handler: Handler, before: Callable[[grpc.ServicerContext], object]) -> Handler:
-    """The handler of a stream, with `before` called before it starts."""
+    """The handler of a stream. `before` is called before the stream starts."""
     for name in ("stream_stream", "unary_stream", "stream_unary"):
         inner: Behaviour | None = getattr(handler, name, None)
         if inner is not None:
             break
     else:
         raise TypeError("a handler without a behaviour")
-    found: Behaviour = inner
+    behaviour: Behaviour = inner
 
     def streamed(requests: Any, context: grpc.ServicerContext) -> Iterable[Any]:
         before(context)
-        return cast("Iterable[Any]", found(requests, context))
+        return cast("Iterable[Any]", behaviour(requests, context))
 
-    made = getattr(grpc, f"{name}_rpc_method_handler")(
+    wrapped = getattr(grpc, f"{name}_rpc_method_handler")(
         streamed,
         request_deserializer=getattr(handler, "request_deserializer", None),
         response_serializer=getattr(handler, "response_serializer", None),
     )
-    return cast("Handler", made)
+    return cast("Handler", wrapped)

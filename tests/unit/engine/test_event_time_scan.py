@@ -158,7 +158,7 @@ def test_the_enumerator_that_follows_without_a_server_can_read(golden: Golden) -
 @pytest.mark.parametrize("scan", [scan_event_time, None])
 def test_a_server_reads_with_what_it_is_given(golden: Golden, scan: EventTimeScan | None) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
-    with assembly.built(Settings(tables={"t": TableSettings(path=path)}), scan_event_time=scan) as service:
+    with assembly.running_service(Settings(tables={"t": TableSettings(path=path)}), scan_event_time=scan) as service:
         if scan is None:
             with pytest.raises(ConfigurationError, match="without a way to read"):
                 service.plan(replace(REQUEST, table="t"))

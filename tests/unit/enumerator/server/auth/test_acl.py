@@ -10,7 +10,7 @@ import pytest
 from penstock.enumerator.server.auth.acl import NEEDED, Of, Rights, warnings_of
 from penstock.enumerator.server.auth.callers import principal_of
 from penstock.enumerator.server.config.settings import AclRule
-from penstock.enumerator.server.rpc.interceptor import GROUP_AT, TABLE_AT, _named
+from penstock.enumerator.server.rpc.interceptor import GROUP_AT, TABLE_AT, _first_text
 from penstock.proto.errors import PermissionDenied
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -46,8 +46,8 @@ def _settable(message: object, place: tuple[str, ...]) -> bool:
 
 
 def test_a_name_is_found_where_it_stands() -> None:
-    assert _named(pb.DescribeTableRequest(table="t"), TABLE_AT) == "t"
-    assert _named(pb.NextSplitRequest(plan_id="p"), TABLE_AT) == ""
+    assert _first_text(pb.DescribeTableRequest(table="t"), TABLE_AT) == "t"
+    assert _first_text(pb.NextSplitRequest(plan_id="p"), TABLE_AT) == ""
 
 
 RULES = (

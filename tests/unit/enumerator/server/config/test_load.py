@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.enumerator.server.config.load import load_settings, misspelt
+from penstock.enumerator.server.config.load import load_settings, misspelt_variables
 from penstock.enumerator.server.config.settings import INSECURE_WORDS, AclRule, Settings, TableSettings
 from penstock.proto.errors import ConfigurationError
 
@@ -117,8 +117,11 @@ def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path
         ('[tls]\nclientCa = "x"', r"{file}: tls.clientCa is given without tls.cert"),
         ('[tls]\ninsecure = "yes"', r"{file}: tls.insecure: got 'yes', expected 'I know that"),
         ('tokens = "t"', r"{file}: acl: no rule is given, so nobody may do anything"),
-        ('[[acl]]\nprincipal = "*"\nrights = ["read"]', r"{file}: acl: rules are given, but nobody is told apart"),
-        ("listen =", r"configuration file '{file}' is no TOML: Invalid value"),
+        (
+            '[[acl]]\nprincipal = "*"\nrights = ["read"]',
+            r"{file}: acl: rules are given, but callers are not identified",
+        ),
+        ("listen =", r"configuration file '{file}' is not valid TOML: Invalid value"),
     ],
 )
 def test_an_error_names_key_and_file(file: pathlib.Path, text: str, told: str) -> None:
@@ -144,7 +147,7 @@ def test_a_variable_that_is_nearly_ours_is_told() -> None:
         "PENSTOCK_TOKENS": "x",
         "HOME": "x",
     }
-    assert misspelt(given) == [
+    assert misspelt_variables(given) == [
         "environment variable PENSTOCK_LEASE is not read: did you mean PENSTOCK_LEASE_MS?",
         "environment variable PENSTOCK_TLS_CRT is not read: did you mean PENSTOCK_TLS_CERT?",
     ]
