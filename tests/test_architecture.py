@@ -103,7 +103,7 @@ KNOWN_CYCLES: dict[str, tuple[frozenset[str], ...]] = {}
 STALE_WORDS = re.compile(r"(?<![A-Za-z])(told|looker|keeper|shelf|patience)(?![A-Za-z])", re.I)
 PERSISTED_WORDS: frozenset[tuple[str, str]] = frozenset()
 """(file, line) where a stale word stands in a name that is stored or sent."""
-ROOMS_WITH_STALE_WORDS = {"enumerator", "engine"}
+ROOMS_WITH_STALE_WORDS = {"engine"}
 """Rooms whose rewrite is not complete. Delete a room when it is."""
 
 ROOMS_WITH_STALE_REFERENCES: set[str] = set()
