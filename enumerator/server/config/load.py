@@ -193,4 +193,4 @@ def _read(file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"configuration file {file[:300]!r} is not valid TOML: {error}") from None
+        raise ConfigurationError(f"configuration file {file[:300]!r} is not TOML: {error}") from None

@@ -105,11 +105,7 @@ def test_commands_know_tables_by_their_names(
         ("[tables]\na = 3", "tables.a: expected a path, or a table of options"),
         ("[tables.a]\npath = 'p'\nserver = '127.0.0.1:1'", "tables.a: path and server exclude each other"),
         ("serverCert = 'c'", "option serverCert is given without serverKey"),
-<<<<<<< HEAD
         ("a = [", "is not TOML"),
-=======
-        ("a = [", "is not valid TOML"),
->>>>>>> 9e50c61 (Server: plain English, field docstrings, names (running_service, DeferredService, cannot_continue, misspelt_variables))
     ],
 )
 def test_problems(tmp_path: pathlib.Path, text: str, told: str) -> None:

@@ -121,7 +121,7 @@ def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path
             '[[acl]]\nprincipal = "*"\nrights = ["read"]',
             r"{file}: acl: rules are given, but callers are not identified",
         ),
-        ("listen =", r"configuration file '{file}' is not valid TOML: Invalid value"),
+        ("listen =", r"configuration file '{file}' is not TOML: Invalid value"),
     ],
 )
 def test_an_error_names_key_and_file(file: pathlib.Path, text: str, told: str) -> None:
