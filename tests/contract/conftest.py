@@ -9,7 +9,7 @@ import pytest
 from penstock.proto.errors import PositionExpired
 from tests.contract.scripted_table import (
     Clock,
-    Door,
+    Deployment,
     ScriptedGroups,
     ScriptedTable,
     _served,
@@ -18,12 +18,12 @@ from tests.contract.scripted_table import (
 
 
 @pytest.fixture(params=["embedded", "served"])
-def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """Each test of the contract runs through both."""
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)
     if request.param == "embedded":
-        yield Door(embedded, table, clock, embedded, None, groups := ScriptedGroups(), groups)
+        yield Deployment(embedded, table, clock, embedded, None, groups := ScriptedGroups(), groups)
         return
     yield from _served(table, clock, embedded)
 
@@ -35,7 +35,7 @@ def table() -> ScriptedTable:
 
 
 @pytest.fixture
-def served() -> Iterator[Door]:
+def served() -> Iterator[Deployment]:
     """The served one alone."""
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)

@@ -97,10 +97,10 @@ class ScriptedTable:
         return self._capped(after, max_commits)
 
     def _capped(self, after: Position | None, max_commits: int) -> Position:
-        behind = [Position(InstantTime(key)) for key in self.commits if after is None or Position(key) > after]
+        later = [Position(InstantTime(key)) for key in self.commits if after is None or Position(key) > after]
         if after is not None and max_commits:
-            behind = behind[:max_commits]
-        return behind[-1] if behind else after or EARLIEST
+            later = later[:max_commits]
+        return later[-1] if later else after or EARLIEST
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         self._called()
@@ -242,7 +242,7 @@ class Clock:
 
 
 @dataclass
-class Door:
+class Deployment:
     """One way to an enumerator whose only table, `trips`, is scripted."""
 
     enumerator: Enumerator
@@ -270,9 +270,9 @@ def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:
     )
 
 
-def _served(table: ScriptedTable, clock: Clock, embedded: EmbeddedEnumerator) -> Iterator[Door]:
+def _served(table: ScriptedTable, clock: Clock, embedded: EmbeddedEnumerator) -> Iterator[Deployment]:
     groups = ScriptedGroups()
     with serve_enumerator(embedded, "127.0.0.1:0", groups) as server:
         client = EnumeratorClient(server.address, FAST)
-        yield Door(client, table, clock, embedded, server, groups, client)
+        yield Deployment(client, table, clock, embedded, server, groups, client)
         client.close()

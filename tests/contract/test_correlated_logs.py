@@ -87,9 +87,9 @@ def test_every_line_of_a_request_carries_its_ids(served: tuple[str, pathlib.Path
     server, client = lines_of(log.read_text()), lines_of(read.stderr)
     of_calls = [line for line in server if "call" in line]
     assert all(line["request"] for line in of_calls)
-    asked = {line["request"]: line["call"] for line in client if line["message"] == "call answered"}
+    requested = {line["request"]: line["call"] for line in client if line["message"] == "call answered"}
     answered = {line["request"]: line["call"] for line in of_calls if line["message"] == "call answered"}
-    assert asked and asked == answered
+    assert requested and requested == answered
     (opened,) = [line for line in server if line["message"] == "plan opened"]
     assert (opened["call"], opened["table"]) == ("OpenPlan", "orders")
     splits = [line for line in server if line["message"] == "split assigned"]

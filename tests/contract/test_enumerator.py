@@ -40,7 +40,7 @@ from penstock.proto.model.streams import (
 )
 
 if TYPE_CHECKING:
-    from tests.contract.scripted_table import Door
+    from tests.contract.scripted_table import Deployment
 
 ALL = PlanRequest(table="trips", query=Snapshot())
 ROWS = PlanRequest(table="trips", query=Incremental())
@@ -53,13 +53,13 @@ def at(day: int) -> Position:
 
 def drain(enumerator: Enumerator, plan_id: str, slot: int) -> list[Split]:
     """All splits of a slot, as a reader pulls them."""
-    found = []
+    result = []
     for index in itertools.count():
         match enumerator.next_split(plan_id, slot, index):
             case EndOfSlot():
-                return found
+                return result
             case NextSplit(split):
-                found.append(split)
+                result.append(split)
     raise AssertionError
 
 
@@ -71,17 +71,17 @@ def all_ids(enumerator: Enumerator, opened: OpenedPlan) -> Counter[str]:
 # --- tables ---
 
 
-def test_a_table_is_described_as_it_is(door: Door) -> None:
-    assert door.enumerator.describe_table("trips") == door.table.describe("/lake/trips", "trips")
+def test_a_table_is_described_as_it_is(deployment: Deployment) -> None:
+    assert deployment.enumerator.describe_table("trips") == deployment.table.describe("/lake/trips", "trips")
 
 
-def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
+def test_an_unknown_table_is_an_error_by_every_way_in(deployment: Deployment) -> None:
     for ask in (
-        lambda: door.enumerator.describe_table("trucks"),
-        lambda: door.enumerator.newest_position("trucks"),
-        lambda: door.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
-        lambda: door.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartLatest()),
-        lambda: door.enumerator.next_batch(
+        lambda: deployment.enumerator.describe_table("trucks"),
+        lambda: deployment.enumerator.newest_position("trucks"),
+        lambda: deployment.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
+        lambda: deployment.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartLatest()),
+        lambda: deployment.enumerator.next_batch(
             StreamScope(request=replace(ROWS, table="trucks")), StreamPoint(progress=Progress(EARLIEST))
         ),
     ):
@@ -89,37 +89,37 @@ def test_an_unknown_table_is_an_error_by_every_way_in(door: Door) -> None:
             ask()
 
 
-def test_a_table_without_a_name_is_refused(door: Door) -> None:
+def test_a_table_without_a_name_is_refused(deployment: Deployment) -> None:
     with pytest.raises(ConfigurationError, match="got nothing, expected a"):
-        door.enumerator.describe_table("")
+        deployment.enumerator.describe_table("")
 
 
-def test_the_newest_position_is_capped_in_commits(door: Door) -> None:
-    assert door.enumerator.newest_position("trips") == at(9)
-    assert door.enumerator.newest_position("trips", EARLIEST) == at(9)
-    assert door.enumerator.newest_position("trips", at(2), 1) == at(3)
-    assert door.enumerator.newest_position("trips", at(7), 5) == at(9)
+def test_the_newest_position_is_capped_in_commits(deployment: Deployment) -> None:
+    assert deployment.enumerator.newest_position("trips") == at(9)
+    assert deployment.enumerator.newest_position("trips", EARLIEST) == at(9)
+    assert deployment.enumerator.newest_position("trips", at(2), 1) == at(3)
+    assert deployment.enumerator.newest_position("trips", at(7), 5) == at(9)
 
 
-def test_nothing_new_is_the_position_itself(door: Door) -> None:
+def test_nothing_new_is_the_position_itself(deployment: Deployment) -> None:
     inside = Position(InstantTime("20260109000000000"), 3)
-    door.table.commits = door.table.commits[:8]
-    assert door.enumerator.newest_position("trips", inside, 1) == inside
+    deployment.table.commits = deployment.table.commits[:8]
+    assert deployment.enumerator.newest_position("trips", inside, 1) == inside
 
 
-def test_a_negative_cap_is_refused(door: Door) -> None:
+def test_a_negative_cap_is_refused(deployment: Deployment) -> None:
     with pytest.raises(ConfigurationError, match="-1"):
-        door.enumerator.newest_position("trips", EARLIEST, -1)
+        deployment.enumerator.newest_position("trips", EARLIEST, -1)
 
 
 # --- plans ---
 
 
-def test_an_opened_plan_says_what_it_holds(door: Door) -> None:
-    opened = door.enumerator.open_plan(ALL)
-    assert (opened.slots, opened.splits, opened.size_bytes) == (2, 9, sum(door.table.sizes))
-    assert opened.scan == door.embedded.plan(ALL).scan
-    assert door.enumerator.describe_plan(opened.plan_id) == opened.scan
+def test_an_opened_plan_says_what_it_holds(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(ALL)
+    assert (opened.slots, opened.splits, opened.size_bytes) == (2, 9, sum(deployment.table.sizes))
+    assert opened.scan == deployment.embedded.plan(ALL).scan
+    assert deployment.enumerator.describe_plan(opened.plan_id) == opened.scan
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_opened_plan_says_what_it_holds(door: Door) -> None:
         Incremental(Position(InstantTime("20260103000000000"), 2)),
     ],
 )
-def test_every_part_of_a_request_reaches_the_planner(door: Door, query: object) -> None:
+def test_every_part_of_a_request_reaches_the_planner(deployment: Deployment, query: object) -> None:
     request = PlanRequest(
         table="trips",
         query=query,  # type: ignore[arg-type]
@@ -143,210 +143,216 @@ def test_every_part_of_a_request_reaches_the_planner(door: Door, query: object) 
         event_time="ts",
         target_split_bytes=12345,
     )
-    seen: list[PlanRequest] = []
-    plan = door.table.plan
-    door.table.plan = lambda path, name, given: (seen.append(given), plan(path, name, given))[1]  # type: ignore[method-assign]
-    opened = door.enumerator.open_plan(request)
-    assert seen == [request]
+    observed: list[PlanRequest] = []
+    plan = deployment.table.plan
+    deployment.table.plan = lambda path, name, options: (observed.append(options), plan(path, name, options))[1]  # type: ignore[method-assign]
+    opened = deployment.enumerator.open_plan(request)
+    assert observed == [request]
     assert (opened.scan.columns, opened.scan.where) == (("städte", "id"), "id > 'ü'")
     assert opened.scan.merge == EventTimeOrdering(("ts",))
 
 
-def test_a_range_has_the_splits_and_instants_of_its_commits(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(3), at(6))))
+def test_a_range_has_the_splits_and_instants_of_its_commits(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(3), at(6))))
     assert opened.scan.rows == RowsOf(frozenset(at(day).order_key for day in (4, 5, 6)))
-    assert sorted(all_ids(door.enumerator, opened)) == [f"2026010{day}000000000:fg-{day - 1}" for day in (4, 5, 6)]
+    assert sorted(all_ids(deployment.enumerator, opened)) == [
+        f"2026010{day}000000000:fg-{day - 1}" for day in (4, 5, 6)
+    ]
 
 
-def test_an_empty_range_is_a_plan_without_slots(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(9))))
+def test_an_empty_range_is_a_plan_without_slots(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(9))))
     assert (opened.slots, opened.splits, opened.size_bytes) == (0, 0, 0)
     with pytest.raises(UnknownSplit, match="no slot 0"):
-        door.enumerator.next_split(opened.plan_id, 0, 0)
+        deployment.enumerator.next_split(opened.plan_id, 0, 0)
 
 
-@pytest.mark.parametrize(("asked", "slots"), [(0, 2), (1, 1), (4, 4), (100, 9)])
-def test_slots_are_chosen_or_given_but_never_more_than_splits(door: Door, asked: int, slots: int) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=asked))
+@pytest.mark.parametrize(("requested", "slots"), [(0, 2), (1, 1), (4, 4), (100, 9)])
+def test_slots_are_chosen_or_given_but_never_more_than_splits(
+    deployment: Deployment, requested: int, slots: int
+) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=requested))
     assert opened.slots == slots
 
 
 @pytest.mark.parametrize("change", [{"slots": -1}, {"target_split_bytes": -5}, {"table": ""}])
-def test_a_request_that_cannot_be_is_refused(door: Door, change: dict[str, object]) -> None:
+def test_a_request_that_cannot_be_is_refused(deployment: Deployment, change: dict[str, object]) -> None:
     request = PlanRequest(**{"table": "trips", "query": Snapshot(), **change})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError):
-        door.enumerator.open_plan(request)
+        deployment.enumerator.open_plan(request)
 
 
-def test_two_plans_of_one_request_are_two_plans_with_the_same_splits(door: Door) -> None:
-    one, other = door.enumerator.open_plan(ALL), door.enumerator.open_plan(ALL)
+def test_two_plans_of_one_request_are_two_plans_with_the_same_splits(deployment: Deployment) -> None:
+    one, other = deployment.enumerator.open_plan(ALL), deployment.enumerator.open_plan(ALL)
     assert one.plan_id != other.plan_id
-    assert drain(door.enumerator, one.plan_id, 0) == drain(door.enumerator, other.plan_id, 0)
+    assert drain(deployment.enumerator, one.plan_id, 0) == drain(deployment.enumerator, other.plan_id, 0)
 
 
-def test_a_plan_stays_what_it_was_when_the_table_moves_on(door: Door) -> None:
-    opened = door.enumerator.open_plan(ALL)
-    door.table.commits.append("20260110000000000")
-    door.table.fails = [StorageError("the table is gone")] * 20
-    assert all_ids(door.enumerator, opened).total() == 9
+def test_a_plan_stays_what_it_was_when_the_table_moves_on(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(ALL)
+    deployment.table.commits.append("20260110000000000")
+    deployment.table.fails = [StorageError("the table is gone")] * 20
+    assert all_ids(deployment.enumerator, opened).total() == 9
 
 
 # --- streams ---
 
 
-def walked(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
+def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
     """Every batch of a stream, until nothing is new."""
-    found: list[NextBatch] = []
+    batches: list[NextBatch] = []
     while (batch := enumerator.next_batch(scope, point)).point != point:
-        found.append(batch)
+        batches.append(batch)
         point = batch.point
-    return found
+    return batches
 
 
 @pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST), StartAfter(at(3))])
-def test_a_stream_begins_where_the_table_says(door: Door, start: StartSnapshot | StartLatest | StartAfter) -> None:
+def test_a_stream_begins_where_the_table_says(
+    deployment: Deployment, start: StartSnapshot | StartLatest | StartAfter
+) -> None:
     scope = StreamScope(request=ROWS)
-    assert door.enumerator.start_stream(scope, start) == door.table.start_stream("", "trips", scope, start)
+    assert deployment.enumerator.start_stream(scope, start) == deployment.table.start_stream("", "trips", scope, start)
 
 
-def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(door: Door) -> None:
+def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=1, max_files=4), upto=at(9))
-    begun = door.enumerator.start_stream(scope, StartAfter(EARLIEST))
-    found = walked(door.enumerator, scope, begun)
-    assert found == walked(door.embedded, scope, begun)
-    assert [batch.point.progress.position for batch in found] == [at(day) for day in range(1, 10)]
-    assert [batch.point.watermark for batch in found] == [Watermark(n, 1 - n) for n in range(1, 10)]
-    assert [batch.lost for batch in found] == ["städte"] + [""] * 8
-    assert [batch.point.ended for batch in found] == [False] * 8 + [True]
-    assert found[-1].point.progress.consumed == {at(day).order_key for day in range(1, 10)}
-    for batch, after in zip(found, [EARLIEST, *(batch.point.progress.position for batch in found)], strict=False):
+    begun = deployment.enumerator.start_stream(scope, StartAfter(EARLIEST))
+    batches = read_stream(deployment.enumerator, scope, begun)
+    assert batches == read_stream(deployment.embedded, scope, begun)
+    assert [batch.point.progress.position for batch in batches] == [at(day) for day in range(1, 10)]
+    assert [batch.point.watermark for batch in batches] == [Watermark(n, 1 - n) for n in range(1, 10)]
+    assert [batch.lost for batch in batches] == ["städte"] + [""] * 8
+    assert [batch.point.ended for batch in batches] == [False] * 8 + [True]
+    assert batches[-1].point.progress.consumed == {at(day).order_key for day in range(1, 10)}
+    for batch, after in zip(batches, [EARLIEST, *(batch.point.progress.position for batch in batches)], strict=False):
         assert batch.point.content == CommitsBatch(after, frozenset({InstantTime("1")}))
         request = batch_request(scope, batch.point)
         assert request is not None
-        assert all_ids(door.enumerator, door.enumerator.open_plan(request)).total() == 1
+        assert all_ids(deployment.enumerator, deployment.enumerator.open_plan(request)).total() == 1
 
 
-def test_a_snapshot_comes_in_parts_before_its_commits(door: Door) -> None:
+def test_a_snapshot_comes_in_parts_before_its_commits(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_files=4))
-    begun = door.enumerator.start_stream(scope, StartSnapshot())
-    door.table.commits.append("20260110000000000")
-    door.table.sizes.append(1)
-    found = walked(door.enumerator, scope, begun)
-    assert [batch.point.content for batch in found[:3]] == [SnapshotBatch(0), SnapshotBatch(4), SnapshotBatch(8)]
-    assert [batch.point.snapshot.done for batch in found[:3] if batch.point.snapshot] == [4, 8, 9]
-    assert [batch.point.snapshot for batch in found[3:]] == [None]
+    begun = deployment.enumerator.start_stream(scope, StartSnapshot())
+    deployment.table.commits.append("20260110000000000")
+    deployment.table.sizes.append(1)
+    batches = read_stream(deployment.enumerator, scope, begun)
+    assert [batch.point.content for batch in batches[:3]] == [SnapshotBatch(0), SnapshotBatch(4), SnapshotBatch(8)]
+    assert [batch.point.snapshot.done for batch in batches[:3] if batch.point.snapshot] == [4, 8, 9]
+    assert [batch.point.snapshot for batch in batches[3:]] == [None]
     sizes = []
-    for batch in found:
+    for batch in batches:
         request = batch_request(scope, batch.point)
         assert request is not None
-        sizes.append(door.enumerator.open_plan(request).splits)
+        sizes.append(deployment.enumerator.open_plan(request).splits)
     assert sizes == [4, 4, 1, 1]
 
 
-def test_a_point_asked_about_twice_gives_the_same_batch(door: Door) -> None:
+def test_a_point_asked_about_twice_gives_the_same_batch(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=2))
-    begun = door.enumerator.start_stream(scope, StartAfter(at(2)))
-    assert door.enumerator.next_batch(scope, begun) == door.enumerator.next_batch(scope, begun)
-    newest = door.enumerator.start_stream(scope, StartLatest())
-    assert door.enumerator.next_batch(scope, newest) == NextBatch(point=newest)
+    begun = deployment.enumerator.start_stream(scope, StartAfter(at(2)))
+    assert deployment.enumerator.next_batch(scope, begun) == deployment.enumerator.next_batch(scope, begun)
+    newest = deployment.enumerator.start_stream(scope, StartLatest())
+    assert deployment.enumerator.next_batch(scope, newest) == NextBatch(point=newest)
 
 
 # --- splits ---
 
 
-def test_every_split_comes_once_and_whole(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
-    found = [s for slot in range(4) for s in drain(door.enumerator, opened.plan_id, slot)]
-    assert sorted(found, key=lambda s: s.split_id) == list(door.embedded.plan(ALL).splits)
+def test_every_split_comes_once_and_whole(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    result = [s for slot in range(4) for s in drain(deployment.enumerator, opened.plan_id, slot)]
+    assert sorted(result, key=lambda s: s.split_id) == list(deployment.embedded.plan(ALL).splits)
 
 
-def test_a_second_scan_a_retry_and_a_twin_see_the_same_lists(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=3))
-    door.enumerator.next_split(opened.plan_id, 1, 0)  # an attempt that died
-    lists = [drain(door.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)]
-    assert [drain(door.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)] == lists
+def test_a_second_scan_a_retry_and_a_twin_see_the_same_lists(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=3))
+    deployment.enumerator.next_split(opened.plan_id, 1, 0)  # an attempt that died
+    lists = [drain(deployment.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)]
+    assert [drain(deployment.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)] == lists
 
 
-def test_take_1_then_everything(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
-    door.enumerator.next_split(opened.plan_id, 0, 0)
-    lists = [drain(door.enumerator, opened.plan_id, slot) for slot in range(4)]
+def test_take_1_then_everything(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    deployment.enumerator.next_split(opened.plan_id, 0, 0)
+    lists = [drain(deployment.enumerator, opened.plan_id, slot) for slot in range(4)]
     assert all(lists)
     assert sum(map(len, lists)) == 9
 
 
-def test_no_more_stays_no_more(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
-    length = len(drain(door.enumerator, opened.plan_id, 0))
-    drain(door.enumerator, opened.plan_id, 1)
+def test_no_more_stays_no_more(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
+    length = len(drain(deployment.enumerator, opened.plan_id, 0))
+    drain(deployment.enumerator, opened.plan_id, 1)
     for _ in range(3):
-        assert door.enumerator.next_split(opened.plan_id, 0, length) == EndOfSlot()
+        assert deployment.enumerator.next_split(opened.plan_id, 0, length) == EndOfSlot()
     with pytest.raises(UnknownSplit):
-        door.enumerator.next_split(opened.plan_id, 0, length + 1)
+        deployment.enumerator.next_split(opened.plan_id, 0, length + 1)
 
 
 @pytest.mark.parametrize(("slot", "index"), [(2, 0), (0, 1), (0, 2**31 - 1)])
-def test_a_place_that_is_none_is_unknown(door: Door, slot: int, index: int) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
+def test_a_place_that_is_none_is_unknown(deployment: Deployment, slot: int, index: int) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
     with pytest.raises(UnknownSplit):
-        door.enumerator.next_split(opened.plan_id, slot, index)
+        deployment.enumerator.next_split(opened.plan_id, slot, index)
 
 
-def test_readers_in_threads_get_each_split_once(door: Door) -> None:
-    door.table.commits = [f"2026{n:013}" for n in range(200)]
-    door.table.sizes = [n % 7 for n in range(200)]
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
-    found: list[list[Split]] = [[] for _ in range(4)]
+def test_readers_in_threads_get_each_split_once(deployment: Deployment) -> None:
+    deployment.table.commits = [f"2026{n:013}" for n in range(200)]
+    deployment.table.sizes = [n % 7 for n in range(200)]
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
+    lists: list[list[Split]] = [[] for _ in range(4)]
 
     def read(slot: int) -> None:
-        found[slot] = drain(door.enumerator, opened.plan_id, slot)
+        lists[slot] = drain(deployment.enumerator, opened.plan_id, slot)
 
     threads = [threading.Thread(target=read, args=(slot,)) for slot in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert Counter(s.split_id for part in found for s in part) == Counter(
-        s.split_id for s in door.embedded.plan(ALL).splits
+    assert Counter(s.split_id for part in lists for s in part) == Counter(
+        s.split_id for s in deployment.embedded.plan(ALL).splits
     )
 
 
 # --- plans end ---
 
 
-def test_an_unknown_plan_is_an_error_and_never_empty(door: Door) -> None:
+def test_an_unknown_plan_is_an_error_and_never_empty(deployment: Deployment) -> None:
     for ask in (
-        lambda: door.enumerator.describe_plan("nowhere"),
-        lambda: door.enumerator.next_split("nowhere", 0, 0),
-        lambda: door.enumerator.finish_split("nowhere", 0, 0, SplitReport(rows=0, size_bytes=0)),
+        lambda: deployment.enumerator.describe_plan("nowhere"),
+        lambda: deployment.enumerator.next_split("nowhere", 0, 0),
+        lambda: deployment.enumerator.finish_split("nowhere", 0, 0, SplitReport(rows=0, size_bytes=0)),
     ):
         with pytest.raises(UnknownPlan, match=r"no plan 'nowhere' here: .*run the query again"):
             ask()
 
 
-def test_a_plan_lives_as_long_as_it_is_used(door: Door) -> None:
-    opened = door.enumerator.open_plan(ALL)
+def test_a_plan_lives_as_long_as_it_is_used(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(ALL)
     for _ in range(3):
-        door.clock.now_ms += 999
-        door.enumerator.next_split(opened.plan_id, 0, 0)
-    door.clock.now_ms += 1000
+        deployment.clock.now_ms += 999
+        deployment.enumerator.next_split(opened.plan_id, 0, 0)
+    deployment.clock.now_ms += 1000
     with pytest.raises(UnknownPlan):
-        door.enumerator.next_split(opened.plan_id, 0, 0)
+        deployment.enumerator.next_split(opened.plan_id, 0, 0)
 
 
-def test_a_plan_too_many_is_refused_as_retryable(door: Door) -> None:
+def test_a_plan_too_many_is_refused_as_retryable(deployment: Deployment) -> None:
     for _ in range(50):
-        door.enumerator.open_plan(ALL)
+        deployment.enumerator.open_plan(ALL)
     with pytest.raises(StorageError, match="no room for another plan of 9 splits: 50 plans"):
-        door.enumerator.open_plan(ALL)
+        deployment.enumerator.open_plan(ALL)
 
 
 # --- reports ---
 
 
-def test_a_report_arrives_whole_and_the_last_one_counts(door: Door) -> None:
-    opened = door.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
-    door.enumerator.next_split(opened.plan_id, 0, 0)
+def test_a_report_arrives_whole_and_the_last_one_counts(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
+    deployment.enumerator.next_split(opened.plan_id, 0, 0)
     report = SplitReport(
         rows=5,
         size_bytes=2**40,
@@ -354,32 +360,32 @@ def test_a_report_arrives_whole_and_the_last_one_counts(door: Door) -> None:
         outcomes=MergeOutcomes(won=1, lost_event_time=2, duplicate=3, deleted=4),
         max_event_time_us=-1,
     )
-    for given in (SplitReport(rows=1, size_bytes=1), report):
-        door.enumerator.finish_split(opened.plan_id, 0, 0, given)
-    assert door.embedded.reports(opened.plan_id) == {(0, 0): report}
-    assert door.embedded.totals(opened.plan_id) == report
+    for options in (SplitReport(rows=1, size_bytes=1), report):
+        deployment.enumerator.finish_split(opened.plan_id, 0, 0, options)
+    assert deployment.embedded.reports(opened.plan_id) == {(0, 0): report}
+    assert deployment.embedded.totals(opened.plan_id) == report
 
 
-def test_a_report_on_a_split_nobody_has_is_unknown(door: Door) -> None:
-    opened = door.enumerator.open_plan(ALL)
+def test_a_report_on_a_split_nobody_has_is_unknown(deployment: Deployment) -> None:
+    opened = deployment.enumerator.open_plan(ALL)
     with pytest.raises(UnknownSplit):
-        door.enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
+        deployment.enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
 
 
 # --- errors ---
 
 
-def test_an_error_keeps_its_class_and_its_text(door: Door, expired: PositionExpired) -> None:
-    door.table.fails = [expired]
+def test_an_error_keeps_its_class_and_its_text(deployment: Deployment, expired: PositionExpired) -> None:
+    deployment.table.fails = [expired]
     with pytest.raises(PositionExpired) as caught:
-        door.enumerator.open_plan(ALL)
+        deployment.enumerator.open_plan(ALL)
     assert str(caught.value) == str(expired)
 
 
 @pytest.mark.parametrize("code", all_error_classes())
-def test_every_class_of_the_tree_comes_through(door: Door, code: str) -> None:
+def test_every_class_of_the_tree_comes_through(deployment: Deployment, code: str) -> None:
     cls = all_error_classes()[code]
-    door.table.fails = [cls("so it was")] * 10
+    deployment.table.fails = [cls("so it was")] * 10
     with pytest.raises(PenstockError, match=r"^so it was$") as caught:
-        door.enumerator.newest_position("trips")
+        deployment.enumerator.newest_position("trips")
     assert type(caught.value) is cls

@@ -41,7 +41,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
-    from tests.contract.scripted_table import Door
+    from tests.contract.scripted_table import Deployment
 
 MEMBER = Member("trips", "g", "r-1", 7)
 AT = Position(InstantTime("20260103000000000"), 2)
@@ -138,34 +138,34 @@ CALLS: dict[str, tuple[Call, object, tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_asked_and_answered_comes_across(door: Door, name: str) -> None:
-    call, answer, asked = CALLS[name]
-    door.scripted_groups.answers = [answer]
-    assert call(door.groups) == answer
-    assert door.scripted_groups.calls == [asked]
+def test_what_is_asked_and_answered_comes_across(deployment: Deployment, name: str) -> None:
+    call, answer, requested = CALLS[name]
+    deployment.scripted_groups.answers = [answer]
+    assert call(deployment.groups) == answer
+    assert deployment.scripted_groups.calls == [requested]
 
 
 @pytest.mark.parametrize("code", all_error_classes())
 @pytest.mark.parametrize(
     "name", ["join", "heartbeat", "splits", "commit", "leave", "list all", "describe", "reset", "delete"]
 )
-def test_every_error_comes_across_with_its_text(door: Door, name: str, code: str) -> None:
+def test_every_error_comes_across_with_its_text(deployment: Deployment, name: str, code: str) -> None:
     cls = all_error_classes()[code]
-    door.scripted_groups.fails = [cls("so it was: 100 % sure\n  got 1")] * 5
+    deployment.scripted_groups.fails = [cls("so it was: 100 % sure\n  got 1")] * 5
     with pytest.raises(cls) as caught:
-        CALLS[name][0](door.groups)
+        CALLS[name][0](deployment.groups)
     assert type(caught.value) is cls
     assert str(caught.value) == "so it was: 100 % sure\n  got 1"
 
 
-def test_a_join_that_is_sent_again_keeps_its_request_id(served: Door) -> None:
+def test_a_join_that_is_sent_again_keeps_its_request_id(served: Deployment) -> None:
     served.scripted_groups.fails = [StorageError("try again")] * 2
     served.scripted_groups.answers = [Joined(MEMBER, 10)]
     served.groups.join_group("g", "r-1", SPEC, "q-1")
     assert served.scripted_groups.calls == [("join", "g", "r-1", SPEC, "q-1")] * 3
 
 
-def test_a_fenced_reader_is_told_at_once(served: Door) -> None:
+def test_a_fenced_reader_is_told_at_once(served: Deployment) -> None:
     served.scripted_groups.fails = [Fenced("epoch 7 is not current: 8 is")]
     with pytest.raises(Fenced, match=r"^epoch 7 is not current: 8 is$"):
         served.groups.heartbeat(MEMBER)
@@ -205,9 +205,9 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_what_cannot_be_asked_is_refused_before_the_door(served: Door, name: str) -> None:
-    call, told = BAD_CALLS[name]
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_cannot_be_asked_is_refused_before_the_door(served: Deployment, name: str) -> None:
+    call, reported = BAD_CALLS[name]
+    with pytest.raises(ConfigurationError, match=reported):
         call(served.groups)
     assert served.scripted_groups.calls == []
 
@@ -219,8 +219,8 @@ def _member(**changes: Any) -> pb.Member:
 def _join(**changes: Any) -> pb.JoinGroupRequest:
     request = pb.OpenPlanRequest(table="trips", incremental=pb.Incremental(after=pb.Position(order_key="0")))
     scope = pb.GroupScope(request=request, on_lost_range="fail")
-    given = {"group": "g", "reader_id": "r", "scope": scope, "start_latest": pb.StartLatest(), "request_id": "q"}
-    return pb.JoinGroupRequest(**{**given, **changes})
+    options = {"group": "g", "reader_id": "r", "scope": scope, "start_latest": pb.StartLatest(), "request_id": "q"}
+    return pb.JoinGroupRequest(**{**options, **changes})
 
 
 def _scope(**changes: Any) -> pb.GroupScope:
@@ -300,8 +300,8 @@ BAD_MESSAGES: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_MESSAGES)
-def test_a_bad_request_is_refused_by_status_and_code_and_reaches_no_door(served: Door, name: str) -> None:
-    call, request, told = BAD_MESSAGES[name]
+def test_a_bad_request_is_refused_by_status_and_code_and_reaches_no_door(served: Deployment, name: str) -> None:
+    call, request, reported = BAD_MESSAGES[name]
     assert served.server is not None
     with grpc.insecure_channel(served.server.address) as channel:
         ask = getattr(pb_grpc.EnumeratorServiceStub(channel), call)
@@ -310,14 +310,14 @@ def test_a_bad_request_is_refused_by_status_and_code_and_reaches_no_door(served:
     answer: Any = caught.value
     assert answer.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert ("penstock-error-code", "CONFIGURATION") in [tuple(pair) for pair in answer.trailing_metadata()]
-    assert told in answer.details()
+    assert reported in answer.details()
     assert served.scripted_groups.calls == []
 
 
 @pytest.mark.parametrize(
     ("error", "status"), [(Fenced("old"), grpc.StatusCode.ABORTED), (UnknownGroup("none"), grpc.StatusCode.NOT_FOUND)]
 )
-def test_statuses_of_the_doors_own_errors(served: Door, error: Exception, status: grpc.StatusCode) -> None:
+def test_statuses_of_the_doors_own_errors(served: Deployment, error: Exception, status: grpc.StatusCode) -> None:
     assert served.server is not None
     served.scripted_groups.fails = [error]
     with grpc.insecure_channel(served.server.address) as channel, pytest.raises(grpc.RpcError) as caught:
@@ -352,14 +352,14 @@ BAD_ANSWERS: dict[str, tuple[Call, object, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_answer_is_refused_by_the_client(served: Door, name: str) -> None:
-    call, answer, told = BAD_ANSWERS[name]
+def test_a_bad_answer_is_refused_by_the_client(served: Deployment, name: str) -> None:
+    call, answer, reported = BAD_ANSWERS[name]
     served.scripted_groups.answers = [answer]
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=reported):
         call(served.groups)
 
 
-def test_a_server_without_groups_says_so(served: Door) -> None:
+def test_a_server_without_groups_says_so(served: Deployment) -> None:
     with serve_enumerator(served.embedded, "127.0.0.1:0") as server:
         client = EnumeratorClient(server.address)
         with pytest.raises(ConfigurationError, match="this server keeps no consumer groups"):

@@ -56,8 +56,8 @@ RULE = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallba
 def scope_of(query: Query, **changes: Any) -> StreamScope:
     """One commit, or two files, at a time, by event time."""
     request = PlanRequest(table="t", query=query, event_time="ts", event_time_unit="ms")
-    given = {"limits": RoundLimits(max_commits=1, max_files=2), "rule": RULE, **changes}
-    return StreamScope(request=request, **given)
+    options = {"limits": RoundLimits(max_commits=1, max_files=2), "rule": RULE, **changes}
+    return StreamScope(request=request, **options)
 
 
 @contextmanager
@@ -69,32 +69,32 @@ def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorCli
         client.close()
 
 
-def walked(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
+def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
     """Every batch, until nothing is new; each is asked for twice."""
-    found: list[NextBatch] = []
+    batches: list[NextBatch] = []
     while True:
         batch = enumerator.next_batch(scope, point)
         assert enumerator.next_batch(scope, point) == batch
         if batch.point == point:
-            return found
-        found.append(batch)
+            return batches
+        batches.append(batch)
         point = batch.point
 
 
-def planned(enumerator: Enumerator, request: PlanRequest) -> tuple[Scan, list[Split]]:
+def read_plan(enumerator: Enumerator, request: PlanRequest) -> tuple[Scan, list[Split]]:
     """What a plan's readers are given, by split id."""
     opened = enumerator.open_plan(replace(request, slots=1))
-    found: list[Split] = []
-    while opened.slots and not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(found)), EndOfSlot):
-        found.append(answer.split)
-    return opened.scan, sorted(found, key=lambda split: split.split_id)
+    result: list[Split] = []
+    while opened.slots and not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(result)), EndOfSlot):
+        result.append(answer.split)
+    return opened.scan, sorted(result, key=lambda split: split.split_id)
 
 
-def plan_of(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tuple[Scan, list[Split]]:
+def read_batch_plan(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tuple[Scan, list[Split]]:
     """The plan that the batch's point tells."""
     request = batch_request(scope, batch.point)
     assert request is not None
-    return planned(enumerator, request)
+    return read_plan(enumerator, request)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -108,29 +108,29 @@ def test_a_stream_is_the_same_from_both(
     with both(golden.table(TABLES[name])) as (embedded, client):
         begun = client.start_stream(scope, start)
         assert begun == embedded.start_stream(scope, start)
-        found = walked(client, scope, begun)
-        assert found == walked(embedded, scope, begun)
+        batches = read_stream(client, scope, begun)
+        assert batches == read_stream(embedded, scope, begun)
         splits = 0
-        for batch in found:
-            scan, members = plan_of(client, scope, batch)
-            assert (scan, members) == plan_of(embedded, scope, batch)
+        for batch in batches:
+            scan, members = read_batch_plan(client, scope, batch)
+            assert (scan, members) == read_batch_plan(embedded, scope, batch)
             splits += len(members)
         newest = embedded.newest_position("t")
     match start:
         case StartLatest():
-            assert (begun.progress.position, found) == (newest, [])
+            assert (begun.progress.position, batches) == (newest, [])
             return
         case StartSnapshot():
             assert begun.progress.position == newest
-            assert {type(batch.point.content) for batch in found} == {SnapshotBatch}
-            assert found[-1].point.snapshot is not None
-            assert found[-1].point.snapshot.done == splits == found[-1].point.snapshot.total > 1
+            assert {type(batch.point.content) for batch in batches} == {SnapshotBatch}
+            assert batches[-1].point.snapshot is not None
+            assert batches[-1].point.snapshot.done == splits == batches[-1].point.snapshot.total > 1
         case StartAfter():
-            assert {type(batch.point.content) for batch in found} == {CommitsBatch}
+            assert {type(batch.point.content) for batch in batches} == {CommitsBatch}
             assert splits > 3
-    assert len(found) > 1
-    assert found[-1].point.progress.position == newest
-    marks = [batch.point.watermark.at_us for batch in found]
+    assert len(batches) > 1
+    assert batches[-1].point.progress.position == newest
+    marks = [batch.point.watermark.at_us for batch in batches]
     assert marks == sorted(marks, key=lambda mark: -(2**63) if mark is None else mark)
     assert marks[-1] is not None
 
@@ -146,22 +146,22 @@ def test_parts_of_a_snapshot_are_its_list_in_the_order_of_event_times(golden: An
         form = query.format if isinstance(query, Changes) else None
         request = scope.request
         part = SnapshotPart(at=begun.progress.position, first=0, end=place.total, digest=place.digest, changes=form)
-        whole = planned(client, replace(request, query=part))
-        assert whole == planned(embedded, replace(request, query=part))
+        whole = read_plan(client, replace(request, query=part))
+        assert whole == read_plan(embedded, replace(request, query=part))
         assert len(whole[1]) == place.total
         singles = [
-            planned(client, replace(request, query=replace(part, first=n, end=n + 1)))[1] for n in range(place.total)
+            read_plan(client, replace(request, query=replace(part, first=n, end=n + 1)))[1] for n in range(place.total)
         ]
         assert sorted((split for (split,) in singles), key=lambda split: split.split_id) == whole[1]
         bounds = [split.event_time for (split,) in singles]
-        told = [(known.min_us, known.max_us) for known in bounds if isinstance(known, EventTimeBounds)]
-        assert told == sorted(told)
-        assert len(told) == place.total == 3
-        assert len(set(told)) > 1
+        error_of = [(known.min_us, known.max_us) for known in bounds if isinstance(known, EventTimeBounds)]
+        assert error_of == sorted(error_of)
+        assert len(error_of) == place.total == 3
+        assert len(set(error_of)) > 1
         if form is None:
-            state = planned(embedded, replace(request, query=Incremental(EARLIEST, begun.progress.position)))
+            state = read_plan(embedded, replace(request, query=Incremental(EARLIEST, begun.progress.position)))
             assert state == whole
-        assert planned(client, replace(request, query=replace(part, first=1, end=1)))[1] == []
+        assert read_plan(client, replace(request, query=replace(part, first=1, end=1)))[1] == []
 
 
 def hidden(path: pathlib.Path, first: int, end: int = 1000) -> list[tuple[pathlib.Path, pathlib.Path]]:
@@ -184,18 +184,20 @@ def test_commits_come_behind_the_snapshot_they_were_made_after(golden: Any, tmp_
     with both(path) as (embedded, client):
         begun = client.start_stream(scope, StartSnapshot())
         assert begun == embedded.start_stream(scope, StartSnapshot())
-        first = walked(client, scope, begun)
-        assert first == walked(embedded, scope, begun)
+        first = read_stream(client, scope, begun)
+        assert first == read_stream(embedded, scope, begun)
         for aside, file in revealed:
             aside.rename(file)
-        rest = walked(client, scope, first[-1].point)
-        assert rest == walked(embedded, scope, first[-1].point)
+        rest = read_stream(client, scope, first[-1].point)
+        assert rest == read_stream(embedded, scope, first[-1].point)
         contents = [batch.point.content for batch in rest]
         assert [batch.point.snapshot for batch in rest] == [None] * len(rest)
         assert isinstance(contents[0], CommitsBatch)
         assert contents[0].after == first[-1].point.progress.position
         assert rest[-1].point.progress.position == embedded.newest_position("t") > contents[0].after
-        assert [plan_of(client, scope, batch) for batch in rest] == [plan_of(embedded, scope, batch) for batch in rest]
+        assert [read_batch_plan(client, scope, batch) for batch in rest] == [
+            read_batch_plan(embedded, scope, batch) for batch in rest
+        ]
 
 
 @pytest.mark.parametrize("end_watermark_us", [None, 7])
@@ -204,13 +206,13 @@ def test_a_stream_ends_where_it_is_to_end(golden: Any, end_watermark_us: int | N
         upto = embedded.newest_position("t", EARLIEST, 3)
         scope = scope_of(Incremental(), upto=upto, end_watermark_us=end_watermark_us)
         begun = client.start_stream(scope, StartAfter(EARLIEST))
-        found = walked(client, scope, begun)
-        assert found == walked(embedded, scope, begun)
-        assert found[-1].point.progress.position == upto
-        assert [batch.point.ended for batch in found] == [False] * (len(found) - 1) + [True]
+        batches = read_stream(client, scope, begun)
+        assert batches == read_stream(embedded, scope, begun)
+        assert batches[-1].point.progress.position == upto
+        assert [batch.point.ended for batch in batches] == [False] * (len(batches) - 1) + [True]
 
 
-def told(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> tuple[type[PenstockError], str]:
+def error_of(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> tuple[type[PenstockError], str]:
     """The error that a stream fails with, and its plan where only that fails."""
     with pytest.raises(PenstockError) as caught:
         enumerator.next_batch(scope, point)
@@ -223,27 +225,27 @@ def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any
     scope = scope_of(Incremental())
     with both(path) as (embedded, client):
         begun = client.start_stream(scope, StartAfter(EARLIEST))
-        end = walked(client, scope, begun)[-1].point
+        end = read_stream(client, scope, begun)[-1].point
         for aside, file in revealed:
             aside.rename(file)
-        assert told(client, scope, end) == told(embedded, scope, end)
-        assert told(client, scope, end)[0] is LateInstant
+        assert error_of(client, scope, end) == error_of(embedded, scope, end)
+        assert error_of(client, scope, end)[0] is LateInstant
 
 
 def test_a_lost_range_is_given_up_for_both_and_told(golden: Any) -> None:
     scope = scope_of(Changes(ChangeFormat.ROWS))
-    behind = StartAfter(Position(InstantTime("20200101000000000")))
+    lost_start = StartAfter(Position(InstantTime("20200101000000000")))
     with both(golden.table(LOST)) as (embedded, client):
-        begun = client.start_stream(scope, behind)
-        assert begun == embedded.start_stream(scope, behind)
-        assert told(client, scope, begun) == told(embedded, scope, begun)
-        cls, why = told(client, scope, begun)
+        begun = client.start_stream(scope, lost_start)
+        assert begun == embedded.start_stream(scope, lost_start)
+        assert error_of(client, scope, begun) == error_of(embedded, scope, begun)
+        cls, why = error_of(client, scope, begun)
         assert cls is PositionExpired
         lenient = replace(scope, on_lost_range=OnLostRange.EARLIEST)
-        found = walked(client, lenient, begun)
-        assert found == walked(embedded, lenient, begun)
-        assert [batch.lost for batch in found] == [why] + [""] * (len(found) - 1)
-        assert found[-1].point.progress.position == embedded.newest_position("t")
+        batches = read_stream(client, lenient, begun)
+        assert batches == read_stream(embedded, lenient, begun)
+        assert [batch.lost for batch in batches] == [why] + [""] * (len(batches) - 1)
+        assert batches[-1].point.progress.position == embedded.newest_position("t")
 
 
 def test_errors_are_the_same_from_both(golden: Any) -> None:
@@ -253,8 +255,8 @@ def test_errors_are_the_same_from_both(golden: Any) -> None:
         place = begun.snapshot
         assert place is not None
         other = replace(begun, snapshot=replace(place, digest="00" * 16))
-        assert told(client, scope, other) == told(embedded, scope, other)
-        assert told(client, scope, other)[0] is DataInvalidated
+        assert error_of(client, scope, other) == error_of(embedded, scope, other)
+        assert error_of(client, scope, other)[0] is DataInvalidated
         part = SnapshotPart(at=begun.progress.position, first=0, end=1, digest="00" * 16)
         errors = []
         for enumerator in (client, embedded):
@@ -276,5 +278,5 @@ def test_errors_are_the_same_from_both(golden: Any) -> None:
             replace(scope, rule=replace(RULE, fallback=WatermarkFallback.COMMIT_TIME, timezone="\0")),
         ):
             start = embedded.start_stream(scope, StartAfter(EARLIEST))
-            assert told(client, wrong, start) == told(embedded, wrong, start), wrong
-            assert told(client, wrong, start)[0] is ConfigurationError, wrong
+            assert error_of(client, wrong, start) == error_of(embedded, wrong, start), wrong
+            assert error_of(client, wrong, start)[0] is ConfigurationError, wrong

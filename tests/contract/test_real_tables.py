@@ -29,7 +29,7 @@ TABLES = {"v9": "A_positions_v9_h120", "v6": "A_compaction_pending_v6_h0150"}
 
 def pulled(client: EnumeratorClient, plan_id: str, slots: int) -> list[Split]:
     """Every split of a plan, slots in turn as tasks side by side would, with a report for each."""
-    found = []
+    result = []
     at = dict.fromkeys(range(slots), 0)
     while at:
         for slot, index in list(at.items()):
@@ -37,10 +37,10 @@ def pulled(client: EnumeratorClient, plan_id: str, slots: int) -> list[Split]:
             if isinstance(answer, EndOfSlot):
                 del at[slot]
                 continue
-            found.append(answer.split)
+            result.append(answer.split)
             client.finish_split(plan_id, slot, index, SplitReport(rows=1, size_bytes=answer.split.size_bytes))
             at[slot] += 1
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -57,8 +57,8 @@ def test_a_served_table_gives_what_the_embedded_enumerator_plans(golden: Any, na
         assert client.newest_position(name) == embedded.newest_position(name) == plan.commit_range.upto
         opened = client.open_plan(request)
         assert opened.scan == client.describe_plan(opened.plan_id) == plan.scan
-        found = pulled(client, opened.plan_id, opened.slots)
-    assert sorted(found, key=lambda split: (split.order_key, split.split_id)) == list(plan.splits)
+        result = pulled(client, opened.plan_id, opened.slots)
+    assert sorted(result, key=lambda split: (split.order_key, split.split_id)) == list(plan.splits)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -93,9 +93,9 @@ def test_splits_are_handed_out_without_the_timeline_once_each_and_the_log_says_s
     assert len(first) == opened.splits
     assert again == first
     lines = [m for r in caplog.records if (m := r.getMessage()).startswith("split assigned")]
-    told = [re.search(r"slot=(\d+) index=\d+ split=(\S+)", line) for line in lines]
-    assert len({match[2] for match in told if match}) == len(lines) == opened.splits
-    assert {match[1] for match in told if match} == {"0", "1"}
+    reported = [re.search(r"slot=(\d+) index=\d+ split=(\S+)", line) for line in lines]
+    assert len({match[2] for match in reported if match}) == len(lines) == opened.splits
+    assert {match[1] for match in reported if match} == {"0", "1"}
 
 
 def test_every_plan_of_every_golden_table_survives_its_bytes(golden: Any) -> None:
@@ -126,9 +126,9 @@ def test_changes_of_served_splits_are_those_of_embedded_ones(golden: Any, form: 
         opened = client.open_plan(PlanRequest(table="t", query=Changes(form), slots=2))
         served = {split.split_id: split for split in pulled(client, opened.plan_id, opened.slots)}
     for split in plan.splits:
-        want = [part.batch for part in read_split(plan.scan, split)]
-        assert [part.batch for part in read_split(opened.scan, served[split.split_id])] == want
-        assert sum(batch.num_rows for batch in want)
+        expected = [part.batch for part in read_split(plan.scan, split)]
+        assert [part.batch for part in read_split(opened.scan, served[split.split_id])] == expected
+        assert sum(batch.num_rows for batch in expected)
 
 
 def test_a_range_of_changes_goes_on_where_the_last_one_ended(golden: Any) -> None:
@@ -138,8 +138,8 @@ def test_a_range_of_changes_goes_on_where_the_last_one_ended(golden: Any) -> Non
         while at != newest:
             upto = client.newest_position("t", at, 1)
             opened = client.open_plan(PlanRequest(table="t", query=Changes(ChangeFormat.ROWS, at, upto), slots=1))
-            found = pulled(client, opened.plan_id, opened.slots)
-            steps += [step for split in found for step in split.part.steps]
+            result = pulled(client, opened.plan_id, opened.slots)
+            steps += [step for split in result for step in split.part.steps]
             at = upto
         opened = client.open_plan(PlanRequest(table="t", query=Changes(ChangeFormat.ROWS), slots=1))
         whole = [step for split in pulled(client, opened.plan_id, opened.slots) for step in split.part.steps]

@@ -31,14 +31,14 @@ from penstock.proto.model.streams import StartAfter, StreamScope
 from tests.certificates import Authority
 
 if TYPE_CHECKING:
-    from tests.contract.scripted_table import Door
+    from tests.contract.scripted_table import Deployment
 
 ALL = PlanRequest(table="trips", query=Snapshot(), slots=1)
 ONCE = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=1)
 WAYS = ("tls", "token", "plain token", "certificate", "certificate and token")
 
 
-def proven(way: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
+def proven(variant: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
     """A server that asks for it, and a client that brings it."""
     authority = Authority(folder)
     server, client = authority.signed("server", "127.0.0.1"), authority.signed("client", "spark.example")
@@ -62,34 +62,34 @@ def proven(way: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
             Settings(tls=mutual, acl=acl, tokens=tokens),
             ServerAccess(ca=authority.ca, cert=client.cert, key=client.key, token=held),
         ),
-    }[way]
+    }[variant]
 
 
 def round_trip(enumerator: Enumerator) -> list[object]:
     """Every call of the range door."""
     opened = enumerator.open_plan(ALL)
-    told: list[object] = [enumerator.describe_table("trips"), enumerator.newest_position("trips"), opened.scan]
-    told.append(enumerator.describe_plan(opened.plan_id))
-    while not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(told) - 4), EndOfSlot):
-        told.append(answer)
+    reported: list[object] = [enumerator.describe_table("trips"), enumerator.newest_position("trips"), opened.scan]
+    reported.append(enumerator.describe_plan(opened.plan_id))
+    while not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(reported) - 4), EndOfSlot):
+        reported.append(answer)
     enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4))
     scope = StreamScope(request=PlanRequest(table="trips", query=Incremental()))
-    told.append(begun := enumerator.start_stream(scope, StartAfter(EARLIEST)))
-    told.append(enumerator.next_batch(scope, begun))
-    return told
+    reported.append(begun := enumerator.start_stream(scope, StartAfter(EARLIEST)))
+    reported.append(enumerator.next_batch(scope, begun))
+    return reported
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_is_asked_for_is_brought(served: Door, way: str, tmp_path: pathlib.Path) -> None:
-    settings, access = proven(way, tmp_path)
+@pytest.mark.parametrize("variant", WAYS)
+def test_what_is_asked_for_is_brought(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
+    settings, access = proven(variant, tmp_path)
     with serve_enumerator(served.embedded, settings=settings) as server:
         assert round_trip(EnumeratorClient(server.address, ONCE, access)) == round_trip(served.embedded)
         server.stop(0)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_errors_keep_their_class_and_text(served: Door, way: str, tmp_path: pathlib.Path) -> None:
-    settings, access = proven(way, tmp_path)
+@pytest.mark.parametrize("variant", WAYS)
+def test_errors_keep_their_class_and_text(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
+    settings, access = proven(variant, tmp_path)
     with serve_enumerator(served.embedded, settings=settings) as server:
         served.table.fails = [TableNotFound("no table, 100 % sure: städte")]
         with pytest.raises(TableNotFound, match=r"^no table, 100 % sure: städte$"):
@@ -109,7 +109,7 @@ def health_of(server: RunningServer, service: str = "") -> str:
 
 
 @pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
-def test_not_serving_until_ready(served: Door, service: str, tmp_path: pathlib.Path) -> None:
+def test_not_serving_until_ready(served: Deployment, service: str, tmp_path: pathlib.Path) -> None:
     settings, access = proven("plain token", tmp_path)
     with serve_enumerator(served.embedded, settings=settings, ready=False) as server:
         client = EnumeratorClient(server.address, ONCE, access)
@@ -125,19 +125,19 @@ def test_not_serving_until_ready(served: Door, service: str, tmp_path: pathlib.P
         server.stop(0)
 
 
-def test_while_it_drains_it_is_not_serving_and_still_answers(served: Door) -> None:
+def test_while_it_drains_it_is_not_serving_and_still_answers(served: Deployment) -> None:
     with serve_enumerator(served.embedded, settings=Settings(drain_ms=3000)) as server:
         client = EnumeratorClient(server.address, ONCE)
         with grpc.insecure_channel(server.address) as channel:
-            seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
-            assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+            observed = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
+            assert next(observed).status == health_pb2.HealthCheckResponse.SERVING
             stopping = threading.Thread(target=server.stop, args=(5,))
             stopping.start()
-            assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            assert next(observed).status == health_pb2.HealthCheckResponse.NOT_SERVING
             server.set_ready()  # too late: it is on its way out
             assert client.describe_table("trips")
             assert health_of(server) == "NOT_SERVING"
-            seen.cancel()
+            observed.cancel()
         stopping.join()
         with pytest.raises(StorageError):
             client.describe_table("trips")
@@ -146,7 +146,7 @@ def test_while_it_drains_it_is_not_serving_and_still_answers(served: Door) -> No
 # --- metrics ---
 
 
-def test_calls_and_reports_are_counted_once_a_split(served: Door) -> None:
+def test_calls_and_reports_are_counted_once_a_split(served: Deployment) -> None:
     metrics = Metrics()
     enumerator = EmbeddedEnumerator({"trips": "/lake/trips"}, reads=served.table, cpus=2, observer=metrics)
     with serve_enumerator(enumerator, settings=Settings(), observer=metrics) as server:
@@ -175,7 +175,7 @@ def test_calls_and_reports_are_counted_once_a_split(served: Door) -> None:
     } <= lines
 
 
-def test_a_plain_client_needs_nothing(served: Door) -> None:
+def test_a_plain_client_needs_nothing(served: Deployment) -> None:
     assert served.server is not None
     assert EnumeratorClient(served.server.address, ONCE, NO_ACCESS).describe_table("trips")
 
@@ -184,7 +184,7 @@ def test_a_plain_client_needs_nothing(served: Door) -> None:
 
 
 def test_a_file_of_tokens_that_is_gone_refuses_all_after_its_grace_and_health_and_metrics_say_so(
-    served: Door, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    served: Deployment, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.enumerator.server.auth.tokens.REFRESH_S", 0.01)
     settings, access = proven("plain token", tmp_path)
@@ -197,21 +197,21 @@ def test_a_file_of_tokens_that_is_gone_refuses_all_after_its_grace_and_health_an
         served.embedded, settings=replace(settings, tokens_grace_ms=0), observer=metrics
     ) as server, grpc.insecure_channel(server.address) as channel:  # fmt: skip
         client = EnumeratorClient(server.address, ONCE, access)
-        seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=60)
-        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        observed = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=60)
+        assert next(observed).status == health_pb2.HealthCheckResponse.SERVING
         assert {"penstock_tokens 1.0", "penstock_tokens_file_up 1.0"} <= scraped()
         (tmp_path / "tokens").unlink()
-        assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING  # without any call
+        assert next(observed).status == health_pb2.HealthCheckResponse.NOT_SERVING  # without any call
         assert {"penstock_tokens 0.0", "penstock_tokens_file_up 0.0"} <= scraped()
         with pytest.raises(StorageError, match="the server cannot check tokens"):
             client.describe_table("trips")
         (tmp_path / "tokens").write_text(lines)
-        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        assert next(observed).status == health_pb2.HealthCheckResponse.SERVING
         assert client.describe_table("trips")
         (tmp_path / "tokens").write_text("# all are revoked\n")
         with pytest.raises(Unauthenticated, match="not known to this server"):
             client.describe_table("trips")
         assert health_of(server) == "SERVING"
         assert {"penstock_tokens 0.0", "penstock_tokens_file_up 1.0"} <= scraped()
-        seen.cancel()
+        observed.cancel()
         server.stop(0)

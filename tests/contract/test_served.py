@@ -48,7 +48,7 @@ from penstock.version import __version__
 from tests.loopback_ports import free_port
 
 if TYPE_CHECKING:
-    from tests.contract.scripted_table import Door
+    from tests.contract.scripted_table import Deployment
 
 ALL = PlanRequest(table="trips", query=Snapshot())
 ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
@@ -57,20 +57,20 @@ ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
 # --- retries and deadlines ---
 
 
-def test_storage_that_comes_back_is_asked_again(served: Door) -> None:
+def test_storage_that_comes_back_is_asked_again(served: Deployment) -> None:
     served.table.fails = [StorageError("try again")] * 4
     assert served.enumerator.newest_position("trips") == Position(InstantTime("20260109000000000"))
     assert served.table.calls == 5
 
 
-def test_retries_end(served: Door) -> None:
+def test_retries_end(served: Deployment) -> None:
     served.table.fails = [StorageError("try again")] * 100
     with pytest.raises(StorageError, match=r"^try again$"):
         served.enumerator.newest_position("trips")
     assert served.table.calls == 5
 
 
-def test_nothing_else_is_asked_again(served: Door, expired: PositionExpired) -> None:
+def test_nothing_else_is_asked_again(served: Deployment, expired: PositionExpired) -> None:
     served.table.fails = [expired, ValueError("bug")]
     with pytest.raises(PositionExpired):
         served.enumerator.newest_position("trips")
@@ -88,7 +88,7 @@ def test_a_server_that_is_not_there_is_a_storage_error_that_says_what_to_do() ->
         EnumeratorClient(address, ONCE).next_split("p", 0, 0)
 
 
-def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Door) -> None:
+def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Deployment) -> None:
     assert served.server is not None
     go_on = threading.Event()
     describe = served.table.describe
@@ -107,7 +107,7 @@ def asked_in_vain(stub: pb_grpc.EnumeratorServiceStub) -> None:
         stub.DescribeTable(pb.DescribeTableRequest(table="trips"), timeout=30)
 
 
-def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Door) -> None:
+def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Deployment) -> None:
     assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     go_on, waiting = threading.Event(), threading.Semaphore(0)
@@ -140,7 +140,7 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
             channel.close()
 
 
-def test_a_call_without_a_deadline_is_refused_with_its_code(served: Door) -> None:
+def test_a_call_without_a_deadline_is_refused_with_its_code(served: Deployment) -> None:
     assert served.server is not None
     with grpc.insecure_channel(served.server.address) as channel:
         ask = pb_grpc.EnumeratorServiceStub(channel).DescribeTable
@@ -152,7 +152,9 @@ def test_a_call_without_a_deadline_is_refused_with_its_code(served: Door) -> Non
     assert ("penstock-error-code", "CONFIGURATION") in [(key, value) for key, value in call.trailing_metadata()]
 
 
-def test_the_server_s_log_names_the_request_and_the_client(served: Door, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_server_s_log_names_the_request_and_the_client(
+    served: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "penstock.enumerator.server"), pytest.raises(UnknownPlan):
         served.enumerator.describe_plan("nowhere")
     version = importlib.metadata.version("penstock")
@@ -165,7 +167,7 @@ def test_a_call_that_waited_past_its_deadline_costs_no_work() -> None:
         limits.require_deadline(0.0)
 
 
-def test_a_server_that_was_started_again_is_found_and_knows_no_old_plan(served: Door) -> None:
+def test_a_server_that_was_started_again_is_found_and_knows_no_old_plan(served: Deployment) -> None:
     assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     address = served.server.address
@@ -176,7 +178,7 @@ def test_a_server_that_was_started_again_is_found_and_knows_no_old_plan(served: 
             served.enumerator.next_split(opened.plan_id, 0, 0)
 
 
-def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: Door) -> None:
+def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: Deployment) -> None:
     with pytest.raises(ConfigurationError, match=r"plan request for table .* cannot be encoded"):
         served.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), where="\ud800"))
     assert served.table.calls == 0
@@ -201,7 +203,7 @@ def test_something_that_is_no_enumerator_is_told_apart() -> None:
 # --- sizes ---
 
 
-def test_a_request_too_large_is_refused_by_the_server(served: Door) -> None:
+def test_a_request_too_large_is_refused_by_the_server(served: Deployment) -> None:
     with pytest.raises(ConfigurationError, match=r"larger than max .*: read fewer columns"):
         served.enumerator.open_plan(
             PlanRequest(table="trips", query=Snapshot(), columns=("x" * 1000,) * (limits.MAX_REQUEST_BYTES // 1000))
@@ -209,7 +211,7 @@ def test_a_request_too_large_is_refused_by_the_server(served: Door) -> None:
     assert served.table.calls == 0
 
 
-def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Door) -> None:
+def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Deployment) -> None:
     long_history = VisibleInstants(frozenset(InstantTime(f"{n:024}") for n in range(180_000)))
     plan = served.embedded.plan(ALL)
     large = replace(plan, scan=replace(plan.scan, visible=long_history))
@@ -218,7 +220,7 @@ def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Door) -> N
     assert served.enumerator.open_plan(ALL).scan == large.scan
 
 
-def test_an_error_text_too_long_for_a_header_arrives_cut(served: Door) -> None:
+def test_an_error_text_too_long_for_a_header_arrives_cut(served: Deployment) -> None:
     served.table.fails = [PositionExpired("ü" * 20_000)]
     with pytest.raises(PositionExpired) as caught:
         served.enumerator.newest_position("trips")
@@ -230,7 +232,7 @@ def test_an_error_text_too_long_for_a_header_arrives_cut(served: Door) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:7070", "0.0.0.0:7070", "lake.example:7070"])
-def test_without_tls_neither_side_leaves_loopback(served: Door, address: str) -> None:
+def test_without_tls_neither_side_leaves_loopback(served: Deployment, address: str) -> None:
     with pytest.raises(ConfigurationError, match="TLS is required there; give the option serverCa"):
         EnumeratorClient(address)
     with pytest.raises(ConfigurationError, match="TLS is required there"):
@@ -239,13 +241,13 @@ def test_without_tls_neither_side_leaves_loopback(served: Door, address: str) ->
         serve_enumerator(served.embedded, address)
 
 
-def test_a_port_that_is_taken_is_refused_not_shared(served: Door) -> None:
+def test_a_port_that_is_taken_is_refused_not_shared(served: Deployment) -> None:
     assert served.server is not None
     with pytest.raises(ConfigurationError, match=rf"cannot listen at {served.server.address}: .* taken by another"):
         serve_enumerator(served.embedded, served.server.address)
 
 
-def test_localhost_and_ipv6_are_loopback_too(served: Door) -> None:
+def test_localhost_and_ipv6_are_loopback_too(served: Deployment) -> None:
     with serve_enumerator(served.embedded, "localhost:0") as server:
         assert server.address.startswith("localhost:")
         assert EnumeratorClient(server.address, ONCE).newest_position("trips")
@@ -261,7 +263,7 @@ def test_no_table_and_a_wrong_path_fail_at_the_start(tmp_path: object) -> None:
 # --- connections ---
 
 
-def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(served: Door) -> None:
+def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(served: Deployment) -> None:
     assert served.server is not None
     clients = [EnumeratorClient(served.server.address, ONCE) for _ in range(3)]
     copy = pickle.loads(pickle.dumps(clients[0]))
@@ -280,31 +282,31 @@ def open_sockets(port: int) -> int:
 
 @pytest.mark.skipif(not pathlib.Path("/proc/net/tcp").exists(), reason="counts sockets as Linux lists them")
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "negative control"])
-def test_connections_are_bounded(served: Door, monkeypatch: pytest.MonkeyPatch, bounded: bool) -> None:
+def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyPatch, bounded: bool) -> None:
     """Sockets are counted, at addresses of their own: gRPC shares one socket among the channels of one address. The
     one unused longest is closed, and made again when it is asked for."""
-    most, asked = MAX_CHANNELS, MAX_CHANNELS + 5
+    most, requested = MAX_CHANNELS, MAX_CHANNELS + 5
     if not bounded:
-        monkeypatch.setattr(client_channel, "MAX_CHANNELS", asked)
+        monkeypatch.setattr(client_channel, "MAX_CHANNELS", requested)
     words = TlsSettings(insecure="I know that tokens and rows travel unencrypted")
     connections._stubs.clear()
     enumerator = EmbeddedEnumerator({"trips": "/lake/trips"}, reads=served.table)
     with serve_enumerator(enumerator, settings=Settings(listen="0.0.0.0:0", tls=words)) as server:
         port = int(server.address.rpartition(":")[2])
-        clients = [EnumeratorClient(f"127.0.1.{n + 1}:{port}", ONCE) for n in range(asked)]
+        clients = [EnumeratorClient(f"127.0.1.{n + 1}:{port}", ONCE) for n in range(requested)]
         for client in clients:
             assert client.newest_position("trips")
-        wanted = most if bounded else asked
+        expected = most if bounded else requested
         for _ in range(1000):
-            if open_sockets(port) == wanted:
+            if open_sockets(port) == expected:
                 break
             threading.Event().wait(0.01)
-        assert open_sockets(port) == wanted == len(connections._stubs)
+        assert open_sockets(port) == expected == len(connections._stubs)
         assert clients[0].newest_position("trips")
     connections._stubs.clear()
 
 
-def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Door) -> None:
+def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Deployment) -> None:
     """As Spark's Python daemon forks its workers; in a process of its own, since a fork copies pytest's threads too."""
     assert served.server is not None
     script = """
@@ -351,24 +353,24 @@ def health_of(address: str, service: str) -> str:
 
 
 @pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
-def test_health_is_told_for_the_server_and_the_service(served: Door, service: str) -> None:
+def test_health_is_told_for_the_server_and_the_service(served: Deployment, service: str) -> None:
     assert served.server is not None
     assert health_of(served.server.address, service) == "SERVING"
 
 
-def test_health_is_watched_until_the_server_drains(served: Door) -> None:
+def test_health_is_watched_until_the_server_drains(served: Deployment) -> None:
     assert served.server is not None
     with grpc.insecure_channel(served.server.address) as channel:
-        seen = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
-        assert next(seen).status == health_pb2.HealthCheckResponse.SERVING
+        observed = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""), timeout=20)
+        assert next(observed).status == health_pb2.HealthCheckResponse.SERVING
         stopping = threading.Thread(target=served.server.stop, args=(5,))
         stopping.start()
-        assert next(seen).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        seen.cancel()
+        assert next(observed).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        observed.cancel()
         stopping.join()
 
 
-def test_a_call_under_way_is_answered_before_the_server_ends(served: Door) -> None:
+def test_a_call_under_way_is_answered_before_the_server_ends(served: Deployment) -> None:
     assert served.server is not None
     server, started, go_on = served.server, threading.Event(), threading.Event()
     newest = served.table.newest
@@ -423,6 +425,6 @@ def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.
     assert (process.returncode, out, err) == (0, "ended\n", "")
 
 
-def test_a_server_names_its_version(served: Door) -> None:
+def test_a_server_names_its_version(served: Deployment) -> None:
     served.scripted_groups.answers.append(ServerStatus(version="", now_ms=1, uptime_ms=1))
     assert served.groups.describe_server().version == __version__

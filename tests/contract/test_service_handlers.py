@@ -21,7 +21,7 @@ from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
-    from tests.contract.scripted_table import Door
+    from tests.contract.scripted_table import Deployment
 
 METHODS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 
@@ -29,8 +29,8 @@ METHODS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 class Wire:
     """Calls handlers as gRPC would."""
 
-    def __init__(self, door: Door) -> None:
-        reading, groups = EnumeratorHandlers(door.embedded), GroupHandlers(door.scripted_groups)
+    def __init__(self, deployment: Deployment) -> None:
+        reading, groups = EnumeratorHandlers(deployment.embedded), GroupHandlers(deployment.scripted_groups)
         own = {name: getattr(reading, name) for name in METHODS if hasattr(reading, name)}
         handlers = SimpleNamespace(**own, **groups.by_call())
         service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
@@ -44,7 +44,7 @@ class Wire:
 
 
 @pytest.fixture
-def wire(served: Door) -> Wire:
+def wire(served: Deployment) -> Wire:
     """Over the scripted table."""
     return Wire(served)
 
@@ -65,7 +65,7 @@ def test_every_call_of_the_service_has_a_handler() -> None:
     assert not reading & set(groups)
 
 
-def test_describe_table(wire: Wire, served: Door) -> None:
+def test_describe_table(wire: Wire, served: Deployment) -> None:
     answer, status, _ = wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))
     assert status is grpc.StatusCode.OK
     assert calls.description_from_message(answer) == served.embedded.describe_table("trips")
@@ -77,17 +77,17 @@ def test_newest_position(wire: Wire) -> None:
     assert calls.newest_answer_from_message(answer) == Position("20260102000000000")  # type: ignore[arg-type]
 
 
-def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Door) -> None:
+def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Deployment) -> None:
     plan_id = opened_id(wire)
     answer, status, _ = wire.call("DescribePlan", pb.DescribePlanRequest(plan_id=plan_id))
     assert status is grpc.StatusCode.OK
     assert calls.scan_answer_from_message(answer) == served.embedded.describe_plan(plan_id)
-    told = []
+    reported = []
     for index in range(10):
         answer, status, _ = wire.call("NextSplit", pb.NextSplitRequest(plan_id=plan_id, slot=0, index=index))
         assert status is grpc.StatusCode.OK
-        told.append(calls.answer_from_message(answer))
-    assert [type(each) for each in told] == [NextSplit] * 9 + [EndOfSlot]
+        reported.append(calls.answer_from_message(answer))
+    assert [type(each) for each in reported] == [NextSplit] * 9 + [EndOfSlot]
     report = SplitReport(rows=3, size_bytes=4)
     request = pb.FinishSplitRequest(plan_id=plan_id, report=calls.report_to_message(report))
     answer, status, _ = wire.call("FinishSplit", request)
@@ -97,7 +97,9 @@ def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Door
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("timeout_s", [None, MAX_DEADLINE_S * 2])
-def test_a_call_without_a_deadline_is_refused(wire: Wire, served: Door, name: str, timeout_s: float | None) -> None:
+def test_a_call_without_a_deadline_is_refused(
+    wire: Wire, served: Deployment, name: str, timeout_s: float | None
+) -> None:
     request = getattr(pb, f"{name}Request")()
     _, status, details = wire.call(name, request, timeout_s)
     assert status is grpc.StatusCode.INVALID_ARGUMENT
@@ -121,7 +123,7 @@ def test_a_report_is_needed_to_finish_a_split(wire: Wire) -> None:
 
 @pytest.mark.parametrize("code", all_error_classes())
 def test_an_error_becomes_its_status_with_its_text(
-    wire: Wire, served: Door, code: str, caplog: pytest.LogCaptureFixture
+    wire: Wire, served: Deployment, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cls = all_error_classes()[code]
     served.table.fails = [cls("so it was")]
@@ -135,7 +137,7 @@ def test_an_error_becomes_its_status_with_its_text(
 
 
 def test_a_bug_is_logged_with_its_trace_and_told_without(
-    wire: Wire, served: Door, caplog: pytest.LogCaptureFixture
+    wire: Wire, served: Deployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.table.fails = [KeyError("secret place")]
     _, status, details = wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))
@@ -147,7 +149,7 @@ def test_a_bug_is_logged_with_its_trace_and_told_without(
     assert record.exc_info is not None
 
 
-def test_what_was_served_before_a_failure_is_served_after_it(wire: Wire, served: Door) -> None:
+def test_what_was_served_before_a_failure_is_served_after_it(wire: Wire, served: Deployment) -> None:
     served.table.fails = [PositionExpired("gone")]
     assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OUT_OF_RANGE
     assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OK

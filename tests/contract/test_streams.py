@@ -107,14 +107,14 @@ class ScriptedStreams(EmbeddedEnumerator):
         self.before: Callable[[], object] = lambda: None
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
-        self._told(scope, start)
+        self._record(scope, start)
         return POINT
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        self._told(scope, point)
+        self._record(scope, point)
         return BATCH
 
-    def _told(self, *asked: object) -> None:
+    def _record(self, *asked: object) -> None:
         self.before()
         self.asked.append((asked[0], asked[1]))
         if self.fails:
@@ -187,33 +187,33 @@ def test_storage_that_comes_back_is_asked_again(streamed: Streamed) -> None:
 
 
 def test_the_deadline_is_the_one_of_planning(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[str, float]] = []
+    options: list[tuple[str, float]] = []
 
     class Stub:
         def StartStream(self, request: Any, timeout: float, metadata: object) -> pb.StartStreamResponse:
-            given.append((request.client_version, timeout))
+            options.append((request.client_version, timeout))
             return streams.started_to_message(POINT)
 
         def NextBatch(self, request: Any, timeout: float, metadata: object) -> pb.NextBatchResponse:
-            given.append((request.request_id, timeout))
+            options.append((request.request_id, timeout))
             return streams.batch_to_message(BATCH)
 
     monkeypatch.setattr(connections, "stub", lambda address, access: Stub())
     client = EnumeratorClient("127.0.0.1:1", CallLimits(deadline_ms=1000, plan_deadline_ms=90_000))
     client.start_stream(PLAIN, StartLatest())
     client.next_batch(PLAIN, POINT)
-    assert all(80 < timeout <= 90 for _, timeout in given)
-    assert given[0][0] == __version__
-    assert given[1][0]
+    assert all(80 < timeout <= 90 for _, timeout in options)
+    assert options[0][0] == __version__
+    assert options[1][0]
 
 
 def test_splits_are_handed_out_while_every_planning_thread_waits_for_a_batch(streamed: Streamed) -> None:
     opened = streamed.client.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
     go_on, waiting = threading.Event(), threading.Semaphore(0)
     streamed.scripted.before = lambda: (waiting.release(), go_on.wait(30))
-    asked = limits.PLANNING_WORKERS * 2
-    with ThreadPoolExecutor(asked) as askers:
-        answers = [askers.submit(streamed.client.next_batch, PLAIN, POINT) for _ in range(asked)]
+    requested = limits.PLANNING_WORKERS * 2
+    with ThreadPoolExecutor(requested) as askers:
+        answers = [askers.submit(streamed.client.next_batch, PLAIN, POINT) for _ in range(requested)]
         try:
             for _ in range(limits.PLANNING_WORKERS):
                 assert waiting.acquire(timeout=10)
@@ -221,7 +221,7 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_a_batch(str
             assert streamed.client.next_split(opened.plan_id, 0, 0)
         finally:
             go_on.set()
-        assert [answer.result(10) for answer in answers] == [BATCH] * asked
+        assert [answer.result(10) for answer in answers] == [BATCH] * requested
 
 
 # --- what must not get through ---
@@ -244,13 +244,13 @@ BAD: dict[str, tuple[Callable[[pb.NextBatchRequest], object], str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_hostile_message_is_refused_by_name_and_reaches_nobody(streamed: Streamed, case: str) -> None:
-    damage, said = BAD[case]
+    damage, reported = BAD[case]
     message = streams.asked_to_message(SCOPE, POINT)
     assert streamed.raw("NextBatch", message) == ("OK", "")
     damage(message)
     status, details = streamed.raw("NextBatch", message)
     assert status == "INVALID_ARGUMENT"
-    assert said in details
+    assert reported in details
     assert len(streamed.scripted.asked) == 1
     assert streamed.raw("StartStream", pb.StartStreamRequest(scope=message.scope))[0] == "INVALID_ARGUMENT"
 
@@ -341,8 +341,8 @@ def test_a_part_of_a_snapshot_reaches_the_planner(streamed: Streamed, table: Scr
     request = PlanRequest(
         table="trips", query=part, event_time="ts", event_time_unit="us", scan_event_time=True, slots=1
     )
-    seen: list[PlanRequest] = []
+    observed: list[PlanRequest] = []
     plan = table.plan
-    table.plan = lambda path, name, given: (seen.append(given), plan(path, name, given))[1]  # type: ignore[method-assign]
+    table.plan = lambda path, name, options: (observed.append(options), plan(path, name, options))[1]  # type: ignore[method-assign]
     assert streamed.client.open_plan(request).splits
-    assert seen == [request]
+    assert observed == [request]

@@ -134,8 +134,8 @@ def _repeated_key() -> int:
 
 def _json(text: bytes) -> int:
     schema = parse_record_schema('{"type":"record","name":"r","fields":[{"name":"a","type":["null","string"]}]}')
-    roads = [road(schema.fields, arrow_schema(schema), ()) for road in (JsonRows, JsonColumns)]
-    answers = [road.values([text]) for road in roads]
+    decoders = [path(schema.fields, arrow_schema(schema), ()) for path in (JsonRows, JsonColumns)]
+    answers = [path.values([text]) for path in decoders]
     assert answers[0].reasons.keys() == answers[1].reasons.keys()
     assert answers[0].rows.equals(answers[1].rows)
     if answers[0].reasons:

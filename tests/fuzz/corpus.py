@@ -52,24 +52,31 @@ def kind_of(path: str) -> str | None:
 @functools.cache
 def members() -> dict[str, list[Member]]:
     """Every member by kind."""
-    found: dict[str, list[Member]] = {kind: [] for kind in _NAMES}
+    members_by_kind: dict[str, list[Member]] = {kind: [] for kind in _NAMES}
     for archive in sorted(GOLDEN.glob("*.zip")):
         with zipfile.ZipFile(archive) as packed:
             for info in sorted(packed.infolist(), key=lambda item: item.filename):
                 kind = kind_of(info.filename)
                 if kind is None or not info.file_size or (kind != "parquet" and info.file_size > MOST_BYTES):
                     continue
-                if kind == "parquet" and found[kind] and found[kind][-1].name.startswith(archive.stem):
+                if (
+                    kind == "parquet"
+                    and members_by_kind[kind]
+                    and members_by_kind[kind][-1].name.startswith(archive.stem)
+                ):
                     continue  # one base file of a case
                 data = packed.read(info)
                 if kind == "parquet" and b"parquet.avro.schema" not in data:
                     continue
-                found[kind].append(
+                members_by_kind[kind].append(
                     Member(kind, f"{archive.stem}/{info.filename}", _slim(data) if kind == "parquet" else data)
                 )
-    chosen = {kind: _spread([item for item in items if len(item.data) <= MOST_BYTES]) for kind, items in found.items()}
-    chosen["schema"] = _schemas(found["log"])
-    chosen["positions"] = _positions(found["log"])
+    chosen = {
+        kind: _spread([item for item in items if len(item.data) <= MOST_BYTES])
+        for kind, items in members_by_kind.items()
+    }
+    chosen["schema"] = _schemas(members_by_kind["log"])
+    chosen["positions"] = _positions(members_by_kind["log"])
     return chosen
 
 
@@ -90,20 +97,20 @@ def _slim(data: bytes) -> bytes:
     return data[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
-def log_headers(data: bytes, wanted: int) -> list[bytes]:
+def log_headers(data: bytes, count: int) -> list[bytes]:
     """The values of one kind of header entry in a log file whose framing is whole."""
-    found, at = [], 0
+    headers, at = [], 0
     while data[at : at + 6] == b"#HUDI#":
         place = at + 14 + 8
         for _ in range(int.from_bytes(data[place : place + 4], "big")):
             kind, size = (int.from_bytes(data[place + more : place + more + 4], "big") for more in (4, 8))
-            if kind == wanted:
-                found.append(data[place + 12 : place + 12 + size])
+            if kind == count:
+                headers.append(data[place + 12 : place + 12 + size])
             place += 8 + size
             if place >= len(data):
                 break
         at += 14 + int.from_bytes(data[at + 6 : at + 14], "big")
-    return found
+    return headers
 
 
 def _schemas(logs: list[Member]) -> list[Member]:

@@ -71,9 +71,9 @@ def _type(rng: random.Random, fresh: Any, depth: int) -> tuple[Any, Write]:
             for item in range(items):
                 if kind == "map":
                     body += wire.text(f"k{block}{item}".encode())
-                value, told = inner(wire)
+                value, reported = inner(wire)
                 body += value
-                meaning.append((f"k{block}{item}", told) if kind == "map" else told)
+                meaning.append((f"k{block}{item}", reported) if kind == "map" else reported)
             sized = wire.rng.random() < 0.3
             data += wire.zigzag(-items) + zig_size(wire, body) if sized else wire.zigzag(items)
             data += body

@@ -91,8 +91,8 @@ def _random_commit(rng: random.Random) -> dict[str, Any]:
 def _meaning_of(commit: dict[str, Any]) -> list[Any]:
     stats = [
         (partition, s["fileId"], s["path"], s["numWrites"], s["fileSizeInBytes"], s["prevCommit"].replace("null", ""))
-        for partition, found in commit["partitionToWriteStats"].items()
-        for s in found
+        for partition, result in commit["partitionToWriteStats"].items()
+        for s in result
     ]
     replaced = {(p, file_id) for p, ids in commit["partitionToReplaceFileIds"].items() for file_id in ids}
     return [commit["operationType"], commit["compacted"], commit["extraMetadata"], sorted(stats), sorted(replaced)]
@@ -297,11 +297,11 @@ def _decode_hfile(data: bytes, _context: Any) -> Any:
     if not cells:
         return {}
     reader = RecordReader(file.info().get(b"schema", b"").decode("utf-8", "replace"), "file")
-    found = {}
+    entries = {}
     for row, value in cells:
         files = data_files("p", [reader.read(value)])
-        found[row.decode("utf-8", "replace")] = {info.name: info.size_bytes for info in files}
-    return found
+        entries[row.decode("utf-8", "replace")] = {info.name: info.size_bytes for info in files}
+    return entries
 
 
 _COLUMNS = {"key": "string", "n": "long", "x": "double", "b": "boolean"}

@@ -32,12 +32,12 @@ from tests.fuzz.grammar_avro import SameValues, plain_rows, random_record
 PLACE = BlockPlace("t", "f.log", 0, "20260101000000000")
 
 
-def by_both(roads: list[Any], *, first_may_refuse: bool = False, second_may_refuse: bool = False) -> Any:
+def by_both(decoders: list[Any], *, first_may_refuse: bool = False, second_may_refuse: bool = False) -> Any:
     """The meaning that both roads give, or the error that both raise."""
     answers: list[Any] = []
-    for road in roads:
+    for path in decoders:
         try:
-            answers.append(("answer", road()))
+            answers.append(("answer", path()))
         except PenstockError as error:
             answers.append(("error", error))
     for may_refuse, (kind, value) in zip((first_may_refuse, second_may_refuse), answers, strict=True):
@@ -106,20 +106,20 @@ def _deletes(wire: Wire) -> Case:
     return Case(wire.big(3, 4) + wire.big(len(content), 4) + content, None, rows)
 
 
-def _rows_of(found: DeleteRecords) -> list[Any]:
-    items = found.items
-    kept = [] if items is None else list(zip(*_columns(items), strict=True))
+def _rows_of(result: DeleteRecords) -> list[Any]:
+    items = result.items
+    remaining = [] if items is None else list(zip(*_columns(items), strict=True))
     rows, at = [], 0
-    for key, kind, number, text in zip(found.keys.to_pylist(), *_columns(found), strict=True):
+    for key, kind, number, text in zip(result.keys.to_pylist(), *_columns(result), strict=True):
         count = number if kind == ARRAY else 0
-        mine = [(item, value, content.hex()) for item, value, content in kept[at : at + count]]
+        mine = [(item, value, content.hex()) for item, value, content in remaining[at : at + count]]
         rows.append((key, kind, number, text.hex(), mine))
         at += count
     return rows
 
 
-def _columns(found: DeleteRecords | OrderingItems) -> tuple[list[int], list[int], list[bytes]]:
-    return found.kinds.tolist(), found.numbers.tolist(), found.texts.to_pylist()
+def _columns(items: DeleteRecords | OrderingItems) -> tuple[list[int], list[int], list[bytes]]:
+    return items.kinds.tolist(), items.numbers.tolist(), items.texts.to_pylist()
 
 
 def _delete_rows(data: bytes, decoder: DeleteListDecoder) -> list[Any]:
@@ -128,12 +128,12 @@ def _delete_rows(data: bytes, decoder: DeleteListDecoder) -> list[Any]:
 
 def _decode_deletes(data: bytes, _context: Any) -> Any:
     rows = by_both([partial(_delete_rows, data, decoder) for decoder in (decode_delete_list, plain_decoder)])
-    found = decode_deletes(data, PLACE, decode_delete_list)
+    result = decode_deletes(data, PLACE, decode_delete_list)
     for kind in (pa.int64(), pa.int32(), pa.bool_(), pa.float64()):
-        values, default = found.ordering_as(kind)
+        values, default = result.ordering_as(kind)
         assert len(values) == len(default) == len(rows)
         values.validate(full=True)
-    found.ordering_tuples([pa.int64(), pa.int32()])
+    result.ordering_tuples([pa.int64(), pa.int32()])
     return rows
 
 
@@ -193,10 +193,10 @@ def _avro_rows(data: bytes, schema: RecordSchema, columns: list[str], compiled: 
 
 def _decode_avro(data: bytes, context: Any) -> Any:
     schema = parse_record_schema(context[0])
-    roads = [partial(_avro_rows, data, schema, context[1], compiled) for compiled in (True, False)]
+    decoders = [partial(_avro_rows, data, schema, context[1], compiled) for compiled in (True, False)]
     # The kernel stops after the last field that is asked for; fastavro takes -1 for the last branch of a union.
     partly, unions = len(context[1]) < len(schema.fields), '["' in context[0] or '"null"' in context[0]
-    return plain_rows(by_both(roads, first_may_refuse=unions, second_may_refuse=partly).batches)
+    return plain_rows(by_both(decoders, first_may_refuse=unions, second_may_refuse=partly).batches)
 
 
 def _cdc(wire: Wire) -> Case:
@@ -250,8 +250,8 @@ def _cdc_rows(data: bytes, text: str, compiled: bool) -> Any:
 
 
 def _decode_cdc(data: bytes, context: Any) -> Any:
-    roads = [partial(_cdc_rows, data, context, compiled) for compiled in (True, False)]
-    return by_both(roads, first_may_refuse=True)  # every field is in a union
+    decoders = [partial(_cdc_rows, data, context, compiled) for compiled in (True, False)]
+    return by_both(decoders, first_may_refuse=True)  # every field is in a union
 
 
 def _roaring(wire: Wire) -> Case:
@@ -290,9 +290,9 @@ def _decode_roaring(data: bytes, _context: Any) -> Any:
     assert 0 <= count <= 65536 * max(len(data), 1)
     if count > 1 << 20:
         return count  # the reader decodes no more positions than a block has records
-    found = _positions(data, "f").tolist()
-    assert len(found) == count
-    return found
+    result = _positions(data, "f").tolist()
+    assert len(result) == count
+    return result
 
 
 def _frames(wire: Wire) -> Case:
@@ -315,11 +315,15 @@ def _frames(wire: Wire) -> Case:
         size = len(inside) + 8
         data += wire.raw(b"#HUDI#") + wire.big(size, 8) + inside + wire.big(size + 6, 8)
         blocks.append((int(kind), instant, target, content.hex()))
-    kept: list[Any] = []
+    remaining: list[Any] = []
     for block in blocks:
-        kept = [item for item in kept if item[1] != block[2]] if block[0] == BlockKind.COMMAND else [*kept, block]
-    order = list(dict.fromkeys(item[1] for item in kept))
-    counted = [item for instant in order for item in kept if item[1] == instant]
+        remaining = (
+            [item for item in remaining if item[1] != block[2]]
+            if block[0] == BlockKind.COMMAND
+            else [*remaining, block]
+        )
+    order = list(dict.fromkeys(item[1] for item in remaining))
+    counted = [item for instant in order for item in remaining if item[1] == instant]
     return Case(data, None, [blocks, [item[3] for item in counted]])
 
 
@@ -334,8 +338,8 @@ def _decode_frames(data: bytes, _context: Any) -> Any:
     assert covered == len(data)
     counted = CountedBlocks("t", VisibleInstants(frozenset(), archived_before="9" * 24))
     counted.add_file(0, "f", blocks)
-    found = [(int(b.kind), b.header.instant_time, b.header.target_instant_time, _hex(data, b)) for b in blocks]
-    return [found, [_hex(data, item.block) for item in counted.in_order()]]
+    described = [(int(b.kind), b.header.instant_time, b.header.target_instant_time, _hex(data, b)) for b in blocks]
+    return [described, [_hex(data, item.block) for item in counted.in_order()]]
 
 
 def _hex(data: bytes, block: LogBlock) -> str:

@@ -95,12 +95,14 @@ def _topic(wire: Wire) -> Case:
 
 def _decode_topic(data: bytes, _context: Any) -> Any:
     texts = data.split(_BETWEEN)
-    roads = [road(_TOPIC_SCHEMA.fields, arrow_schema(_TOPIC_SCHEMA), tuple(_TOPIC)) for road in (JsonRows, JsonColumns)]
-    plainly, compiled = (road.values(texts) for road in roads)
+    decoders = [
+        path(_TOPIC_SCHEMA.fields, arrow_schema(_TOPIC_SCHEMA), tuple(_TOPIC)) for path in (JsonRows, JsonColumns)
+    ]
+    plainly, compiled = (path.values(texts) for path in decoders)
     assert plainly.reasons.keys() == compiled.reasons.keys(), f"{plainly.reasons} and {compiled.reasons}"
     assert plainly.unknown == compiled.unknown
     good = pa.array([place not in plainly.reasons for place in range(len(texts))])
-    columns = [[column.filter(good) for column in road.rows.columns] for road in (plainly, compiled)]
+    columns = [[column.filter(good) for column in path.rows.columns] for path in (plainly, compiled)]
     for one, two in zip(*columns, strict=True):
         two.validate(full=True)
         assert one.equals(two) or str(one) == str(two), f"{one} and {two}"

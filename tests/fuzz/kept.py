@@ -29,11 +29,11 @@ def packed(decoder: str, outcome: str, context: Any, data: bytes) -> str:
 
 def kept_inputs() -> list[tuple[str, str, Any, bytes]]:
     """(decoder, outcome, context, bytes) of each."""
-    found = []
+    inputs = []
     for line in FILE.read_text().splitlines():
         decoder, outcome, context, data = json.loads(zlib.decompress(base64.b85decode(line)))
-        found.append((decoder, outcome, context, base64.b85decode(data)))
-    return found
+        inputs.append((decoder, outcome, context, base64.b85decode(data)))
+    return inputs
 
 
 def _of_decoder(decoder: Any, seeds: int) -> list[str]:
@@ -46,9 +46,9 @@ def _of_decoder(decoder: Any, seeds: int) -> list[str]:
         if len(case.data) > _LARGEST:
             continue
         outcome, text = outcome_of(decoder, case.data, case.context)
-        way = f"{outcome} {whole}" if outcome == "answer" else re.sub(r"[0-9]+|'[^']*'|\"[^\"]*\"", "", text)[-120:]
+        variant = f"{outcome} {whole}" if outcome == "answer" else re.sub(r"[0-9]+|'[^']*'|\"[^\"]*\"", "", text)[-120:]
         line = packed(decoder.name, outcome, case.context, case.data)
-        smallest[way] = min(smallest.get(way, (len(line), line)), (len(line), line))
+        smallest[variant] = min(smallest.get(variant, (len(line), line)), (len(line), line))
     return [line for _, line in sorted(smallest.values())[:_MOST]]
 
 

@@ -181,9 +181,9 @@ def _resealed_hfile_block(data: bytes, rng: random.Random) -> bytes:
     packed = packer.compress(changed) + packer.flush()
     if len(packed) > stored:
         raise ValueError("does not fit")
-    said = len(changed) if rng.random() < 0.8 else rng.choice((1, 2**31 - 1, 2**30))
+    message = len(changed) if rng.random() < 0.8 else rng.choice((1, 2**31 - 1, 2**30))
     head = bytearray(data[at : at + 33])
-    head[12:16] = said.to_bytes(4, "big")
+    head[12:16] = message.to_bytes(4, "big")
     head[29:33] = (33 + len(packed)).to_bytes(4, "big")
     return data[:at] + bytes(head) + packed + bytes(stored - len(packed)) + data[at + 33 + stored :]
 

@@ -61,10 +61,10 @@ def test_a_million_inputs_by_grammar() -> None:
     """Straight into every decoder, in turn: whole, or with one wrong place."""
     outcome = run_pieces("grammar", INPUTS)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
-    found = coverage(outcome.outcomes)
-    for decoder in found:
+    result = coverage(outcome.outcomes)
+    for decoder in result:
         note(f"fuzz grammar, {decoder}")
-    assert not [decoder.problem for decoder in found if decoder.problem]
+    assert not [decoder.problem for decoder in result if decoder.problem]
 
 
 def test_tables_with_a_mutated_file() -> None:

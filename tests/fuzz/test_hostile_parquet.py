@@ -74,10 +74,10 @@ def read_far(data: bytes) -> int:
 
 def footer(data: bytes) -> None:
     """What the planner asks of a footer."""
-    found = read_base_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
-    assert max(row_group_sizes(found, len(data))) <= len(data)
+    footer_read = read_base_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
+    assert max(row_group_sizes(footer_read, len(data))) <= len(data)
     for field in RECORD.fields:
-        row_group_bounds(found, EventTimeColumn(field.name, field.type))
+        row_group_bounds(footer_read, EventTimeColumn(field.name, field.type))
 
 
 def test_a_file_as_it_should_be_is_read() -> None:

@@ -29,11 +29,13 @@ def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
 
 
 def test_inputs_that_are_kept_have_the_outcome_that_they_had() -> None:
-    kept = kept_inputs()
-    assert {name for name, *_ in kept} == DECODERS.keys(), "each decoder has inputs: python -m tests.fuzz.kept 2000"
-    outcome = run_batch("kept", 0, len(kept))
+    remaining = kept_inputs()
+    assert {name for name, *_ in remaining} == DECODERS.keys(), (
+        "each decoder has inputs: python -m tests.fuzz.kept 2000"
+    )
+    outcome = run_batch("kept", 0, len(remaining))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
-    assert outcome.inputs == len(kept)
+    assert outcome.inputs == len(remaining)
 
 
 def test_the_same_seed_gives_the_same_input() -> None:
@@ -69,7 +71,7 @@ def _refuse(_data: bytes, _context: object) -> object:
 def test_a_decoder_that_refuses_or_takes_everything_is_seen() -> None:
     def problem(**outcomes: int) -> str:
         counted = collections.Counter({f"{NUMBER}: {verdict}": count for verdict, count in outcomes.items()})
-        return next(found.problem for found in coverage(counted) if found.name == NUMBER)
+        return next(result.problem for result in coverage(counted) if result.name == NUMBER)
 
     assert problem(whole=40, answer=20, CORRUPT_BLOCK=40) == ""
     assert "whole" in problem(whole=20, answer=40, CORRUPT_BLOCK=40)

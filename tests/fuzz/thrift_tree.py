@@ -146,18 +146,18 @@ def _read(data: bytes, at: int, kind: int) -> tuple[Node, int]:
 
 def nodes(node: Node) -> list[tuple[Node, Node | None, int]]:
     """Every node below with its parent and its place there."""
-    found: list[tuple[Node, Node | None, int]] = []
+    visited: list[tuple[Node, Node | None, int]] = []
 
     def walk(one: Node) -> None:
         children = [child for _, child in one.fields] if one.kind == STRUCT else one.value
         if one.kind not in (STRUCT, LIST, SET):
             return
         for place, child in enumerate(children):
-            found.append((child, one, place))
+            visited.append((child, one, place))
             walk(child)
 
     walk(node)
-    return found
+    return visited
 
 
 def mutate(root: Node, rng: random.Random) -> None:

@@ -58,15 +58,15 @@ def counted_entries() -> list[Entry]:
 
 def counted_changes() -> list[Entry]:
     """Every entry of change data capture that counts, in the catalogue's order."""
-    found = []
+    counts = []
     for file in sorted(_HERE.glob("cases_*.json")):
         for case in json.loads(file.read_text()):
             for query in case["queries"]:
                 if query["query"] == "cdc" and _counts_as_changes(query):
                     span = _changes_range(case, query.get("begin"), query.get("end"))
                     if span is not None:
-                        found.append(Entry(case["name"], query["id"], Changes(ChangeFormat.HUDI, *span), False))
-    return found
+                        counts.append(Entry(case["name"], query["id"], Changes(ChangeFormat.HUDI, *span), False))
+    return counts
 
 
 def _counts_as_changes(query: Mapping[str, Any]) -> bool:
@@ -79,11 +79,11 @@ def _changes_range(case: Mapping[str, Any], begin: str | None, end: str | None) 
     """Hudi bounds changes by requested times, Penstock by order keys: None where the same set of instants is no range
     of ours."""
     data = sorted((c or r, r) for r, c, action in case["instants"] if action in _DATA_ACTIONS)
-    wanted = [place for place, (_, r) in enumerate(data) if r > (begin or "") and (not end or r <= end)]
-    if not wanted or wanted != list(range(wanted[0], wanted[-1] + 1)):
+    expected = [place for place, (_, r) in enumerate(data) if r > (begin or "") and (not end or r <= end)]
+    if not expected or expected != list(range(expected[0], expected[-1] + 1)):
         return None
-    after = EARLIEST if wanted[0] == 0 else Position(InstantTime(data[wanted[0] - 1][0]))
-    return after, Position(InstantTime(data[wanted[-1]][0]))
+    after = EARLIEST if expected[0] == 0 else Position(InstantTime(data[expected[0] - 1][0]))
+    return after, Position(InstantTime(data[expected[-1]][0]))
 
 
 def _entries_of(case: Mapping[str, Any]) -> Iterator[Entry]:

@@ -83,10 +83,10 @@ def canonical_changes(changes: pa.Table) -> Counter[str]:
 
 def balance(changes: pa.Table, *, without: Collection[str] = ()) -> dict[str, int]:
     """Of each row how many more changes bring it than take it away; rows in balance are left out."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text, kind in zip(_texts(changes, without), changes["_change_type"].to_pylist(), strict=True):
-        found[text] += 1 if kind[0] == "+" else -1
-    return {text: count for text, count in found.items() if count}
+        counts[text] += 1 if kind[0] == "+" else -1
+    return {text: count for text, count in counts.items() if count}
 
 
 def by_key(rows: pa.Table, *, without: Collection[str] = ()) -> dict[tuple[str, ...], str]:

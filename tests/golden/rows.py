@@ -14,22 +14,22 @@ import pyarrow as pa
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def difference(got: pa.Table, want: pa.Table) -> str:
+def difference(actual: pa.Table, rows: pa.Table) -> str:
     """'' if the rows are equal, else what differs.
 
     Timestamps compare as UTC micros, decimals by value, maps as sets of entries, floats to 12 digits. Columns that
     the expectation holds as text compare as text: partition columns may keep a type of their own.
     """
-    if sorted(got.column_names) != sorted(want.column_names):
-        return f"columns: want {sorted(want.column_names)}, got {sorted(got.column_names)}"
-    names = want.column_names
-    as_text = {name for name in names if pa.types.is_string(want.schema.field(name).type)}
-    wanted, have = _rows(want, names, as_text), _rows(got, names, as_text)
-    missing, extra = list((wanted - have).elements()), list((have - wanted).elements())
+    if sorted(actual.column_names) != sorted(rows.column_names):
+        return f"columns: want {sorted(rows.column_names)}, got {sorted(actual.column_names)}"
+    names = rows.column_names
+    as_text = {name for name in names if pa.types.is_string(rows.schema.field(name).type)}
+    expected_rows, actual_rows = _rows(rows, names, as_text), _rows(actual, names, as_text)
+    missing, extra = list((expected_rows - actual_rows).elements()), list((actual_rows - expected_rows).elements())
     if not missing and not extra:
         return ""
     return (
-        f"want {want.num_rows} rows, got {got.num_rows}: {len(missing)} missing, e.g. {missing[:1]}; "
+        f"want {rows.num_rows} rows, got {actual.num_rows}: {len(missing)} missing, e.g. {missing[:1]}; "
         f"{len(extra)} extra, e.g. {extra[:1]}"
     )
 

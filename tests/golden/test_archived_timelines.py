@@ -43,30 +43,30 @@ def data_instants(golden: Golden, case: str) -> list[tuple[str, str]]:
 
 
 def queries(golden: Golden, case: str, *, ends: bool) -> list[dict[str, Any]]:
-    found = [q for q in golden.case(case)["queries"] if q["query"] == "incremental" and bool(q["end"]) is ends]
-    return [q for q in found if q["id"].startswith(("inc_arch", "inc_all", "inc_end_arch"))]
+    matches = [q for q in golden.case(case)["queries"] if q["query"] == "incremental" and bool(q["end"]) is ends]
+    return [q for q in matches if q["id"].startswith(("inc_arch", "inc_all", "inc_end_arch"))]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_range_that_ends_now_is_the_snapshot_cut_to_its_instants(golden: Golden, case: str) -> None:
-    asked = queries(golden, case, ends=False)
-    assert len(asked) == 6
-    for query in asked:
-        got = rows_of(golden.table(case), Incremental(place(query["begin"]), Latest()))
+    requests = queries(golden, case, ends=False)
+    assert len(requests) == 6
+    for query in requests:
+        actual = rows_of(golden.table(case), Incremental(place(query["begin"]), Latest()))
         inside = [requested for requested, key in data_instants(golden, case) if key > query["begin"]]
         snapshot = golden.expected(case, "snapshot")
-        want = snapshot.filter(pc.is_in(snapshot["_hoodie_commit_time"], value_set=pa.array(inside)))
-        assert want.num_rows == (11 if query["id"].startswith("inc_all") else 9)
-        assert difference(got, want) == "", query["id"]
+        expected_rows = snapshot.filter(pc.is_in(snapshot["_hoodie_commit_time"], value_set=pa.array(inside)))
+        assert expected_rows.num_rows == (11 if query["id"].startswith("inc_all") else 9)
+        assert difference(actual, expected_rows) == "", query["id"]
         if case.startswith("B_v9") and query["id"].endswith("_fallback"):
-            assert difference(got, golden.expected(case, query["id"])) == "", "Hudi's full scan is right here"
+            assert difference(actual, golden.expected(case, query["id"])) == "", "Hudi's full scan is right here"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_range_whose_end_state_was_cleaned_is_an_error(golden: Golden, case: str) -> None:
-    asked = queries(golden, case, ends=True)
-    assert len(asked) == 9
-    for query in asked:
+    requested = queries(golden, case, ends=True)
+    assert len(requested) == 9
+    for query in requested:
         with pytest.raises(PositionExpired, match=r"file p=.* is needed .* instant \d+ names it, clean \d+ removed"):
             rows_of(golden.table(case), Incremental(place(query["begin"]), place(query["end"])))
 
@@ -81,24 +81,24 @@ def test_time_travel_to_a_cleaned_state_is_an_error(golden: Golden, case: str) -
 @pytest.mark.parametrize("case", CASES)
 def test_chained_ranges_hold_every_row_of_one_range_or_fail(golden: Golden, case: str) -> None:
     """Whatever is given out of an archived range belongs to it; a range of one instant shows that instant alone."""
-    given = failed = 0
+    options = failed = 0
     instants = data_instants(golden, case)
     for (_, after), (requested, upto) in itertools.pairwise(instants):
         try:
-            got = rows_of(golden.table(case), Incremental(place(after), place(upto)))
+            actual = rows_of(golden.table(case), Incremental(place(after), place(upto)))
         except PositionExpired:
             failed += 1
             continue
-        given += 1
-        assert set(got["_hoodie_commit_time"].to_pylist()) <= {requested}
-    assert failed >= 3 and given >= 3
+        options += 1
+        assert set(actual["_hoodie_commit_time"].to_pylist()) <= {requested}
+    assert failed >= 3 and options >= 3
 
 
 def test_a_savepointed_instant_before_the_active_timeline_is_read(golden: Golden) -> None:
     case = "A_savepoint_kept_v9_h120"
     query = next(q for q in golden.case(case)["queries"] if q["id"] == "time_travel_2")
-    got = rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
-    assert difference(got, golden.expected(case, "time_travel_2")) == ""
+    actual = rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
+    assert difference(actual, golden.expected(case, "time_travel_2")) == ""
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_an_upgrade_archives_instants_and_changes_no_state(
 ) -> None:
     """Positions are requested times in version 6, completion times from 8 on; Hudi loses rows of these ranges."""
     for old, new in pairs:
-        want = rows_of(golden.table(before), Incremental(EARLIEST, place(old)))
-        assert want.num_rows >= 5
-        assert difference(rows_of(golden.table(after), Incremental(EARLIEST, place(new))), want) == ""
+        expected_rows = rows_of(golden.table(before), Incremental(EARLIEST, place(old)))
+        assert expected_rows.num_rows >= 5
+        assert difference(rows_of(golden.table(after), Incremental(EARLIEST, place(new))), expected_rows) == ""

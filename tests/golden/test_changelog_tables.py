@@ -66,14 +66,14 @@ def in_order(changes: list[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]
     return {key: [change for change in changes if change[2] == key] for _, _, key, _ in changes}
 
 
-def told(golden: Golden, case: str, by_commit: list[list[tuple[str, str, int]]]) -> list[tuple[Any, ...]]:
+def labelled(golden: Golden, case: str, by_commit: list[list[tuple[str, str, int]]]) -> list[tuple[Any, ...]]:
     return [(at, *change) for at, group in zip(commits(golden, case), by_commit, strict=True) for change in group]
 
 
 @pytest.mark.parametrize("case", [f"D_changelog_{name}" for name in ("mor_v6", "mor_v8", "mor_v9", "parquet_v9")])
 def test_changes_as_rows_are_the_records_as_stored(golden: Golden, case: str) -> None:
-    found = changes_of(golden.table(case))
-    assert in_order(found) == in_order(told(golden, case, STORED))
+    change_rows = changes_of(golden.table(case))
+    assert in_order(change_rows) == in_order(labelled(golden, case, STORED))
 
 
 @pytest.mark.parametrize("case", ["D_changelog_cow_v6", "D_changelog_cow_v9", "D_changelog_cdc_cow_v9"])
@@ -81,14 +81,14 @@ def test_changes_of_base_files_are_what_differs(golden: Golden, case: str) -> No
     """Hudi leaves the kinds of base rows null: the column is there, and says nothing."""
     rows = rows_of(golden.table(case), Snapshot())
     assert KIND in rows.column_names and rows[KIND].null_count == rows.num_rows
-    found = changes_of(golden.table(case))
-    assert in_order(found) == in_order(told(golden, case, COMPARED))
+    change_rows = changes_of(golden.table(case))
+    assert in_order(change_rows) == in_order(labelled(golden, case, COMPARED))
 
 
 def test_commits_before_the_option_was_set_are_compared(golden: Golden) -> None:
     case = "D_changelog_resumed_v9"
-    found = changes_of(golden.table(case))
-    assert in_order(found) == in_order(told(golden, case, STORED))
+    change_rows = changes_of(golden.table(case))
+    assert in_order(change_rows) == in_order(labelled(golden, case, STORED))
 
 
 def test_changes_lead_to_the_state(golden: Golden) -> None:
@@ -111,8 +111,8 @@ def test_columns_and_filters(golden: Golden) -> None:
     assert rows_of(table, Snapshot(), columns=("id",), where=f"{KIND} = 'U'")["id"].to_pylist() == ["d"]
     assert rows_of(table, ReadOptimized(), columns=(KIND, "id"), where="v = 10").to_pylist() == [{KIND: "U", "id": "a"}]
     upto = Position(InstantTime(golden.case("D_changelog_mor_v9")["instants"][1][1]))
-    found = rows_of(table, Incremental(EARLIEST, upto), where=f"{KIND} IS NOT NULL", columns=("id",))
-    assert sorted(found["id"].to_pylist()) == ["a", "c", "d"]
+    rows = rows_of(table, Incremental(EARLIEST, upto), where=f"{KIND} IS NOT NULL", columns=("id",))
+    assert sorted(rows["id"].to_pylist()) == ["a", "c", "d"]
     assert read(str(table), columns=["id"], where=f"{KIND} = 'I'").read_all()["id"].to_pylist() == ["b"]
 
 

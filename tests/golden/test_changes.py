@@ -27,12 +27,12 @@ class Golden(Protocol):
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if str(entry) != DUMPED], ids=str)
 def test_entry(golden: Golden, entry: Entry) -> None:
-    want = golden.expected(entry.case, entry.query_id)
-    got = rows_of(golden.table(entry.case), entry.query)
-    assert got.schema.names == ["op", "ts_ms", "before", "after"]
-    lost = lost_decimals(want)
-    wanted, found = hudi_changes(want, lost), hudi_changes(got, lost)
-    assert (wanted - found, found - wanted) == (Counter(), Counter())
+    expected_rows = golden.expected(entry.case, entry.query_id)
+    rows = rows_of(golden.table(entry.case), entry.query)
+    assert rows.schema.names == ["op", "ts_ms", "before", "after"]
+    lost = lost_decimals(expected_rows)
+    needed, actual = hudi_changes(expected_rows, lost), hudi_changes(rows, lost)
+    assert (needed - actual, actual - needed) == (Counter(), Counter())
 
 
 def test_every_entry_is_there_and_the_one_left_out_is_no_answer(golden: Golden) -> None:
@@ -48,12 +48,12 @@ def test_every_entry_is_there_and_the_one_left_out_is_no_answer(golden: Golden) 
 
 def test_a_change_that_differs_is_seen(golden: Golden) -> None:
     """The comparison itself: an operation, an image or an instant changed, a change dropped."""
-    want = golden.expected("B_v9_cdc_mor_data_before", "cdc_all")
-    lost = lost_decimals(want)
-    whole = hudi_changes(want, lost)
-    assert whole.total() == want.num_rows > 10
-    assert hudi_changes(want.slice(1), lost) != whole
+    expected_rows = golden.expected("B_v9_cdc_mor_data_before", "cdc_all")
+    lost = lost_decimals(expected_rows)
+    whole = hudi_changes(expected_rows, lost)
+    assert whole.total() == expected_rows.num_rows > 10
+    assert hudi_changes(expected_rows.slice(1), lost) != whole
     for name, old, new in (("op", "u", "i"), ("ts_ms", "2026", "2027"), ("after", "k1", "k0")):
-        place = want.column_names.index(name)
-        changed = want.set_column(place, name, pc.replace_substring(want[name], old, new))
+        place = expected_rows.column_names.index(name)
+        changed = expected_rows.set_column(place, name, pc.replace_substring(expected_rows[name], old, new))
         assert hudi_changes(changed, lost) != whole

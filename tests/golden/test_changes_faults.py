@@ -75,13 +75,13 @@ class CountingStorage:
     @property
     def data_groups(self) -> set[tuple[str, str]]:
         """The file groups of which a data file was opened."""
-        found = set()
+        result = set()
         for path in self.opened:
             folder, _, name = path.rpartition("/")
             parsed = None if folder.startswith(".hoodie") else parse_file_name(name)
             if parsed is not None:
-                found.add((folder, parsed.file_id))
-        return found
+                result.add((folder, parsed.file_id))
+        return result
 
 
 def changes(after: str = "", upto: str = "", form: ChangeFormat = ChangeFormat.ROWS) -> Changes:
@@ -151,11 +151,11 @@ def test_weak_point_06_filters_apply_to_the_finished_change(golden: Golden, tmp_
     assert {"+I", "-U", "+U", "-D"} == set(whole["_change_type"].to_pylist())
     met = 0
     for condition, keeps in CONDITIONS.items():
-        want = whole.filter(pc.fill_null(keeps(whole), False))
-        assert rows_of(path, changes(), where=condition).equals(want), condition
-        met += 0 < want.num_rows < whole.num_rows
+        expected = whole.filter(pc.fill_null(keeps(whole), False))
+        assert rows_of(path, changes(), where=condition).equals(expected), condition
+        met += 0 < expected.num_rows < whole.num_rows
         assert rows_of(path, changes(), where=condition, columns=("_change_type", "ts")).equals(
-            want.select(["_change_type", "ts"])
+            expected.select(["_change_type", "ts"])
         )
     assert met >= 4
 
@@ -165,11 +165,11 @@ def test_weak_point_06_hudis_form_is_filtered_by_its_own_columns(golden: Golden,
     query = changes(form=ChangeFormat.HUDI)
     whole = rows_of(golden.table(case), query)
     for kind in "iud":
-        want = whole.filter(pc.equal(whole["op"], kind))
-        assert want.num_rows
-        assert rows_of(golden.table(case), query, where=f"op = '{kind}'").equals(want)
+        expected = whole.filter(pc.equal(whole["op"], kind))
+        assert expected.num_rows
+        assert rows_of(golden.table(case), query, where=f"op = '{kind}'").equals(expected)
         assert rows_of(golden.table(case), query, where=f"op = '{kind}'", columns=("ts_ms",)).equals(
-            want.select(["ts_ms"])
+            expected.select(["ts_ms"])
         )
 
 
@@ -220,10 +220,10 @@ def change_logs(path: pathlib.Path) -> list[pathlib.Path]:
 
 def without_change_logs(path: pathlib.Path) -> int:
     """Deletes every `.cdc` file; how many there were."""
-    found = change_logs(path)
-    for file in found:
+    result = change_logs(path)
+    for file in result:
         file.unlink()
-    return len(found)
+    return len(result)
 
 
 @pytest.mark.parametrize("case", MODES)
@@ -251,9 +251,9 @@ def test_weak_point_14_deletes_and_upserts_without_change_logs(golden: Golden, c
     """Tables that never logged a change give all kinds, and lead to the state."""
     path = golden.table(case)
     assert not change_logs(path)
-    found = rows_of(path, changes())
-    assert set(found["_change_type"].to_pylist()) == {"+I", "-U", "+U", "-D"}
-    assert balance(found) == dict(state_of(rows_of(path, Incremental())))
+    result = rows_of(path, changes())
+    assert set(result["_change_type"].to_pylist()) == {"+I", "-U", "+U", "-D"}
+    assert balance(result) == dict(state_of(rows_of(path, Incremental())))
 
 
 @pytest.mark.parametrize("case", MODES)

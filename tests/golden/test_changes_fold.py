@@ -89,7 +89,7 @@ def check(path: pathlib.Path, begin: str, key: str) -> bool:
         return False
     without = ("amt",) if path.name in MULTIPLIED else ()
     try:
-        found = changes_of(path, begin, key)
+        change_rows = changes_of(path, begin, key)
     except PositionExpired:
         return False
     except READABLE:  # then the state cannot be read either
@@ -102,12 +102,14 @@ def check(path: pathlib.Path, begin: str, key: str) -> bool:
     except PositionExpired:
         return False
     what = (path.name, begin, key)
-    _same(found, start, rows, without, what)
-    sequence = found["_change_seq"].to_pylist()
+    _same(change_rows, start, rows, without, what)
+    sequence = change_rows["_change_seq"].to_pylist()
     assert len(set(sequence)) == len(sequence), what
-    assert all(text.startswith(instant) for text, instant in _places(path, found)), what
+    assert all(text.startswith(instant) for text, instant in _places(path, change_rows)), what
     if len(set(keys_of(rows))) == rows.num_rows:  # a table may hold a key twice: no fold by key then
-        assert folded(found, by_key(start, without=without), without=without) == by_key(rows, without=without), what
+        assert folded(change_rows, by_key(start, without=without), without=without) == by_key(rows, without=without), (
+            what
+        )
     own = [name for name in rows.column_names if not name.startswith("_hoodie_") and name not in without]
     chosen = random.Random(str(what)).sample(own, min(2, len(own)))
     projected = changes_of(path, begin, key, columns=(*chosen, "_change_type"))
@@ -116,18 +118,18 @@ def check(path: pathlib.Path, begin: str, key: str) -> bool:
     return True
 
 
-def _same(found: pa.Table, start: pa.Table, rows: pa.Table, without: tuple[str, ...], what: object) -> None:
-    want = state_of(rows, without=without)
-    want.subtract(state_of(start, without=without))
-    assert balance(found, without=without) == {text: count for text, count in want.items() if count}, what
+def _same(result: pa.Table, start: pa.Table, rows: pa.Table, without: tuple[str, ...], what: object) -> None:
+    expected = state_of(rows, without=without)
+    expected.subtract(state_of(start, without=without))
+    assert balance(result, without=without) == {text: count for text, count in expected.items() if count}, what
 
 
-def _places(path: pathlib.Path, found: pa.Table) -> list[tuple[str, str]]:
+def _places(path: pathlib.Path, rows: pa.Table) -> list[tuple[str, str]]:
     """Of each change its place, and the order key of its instant."""
     timeline = read_timeline(open_table(str(path))).timeline
     keys = {str(item.requested_time): str(timeline.order_key(item)) for item in timeline.completed_writes}
-    instants = found["_change_instant"].to_pylist()
-    return list(zip(found["_change_seq"].to_pylist(), (keys.get(item, "") for item in instants), strict=True))
+    instants = rows["_change_instant"].to_pylist()
+    return list(zip(rows["_change_seq"].to_pylist(), (keys.get(item, "") for item in instants), strict=True))
 
 
 def begin_of(name: str, key: str) -> str:
@@ -181,8 +183,8 @@ def check_pieces(path: pathlib.Path) -> bool:
     together = pa.concat_tables(pieces).sort_by("_change_seq")
     assert together.equals(whole.sort_by("_change_seq")), path.name
     for piece, after, upto in zip(pieces, ["", *keys], keys, strict=False):  # the first may hold archived instants too
-        found = {text.partition(".")[0] for text in piece["_change_seq"].to_pylist()}
-        assert all(after < key <= upto for key in found), path.name
+        result = {text.partition(".")[0] for text in piece["_change_seq"].to_pylist()}
+        assert all(after < key <= upto for key in result), path.name
     return True
 
 

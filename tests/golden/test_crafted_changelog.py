@@ -124,13 +124,13 @@ class Changelog:
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The crafted table: two commits, a compaction, two more commits."""
-    made = Changelog(tmp_path_factory.mktemp("crafted") / "changelog")
+    changelog = Changelog(tmp_path_factory.mktemp("crafted") / "changelog")
     for number in range(1, 6):
         if number in COMMITS:
-            made.log(number, COMMITS[number])
+            changelog.log(number, COMMITS[number])
         else:
-            made.compaction(number)
-    return made.folder
+            changelog.compaction(number)
+    return changelog.folder
 
 
 def changes(form: ChangeFormat = ChangeFormat.ROWS, after: int = 0, upto: int = 0) -> Changes:
@@ -141,9 +141,9 @@ def changes(form: ChangeFormat = ChangeFormat.ROWS, after: int = 0, upto: int = 
     )
 
 
-def in_order(found: pa.Table) -> list[tuple[Any, ...]]:
-    assert found.sort_by("_change_seq").equals(found)
-    return list(zip(*(found[name].to_pylist() for name in ("_change_type", "id", "v", "_change_instant")), strict=True))
+def in_order(rows: pa.Table) -> list[tuple[Any, ...]]:
+    assert rows.sort_by("_change_seq").equals(rows)
+    return list(zip(*(rows[name].to_pylist() for name in ("_change_type", "id", "v", "_change_instant")), strict=True))
 
 
 def stored(*numbers: int) -> list[tuple[Any, ...]]:
@@ -157,8 +157,8 @@ def stored(*numbers: int) -> list[tuple[Any, ...]]:
 
 def test_a_snapshot_treats_d_and_minus_u_as_deletes(table: pathlib.Path) -> None:
     for number, state in STATES.items():
-        found = rows_of(table, Incremental(EARLIEST, Position(instant(number))))
-        assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == state
+        rows = rows_of(table, Incremental(EARLIEST, Position(instant(number))))
+        assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == state
     assert rows_of(table, Snapshot()).num_rows == len(STATES[5])
 
 
@@ -180,27 +180,27 @@ def test_meta_columns_and_filters(table: pathlib.Path) -> None:
         kinds, whole["_hoodie_commit_time"].to_pylist(), whole["_change_instant"].to_pylist(), strict=True
     ):
         assert time == (None if kind[0] == "-" else instant_of)
-    found = rows_of(table, changes(), where="v >= 10 AND _change_type <> '-D'", columns=("id", "_change_type"))
-    assert found.to_pydict() == {"id": ["a", "d", "b"], "_change_type": ["+U", "+U", "+I"]}
+    rows = rows_of(table, changes(), where="v >= 10 AND _change_type <> '-D'", columns=("id", "_change_type"))
+    assert rows.to_pydict() == {"id": ["a", "d", "b"], "_change_type": ["+U", "+U", "+I"]}
 
 
 def test_stored_changes_lead_to_the_state(table: pathlib.Path) -> None:
     for number, state in STATES.items():
-        found = rows_of(table, changes(upto=number))
+        result = rows_of(table, changes(upto=number))
         rows = rows_of(table, Incremental(EARLIEST, Position(instant(number))))
-        assert balance(found) == dict(state_of(rows))
-        assert {key for _, key in folded(found, {})} == set(state)
+        assert balance(result) == dict(state_of(rows))
+        assert {key for _, key in folded(result, {})} == set(state)
 
 
 def test_hudis_form_compares_states(table: pathlib.Path) -> None:
     """One change a key and commit, told by what was there before and after."""
-    found = rows_of(table, changes(ChangeFormat.HUDI))
+    rows = rows_of(table, changes(ChangeFormat.HUDI))
     images = [
-        [None if text is None else json.loads(text)["v"] for text in found[side].to_pylist()]
+        [None if text is None else json.loads(text)["v"] for text in rows[side].to_pylist()]
         for side in ("before", "after")
     ]
-    got = sorted(zip(found["ts_ms"].to_pylist(), found["op"].to_pylist(), *images, strict=True), key=str)
-    want = [
+    actual = sorted(zip(rows["ts_ms"].to_pylist(), rows["op"].to_pylist(), *images, strict=True), key=str)
+    expected = [
         (instant(1), "i", None, 1),
         (instant(1), "i", None, 2),
         (instant(1), "i", None, 3),
@@ -212,31 +212,31 @@ def test_hudis_form_compares_states(table: pathlib.Path) -> None:
         (instant(5), "d", 10, None),
         (instant(5), "i", None, 20),
     ]
-    assert got == sorted(want, key=str)
+    assert actual == sorted(expected, key=str)
 
 
 def test_a_delete_block_is_deletes_of_keys(tmp_path: pathlib.Path) -> None:
-    made = Changelog(tmp_path / "t")
-    made.log(1, COMMITS[1])
-    made.log(2, [], deletes=["a", "c"])
-    found = rows_of(made.folder, changes(after=1))
-    assert found["_change_type"].to_pylist() == ["-D", "-D"]
-    assert found["_hoodie_record_key"].to_pylist() == ["a", "c"]
+    changelog = Changelog(tmp_path / "t")
+    changelog.log(1, COMMITS[1])
+    changelog.log(2, [], deletes=["a", "c"])
+    rows = rows_of(changelog.folder, changes(after=1))
+    assert rows["_change_type"].to_pylist() == ["-D", "-D"]
+    assert rows["_hoodie_record_key"].to_pylist() == ["a", "c"]
 
 
 def test_an_unknown_kind_is_corrupt(tmp_path: pathlib.Path) -> None:
-    made = Changelog(tmp_path / "t")
-    made.log(1, [[("I", "a", 1), ("+U", "b", 2)]])
+    changelog = Changelog(tmp_path / "t")
+    changelog.log(1, [[("I", "a", 1), ("+U", "b", 2)]])
     with pytest.raises(CorruptFile, match=r"instant 20260101000000001 .*_hoodie_operation '\+U', expected one of I"):
-        rows_of(made.folder, changes())
+        rows_of(changelog.folder, changes())
 
 
 def test_a_log_that_is_gone_is_an_error(tmp_path: pathlib.Path) -> None:
-    made = Changelog(tmp_path / "t")
+    changelog = Changelog(tmp_path / "t")
     for number in (1, 2):
-        made.log(number, COMMITS[number])
-    (lost,) = made.folder.glob(".group_*.log.1_*")
+        changelog.log(number, COMMITS[number])
+    (lost,) = changelog.folder.glob(".group_*.log.1_*")
     lost.unlink()
     with pytest.raises((PositionExpired, CorruptFile), match=rf"{lost.name}.*gone|{lost.name}.*missing"):
-        rows_of(made.folder, changes())
-    assert in_order(rows_of(made.folder, changes(after=1))) == stored(2)
+        rows_of(changelog.folder, changes())
+    assert in_order(rows_of(changelog.folder, changes(after=1))) == stored(2)

@@ -41,12 +41,12 @@ class Golden(Protocol):
 def by_group(path: pathlib.Path, query: Query) -> dict[Group, Counter[str]]:
     """The rows of a query by the file group of the split that gave them, meta columns included."""
     plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, metadata=False))
-    found: dict[Group, Counter[str]] = {}
+    groups: dict[Group, Counter[str]] = {}
     for split in plan.splits:
         rows = [row for part in read_split(plan.scan, split) for row in part.batch.to_pylist()]
         if rows:
-            found.setdefault((split.partition, split.file_group), Counter()).update(map(repr, rows))
-    return found
+            groups.setdefault((split.partition, split.file_group), Counter()).update(map(repr, rows))
+    return groups
 
 
 def rows(path: pathlib.Path, query: Query) -> list[dict[str, Any]]:
@@ -54,8 +54,8 @@ def rows(path: pathlib.Path, query: Query) -> list[dict[str, Any]]:
     return [row for s in plan.splits for part in read_split(plan.scan, s) for row in part.batch.to_pylist()]
 
 
-def bag(found: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(map(repr, found))
+def bag(records: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(map(repr, records))
 
 
 def written(row: dict[str, Any]) -> tuple[str, ...]:
@@ -107,8 +107,8 @@ def places(path: pathlib.Path) -> Iterator[Place]:
 
 
 def sampled(path: pathlib.Path, most: int) -> list[Place]:
-    found = list(places(path))
-    return random.Random(path.name).sample(found, min(most, len(found)))
+    all_places = list(places(path))
+    return random.Random(path.name).sample(all_places, min(most, len(all_places)))
 
 
 @pytest.mark.parametrize("part", range(6))
@@ -139,8 +139,8 @@ def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before
                 before = by_group(path, Incremental(EARLIEST, place.just_before))
             except PenstockError:
                 continue
-            expected = {group: found for group, found in after.items() if group in place.first}
-            expected |= {group: found for group, found in before.items() if group not in place.first}
+            expected = {group: result for group, result in after.items() if group in place.first}
+            expected |= {group: result for group, result in before.items() if group not in place.first}
             assert by_group(path, Incremental(EARLIEST, place.at)) == expected, f"{name} {place}"
             checked += 1
     assert checked > 3
@@ -164,20 +164,20 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
                 raise
             except PenstockError:
                 continue
-            expected = {group: found for group, found in alone.items() if group in place.first}
+            expected = {group: rows_read for group, rows_read in alone.items() if group in place.first}
             assert by_group(path, Incremental(place.before, place.at)) == expected, f"{name} {place}: up to it"
-            rest = {group: found for group, found in alone.items() if group not in place.first}
+            rest = {group: rows_read for group, rows_read in alone.items() if group not in place.first}
             assert by_group(path, Incremental(place.at, place.whole)) == rest, f"{name} {place}: the rest"
             if any(word in name for word in STAMPING):
                 continue
             delivered = {written(row) for row in inside}
             left = [r for r in whole if r["_hoodie_commit_time"] != place.instant or written(r) not in delivered]
             try:
-                found = rows(path, Incremental(place.at, place.last))
+                rows_read = rows(path, Incremental(place.at, place.last))
             except PositionExpired as error:
                 assert "begins" in str(error), f"{name} {place}"
                 continue
-            assert bag(found) == bag(left), f"{name} {place}: from it on"
+            assert bag(rows_read) == bag(left), f"{name} {place}: from it on"
             checked += 1
             clustered += len(left) < len(whole)
     assert checked > 2
@@ -232,11 +232,11 @@ def test_instants_left_out_are_not_of_the_range(golden: Golden, query: str) -> N
     after, upto = Position(facts.timeline.order_key(first)), Position(facts.timeline.order_key(last))
     without = frozenset([out.requested_time])
     if query == "rows":
-        found = rows(path, Incremental(after, upto, without))
+        rows_read = rows(path, Incremental(after, upto, without))
         expected = [r for r in rows(path, Incremental(after, upto)) if r["_hoodie_commit_time"] != out.requested_time]
     else:
-        found = rows(path, Changes(ChangeFormat.ROWS, after, upto, without))
+        rows_read = rows(path, Changes(ChangeFormat.ROWS, after, upto, without))
         every = rows(path, Changes(ChangeFormat.ROWS, after, upto))
         expected = [r for r in every if r["_change_instant"] != out.requested_time]
         assert len(expected) < len(every)
-    assert expected and bag(found) == bag(expected)
+    assert expected and bag(rows_read) == bag(expected)

@@ -106,61 +106,61 @@ def rows_of_splits(scan: Scan, splits: tuple[Split, ...], columns: list[str]) ->
     """By split and column the event times of all rows."""
     rows = ChangesOf(ChangeFormat.ROWS, scan.rows.instants) if isinstance(scan.rows, ChangesOf) else scan.rows
     wide = replace(scan, columns=tuple(columns), rows=rows)
-    found: dict[str, dict[str, list[int]]] = {}
+    result: dict[str, dict[str, list[int]]] = {}
     for split in splits:
         times: dict[str, list[int]] = {name: [] for name in columns}
         for part in read_split(wide, split):
             for name in columns:
                 times[name] += times_us(part.batch.column(name))
-        found[split.split_id] = times
-    return found
+        result[split.split_id] = times
+    return result
 
 
-def check(split: Split, times: list[int], told: Counter[str]) -> None:
+def check(split: Split, times: list[int], reported: Counter[str]) -> None:
     match split.event_time:
         case EventTimeBounds(low, high):
             assert not times or low <= min(times) <= max(times) <= high, split
         case NoEventTimes():
             assert not times, split
-    told[type(split.event_time).__name__] += 1
+    reported[type(split.event_time).__name__] += 1
 
 
 def told_of(table: HudiTable, query: Query) -> Counter[str]:
     """Checks every column, with and without the metadata table, statistics alone and with reading; what they told."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     try:
         plain = plan_request(table, "t", PlanRequest(table="t", query=query))
         columns = event_columns(plain.scan)
         if not columns:
-            return told
+            return reported
         truth = rows_of_splits(plain.scan, plain.splits, list(columns))
     except (PositionExpired, TableError, FormatError):
-        return told  # the query has no rows to compare with
+        return reported  # the query has no rows to compare with
     sources = TimeSources(FooterCache(), scan_event_time)
     for name, kind in columns.items():
         request = PlanRequest(
             table="t", query=query, event_time=name, event_time_unit=UNIT if pa.types.is_int64(kind) else ""
         )
         for split in plan_request(table, "t", replace(request, metadata=False)).splits:
-            check(split, truth[split.split_id][name], told)
+            check(split, truth[split.split_id][name], reported)
         from_files = plan_request(table, "t", request).splits
         read = plan_request(table, "t", replace(request, scan_event_time=True), sources=sources)
         for before, split in zip(from_files, read.splits, strict=True):
-            check(before, truth[split.split_id][name], told)
+            check(before, truth[split.split_id][name], reported)
             if isinstance(before.event_time, UnknownBounds):
                 times = truth[split.split_id][name]
                 assert split.event_time == (EventTimeBounds(min(times), max(times)) if times else NoEventTimes())
             else:
                 assert split == before
         assert plan_request(table, "t", replace(request, scan_event_time=True), sources=sources) == read
-    return told
+    return reported
 
 
 @pytest.mark.parametrize("case", [*TOLD, *READ])
 def test_no_row_lies_outside_its_splits_bounds(golden: Golden, case: str) -> None:
     table = open_table(str(golden.table(case)))
-    told = Counter[str]()
+    reported = Counter[str]()
     for query in queries(table.timeline()):
-        told += told_of(table, query)
-    assert sum(told.values()) > 0
-    assert bool(told["EventTimeBounds"] + told["NoEventTimes"]) == (case in TOLD), told
+        reported += told_of(table, query)
+    assert sum(reported.values()) > 0
+    assert bool(reported["EventTimeBounds"] + reported["NoEventTimes"]) == (case in TOLD), reported

@@ -65,8 +65,8 @@ def test_entry(golden: Golden, entry: Entry) -> None:
         with pytest.raises(PositionExpired):
             rows_of(golden.table(entry.case), entry.query)
         return
-    got = rows_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
-    assert difference(got, wanted_rows(golden, entry)) == ""
+    actual = rows_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
+    assert difference(actual, wanted_rows(golden, entry)) == ""
 
 
 def test_no_entry_is_lost() -> None:
@@ -80,8 +80,8 @@ def test_lost_rows_are_an_error_and_hudis_rows_only_on_request(golden: Golden) -
     case = "A_corrupt_middle_v6_h0150"
     with pytest.raises(CorruptFile, match=r"log\.1_0-1743-1430 .*instant 20261120215015719 names it"):
         rows_of(golden.table(case), Snapshot())
-    given_up = rows_of(golden.table(case), Snapshot(), skip_corrupt=True)
-    assert difference(given_up, golden.expected(case, "snapshot")) == ""
+    abandoned = rows_of(golden.table(case), Snapshot(), skip_corrupt=True)
+    assert difference(abandoned, golden.expected(case, "snapshot")) == ""
 
 
 def test_a_block_of_a_completed_instant_that_is_cut_is_an_error(golden: Golden, tmp_path: pathlib.Path) -> None:

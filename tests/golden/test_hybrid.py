@@ -47,8 +47,8 @@ def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple
     scope = StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
     reads = OpenTables(open_topic=topic.open)
     point = reads.start_stream(path, "t", scope, StartSnapshot() if changelog else StartAfter(EARLIEST))
-    while (found := reads.next_batch(path, "t", scope, point).point) != point:
-        point = found
+    while (result := reads.next_batch(path, "t", scope, point).point) != point:
+        point = result
         request = batch_request(scope, point)
         plan = None if request is None else reads.plan(path, "t", request)
         for split in () if plan is None else plan.splits:
@@ -81,15 +81,15 @@ def test_row_19_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_le
     hybrid = Hybrid(mode=mode, topic=topic.topic, rules=rules, access=ACCESS)
     rows = list(delivered(str(golden.table(case)), topic, hybrid))
     assert folded(row for _, row in rows) == folded(json.loads(item.value or b"") for item in topic.records)
-    behind = [row for point, row in rows if point.progress.kafka is not None]
-    told = golden.case(case)["handover"]["offsets"]
-    wanted = [item for item in topic.records if item.offset >= told[str(item.partition)]]
-    assert len(behind) == len(wanted) > 0
+    later = [row for point, row in rows if point.progress.kafka is not None]
+    reported = golden.case(case)["handover"]["offsets"]
+    expected = [item for item in topic.records if item.offset >= reported[str(item.partition)]]
+    assert len(later) == len(expected) > 0
     if mode is HybridMode.CHANGELOG:
         assert {row["_change_type"] for point, row in rows if point.progress.kafka is None} == {"+I"}
-        assert {row["_change_type"] for row in behind} == {"+U"}
+        assert {row["_change_type"] for row in later} == {"+U"}
         sequences = [row["_change_seq"] for _, row in rows]
-        assert max(sequences[: len(sequences) - len(behind)]) < min(row["_change_seq"] for row in behind)
+        assert max(sequences[: len(sequences) - len(later)]) < min(row["_change_seq"] for row in later)
 
 
 @pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
@@ -112,5 +112,5 @@ def test_row_01_a_writer_killed_between_its_data_and_its_commit_costs_nothing(
     assert folded(row for _, row in rows) == folded(json.loads(item.value or b"") for item in topic.records)
     kafka = rows[-1][0].progress.kafka
     assert kafka is not None and kafka.instant < done.name[:17]
-    told = golden.case(case)["handover"]["offsets"]
-    assert any(offset < told[str(partition)] for partition, offset in kafka.starts)
+    reported = golden.case(case)["handover"]["offsets"]
+    assert any(offset < reported[str(partition)] for partition, offset in kafka.starts)

@@ -27,7 +27,7 @@ class Golden(Protocol):
 
 def rows_of(folder: pathlib.Path, query: Query) -> pa.Table:
     plan = plan_request(open_table(str(folder)), "t", PlanRequest(table="t", query=query))
-    batches = [found.batch for split in plan.splits for found in read_split(plan.scan, split)]
+    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
 
 
@@ -40,10 +40,10 @@ def test_the_state_behind_a_log_compaction_is_the_state_before_it(golden: Golden
     for before, after in itertools.pairwise(writes):
         key = Position(InstantTime(facts.timeline.order_key(after)))
         as_of = rows_of(folder, SnapshotAsOf(after.requested_time))
-        assert difference(_told(rows_of(folder, Incremental(upto=key))), _told(as_of)) == ""
+        assert difference(_answer(rows_of(folder, Incremental(upto=key))), _answer(as_of)) == ""
         if facts.commits[after.requested_time].operation == "LOG_COMPACT":
             compactions += 1
-            assert difference(_told(as_of), _told(rows_of(folder, SnapshotAsOf(before.requested_time)))) == ""
+            assert difference(_answer(as_of), _answer(rows_of(folder, SnapshotAsOf(before.requested_time)))) == ""
             start = Position(InstantTime(facts.timeline.order_key(before)))
             assert rows_of(folder, Incremental(start, key)).num_rows == 0
     assert compactions >= 3
@@ -70,11 +70,13 @@ def test_a_range_over_log_compactions_has_the_rows_that_its_instants_wrote(golde
     left = rows_of(folder, Incremental(upto=newest))["_hoodie_record_key"].to_pylist()
     for number, item in enumerate(data[:-1]):
         later = {other.requested_time for other in data[number + 1 :]}
-        found = rows_of(folder, Incremental(Position(InstantTime(line.order_key(item))), newest))
-        assert sorted(found["_hoodie_record_key"].to_pylist()) == sorted(key for key in left if wrote.get(key) in later)
-        assert set(found["_hoodie_commit_time"].to_pylist()) <= later
+        result = rows_of(folder, Incremental(Position(InstantTime(line.order_key(item))), newest))
+        assert sorted(result["_hoodie_record_key"].to_pylist()) == sorted(
+            key for key in left if wrote.get(key) in later
+        )
+        assert set(result["_hoodie_commit_time"].to_pylist()) <= later
 
 
-def _told(rows: pa.Table) -> pa.Table:
+def _answer(rows: pa.Table) -> pa.Table:
     """Without the columns in which 1.2.0 puts the log compaction's own."""
     return rows.drop_columns(["_hoodie_commit_time", "_hoodie_commit_seqno"])

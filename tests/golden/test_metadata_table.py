@@ -87,15 +87,15 @@ def opened(path: pathlib.Path) -> tuple[HudiTable, MetadataTable]:
 
 def sizes(table: HudiTable, *, metadata: bool) -> dict[str, int]:
     """Every data file with its size."""
-    found = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-    files = {info.path: info.size_bytes for infos in found.all_files().values() for info in infos}
-    assert found.from_metadata is metadata
+    result = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
+    files = {info.path: info.size_bytes for infos in result.all_files().values() for info in infos}
+    assert result.from_metadata is metadata
     return files
 
 
 def test_the_list_of_tables_is_complete(golden: Golden) -> None:
-    found = [name for name in golden.names() if FILES in indexes(open_table(str(golden.table(name))).properties)]
-    assert sorted(found) == sorted(WITH_METADATA)
+    listed = [name for name in golden.names() if FILES in indexes(open_table(str(golden.table(name))).properties)]
+    assert sorted(listed) == sorted(WITH_METADATA)
 
 
 @pytest.mark.parametrize("case", WITH_METADATA)
@@ -137,16 +137,16 @@ def test_plans_are_the_same_with_and_without(golden: Golden, case: str) -> None:
     entries = [entry for entry in counted_entries() if entry.case == case]
     assert entries
     for entry in entries:
-        got = planned(golden.table(case), entry, metadata=True)
-        assert got == planned(golden.table(case), entry, metadata=False), str(entry)
+        actual = planned(golden.table(case), entry, metadata=True)
+        assert actual == planned(golden.table(case), entry, metadata=False), str(entry)
 
 
 @pytest.mark.usefixtures("always")
 def test_one_read_a_plan_and_only_the_partitions_needed(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, asked = MetadataTable.records, []
+    real, requested = MetadataTable.records, []
 
     def records(self: MetadataTable, partition: str, keys: Any) -> Any:
-        asked.append((partition, keys and sorted(keys)))
+        requested.append((partition, keys and sorted(keys)))
         return real(self, partition, keys)
 
     monkeypatch.setattr(MetadataTable, "records", records)
@@ -154,22 +154,22 @@ def test_one_read_a_plan_and_only_the_partitions_needed(golden: Golden, monkeypa
     path = golden.table("B_v9_colstats_mor")
     entries = [entry for entry in counted_entries() if entry.case == "B_v9_colstats_mor"]
     for entry in entries:
-        asked.clear()
+        requested.clear()
         plan = planned(path, entry, metadata=True)
         assert isinstance(plan, Plan)
-        assert len(asked) == 1
-        if asked[0][1] is not None:
+        assert len(requested) == 1
+        if requested[0][1] is not None:
             assert (
                 {split.partition for split in plan.splits}
-                <= set(asked[0][1])
+                <= set(requested[0][1])
                 < {"__all_partitions__"} | {f"p={letter}" for letter in "abcdefgh"}
             )
 
 
 @functools.cache
 def true_bounds(case: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((GOLDEN / "expected" / case / "bounds.json").read_text())["files"]
-    return found
+    bounds: dict[str, Any] = json.loads((GOLDEN / "expected" / case / "bounds.json").read_text())["files"]
+    return bounds
 
 
 @pytest.mark.parametrize("case", COLSTATS)
@@ -370,7 +370,7 @@ def test_mutations_of_a_metadata_table_change_no_plan(golden: Golden, tmp_path: 
         file.write_bytes(before)
         passed_over += table.metadata_fallbacks
         assert table.metadata_fallbacks <= 1
-        for split, wanted in zip(plan.splits, whole.splits, strict=True):
-            assert split.split_id == wanted.split_id
-            assert split.event_time in (wanted.event_time, UnknownBounds())
+        for split, expected in zip(plan.splits, whole.splits, strict=True):
+            assert split.split_id == expected.split_id
+            assert split.event_time in (expected.event_time, UnknownBounds())
     assert 5 < passed_over < 60

@@ -49,9 +49,9 @@ def read(table: HudiTable, query: Query, where: str = "", *, metadata: bool = Tr
     pruned = 0
     for split in plan.splits:
         tally = SplitTally()
-        for found in read_split(plan.scan, split, tally=tally):
-            texts = map(repr, found.batch.to_pylist())
-            rows.update({(split.split_id, at): text for at, text in zip(found.ordinals().tolist(), texts, strict=True)})
+        for part in read_split(plan.scan, split, tally=tally):
+            texts = map(repr, part.batch.to_pylist())
+            rows.update({(split.split_id, at): text for at, text in zip(part.ordinals().tolist(), texts, strict=True)})
         pruned += tally.report().pruned_row_groups
     return rows, pruned
 
@@ -61,9 +61,9 @@ def full(table: HudiTable, query: Query) -> tuple[Rows, pa.RecordBatch, list[tup
     plan = plan_request(table, "t", PlanRequest(table="t", query=query))
     batches, places = [], []
     for split in plan.splits:
-        for found in read_split(plan.scan, split):
-            batches.append(found.batch)
-            places += [(split.split_id, ordinal) for ordinal in found.ordinals().tolist()]
+        for part in read_split(plan.scan, split):
+            batches.append(part.batch)
+            places += [(split.split_id, ordinal) for ordinal in part.ordinals().tolist()]
     schema = arrow_schema(parse_record_schema(plan.scan.schema_json, "t"))
     whole = pa.Table.from_batches(batches, schema).combine_chunks()
     batch = whole.to_batches()[0] if len(whole) else pa.RecordBatch.from_pylist([], schema)
@@ -90,7 +90,7 @@ def literal(value: Any, kind: pa.DataType) -> str | None:
 
 def leaves(batch: pa.RecordBatch, luck: random.Random) -> list[str]:
     """Conditions from values that are there, some on each column that filters compare."""
-    found: list[str] = []
+    columns: list[str] = []
     for field, values in zip(batch.schema, batch.columns, strict=True):
         known = (
             sorted({value for value in values.to_pylist() if value is not None and value == value})
@@ -102,11 +102,11 @@ def leaves(batch: pa.RecordBatch, luck: random.Random) -> list[str]:
             texts = [literal(value, field.type) for value in (luck.choice(known), known[0], known[-1])]
             for text in filter(None, texts):
                 ops = ["=", "!="] if pa.types.is_boolean(field.type) else ["=", "!=", "<", "<=", ">", ">="]
-                found.append(f"{name} {luck.choice(ops)} {text}")
+                columns.append(f"{name} {luck.choice(ops)} {text}")
             if pa.types.is_string(field.type) and not set(str(known[0])) & set("%_\\'"):
-                found.append(f"{name} LIKE '{str(luck.choice([known[0]]))[:3]}%'")
-        found.append(f"{name} IS {luck.choice(['', 'NOT '])}NULL")
-    return found
+                columns.append(f"{name} LIKE '{str(luck.choice([known[0]]))[:3]}%'")
+        columns.append(f"{name} IS {luck.choice(['', 'NOT '])}NULL")
+    return columns
 
 
 def literal_kind(kind: pa.DataType) -> bool:
@@ -131,10 +131,10 @@ def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: 
     all_files, batch, places = full(table, query)
     total = 0
     for where in conditions(batch, seed, table.properties.partition_fields, count):
-        kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
-        wanted = {place: all_files[place] for place, answer in zip(places, kept, strict=True) if answer}
-        got, pruned = read(table, query, where, metadata=metadata)
-        assert got == wanted, f"{query} where {where}"
+        remaining = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+        expected = {place: all_files[place] for place, answer in zip(places, remaining, strict=True) if answer}
+        actual, pruned = read(table, query, where, metadata=metadata)
+        assert actual == expected, f"{query} where {where}"
         total += pruned
     return total
 
@@ -190,9 +190,9 @@ def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, mon
         for value in {*values[:2], *values[-2:]}:
             for op in ("=", "<", ">="):
                 where = f"`{field.name}` {op} {literal(value, field.type)}"
-                kept = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
-                wanted = {place: all_files[place] for place, answer in zip(places, kept, strict=True) if answer}
-                assert read(table, ReadOptimized(), where)[0] == wanted, where
+                remaining = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+                expected = {place: all_files[place] for place, answer in zip(places, remaining, strict=True) if answer}
+                assert read(table, ReadOptimized(), where)[0] == expected, where
                 request = PlanRequest(table="t", query=ReadOptimized(), where=where)
                 dropped += splits - len(plan_request(table, "t", request).splits)
     assert dropped > 0
@@ -215,11 +215,11 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
     pruning = partition_pruning(table.properties, schema, parse_predicate(f"`{field}` = '{value}'", schema))
     assert pruning is not None and value
     for metadata in (True, False):
-        found = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-        got = found.all_files(None, pruning)
-        assert list(got) == [first] and found.from_metadata is metadata
+        table_listing = listing.TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
+        actual = table_listing.all_files(None, pruning)
+        assert list(actual) == [first] and table_listing.from_metadata is metadata
         committed = {info.name for info in every[first]}
-        assert committed <= {info.name for info in got[first]} and len(every) > 1
+        assert committed <= {info.name for info in actual[first]} and len(every) > 1
 
 
 def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(golden: Golden) -> None:

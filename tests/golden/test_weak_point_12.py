@@ -110,11 +110,11 @@ def test_weak_point_12_a_truncated_image_is_an_error_and_no_loop(
     assert cut
     whole = rows_of(path, CHANGES)
     for share in (0.3, 0.6, 0.95):
-        kept = cut[0].read_bytes()
+        remaining = cut[0].read_bytes()
         plan = planned(path, CHANGES)
-        cut[0].write_bytes(kept[: int(len(kept) * share)])
+        cut[0].write_bytes(remaining[: int(len(remaining) * share)])
         with pytest.raises((CorruptBlock, CorruptFile, FormatError)):
             for split in plan.splits:
                 read(plan, split)
-        cut[0].write_bytes(kept)
+        cut[0].write_bytes(remaining)
     assert pa.table(rows_of(path, CHANGES)).equals(whole)

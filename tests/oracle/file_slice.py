@@ -51,7 +51,7 @@ class FileSlice:
         """Merged rows in output order."""
         blocks = self._counting_blocks()
         located = [self._located(block) for block in blocks]
-        by_position = self.base is not None and bool(blocks) and all(found is not None for found in located)
+        by_position = self.base is not None and bool(blocks) and all(position is not None for position in located)
         records: list[Record] = []
         for block, places in zip(blocks, located, strict=True):
             own = self._records(block)

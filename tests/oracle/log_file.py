@@ -108,8 +108,8 @@ def blocks(data: bytes) -> Iterator[Block]:
     at = 0
     while at < len(data):
         if not is_whole(data, at):
-            found = data.find(b"#HUDI#", at + 6 if data[at : at + 6] == b"#HUDI#" else at + 1)
-            at = len(data) if found < 0 else found
+            next_magic = data.find(b"#HUDI#", at + 6 if data[at : at + 6] == b"#HUDI#" else at + 1)
+            at = len(data) if next_magic < 0 else next_magic
             continue
         (size,) = struct.unpack_from(">q", data, at + 6)
         version, kind, entries = struct.unpack_from(">iii", data, at + 14)
@@ -167,11 +167,11 @@ def delete_entries(block: Block) -> list[tuple[str, str, Any]]:
     version, length = struct.unpack_from(">ii", block.content, 0)
     assert version == 3
     assert length == len(block.content) - 8
-    found = fastavro.schemaless_reader(
+    record = fastavro.schemaless_reader(
         io.BytesIO(block.content[8:]), DELETE_LIST, None, return_record_name=True, return_named_type=True
     )
     entries = []
-    for entry in found["deleteRecordList"]:
+    for entry in record["deleteRecordList"]:
         wrapped = entry["orderingVal"]
         name, value = ("", None) if wrapped is None else (wrapped[0], wrapped[1].get("value"))
         if name == "ArrayWrapper":
@@ -187,11 +187,11 @@ def positions(block: Block) -> list[int] | None:
     if not block.headers.get(POSITIONS):
         return None
     data = io.BytesIO(base64.b64decode(block.headers[POSITIONS]))
-    found: list[int] = []
+    values: list[int] = []
     for _bitmap in range(struct.unpack("<Q", data.read(8))[0]):
         (high,) = struct.unpack("<I", data.read(4))
-        found += [(high << 32) + low for low in _roaring(data)]
-    return found
+        values += [(high << 32) + low for low in _roaring(data)]
+    return values
 
 
 def _roaring(data: io.BytesIO) -> list[int]:
@@ -206,15 +206,15 @@ def _roaring(data: io.BytesIO) -> list[int]:
     heads = [struct.unpack("<HH", data.read(4)) for _ in range(containers)]
     if not runs or containers >= 4:
         data.read(4 * containers)
-    found: list[int] = []
+    values: list[int] = []
     for number, (key, last) in enumerate(heads):
         if runs and runs[number // 8] & (1 << number % 8):
             for _run in range(struct.unpack("<H", data.read(2))[0]):
                 first, more = struct.unpack("<HH", data.read(4))
-                found += [(key << 16) + low for low in range(first, first + more + 1)]
+                values += [(key << 16) + low for low in range(first, first + more + 1)]
         elif last + 1 > 4096:
             bits = data.read(8192)
-            found += [(key << 16) + low for low in range(65536) if bits[low // 8] & (1 << low % 8)]
+            values += [(key << 16) + low for low in range(65536) if bits[low // 8] & (1 << low % 8)]
         else:
-            found += [(key << 16) + low for low in struct.unpack(f"<{last + 1}H", data.read(2 * (last + 1)))]
-    return found
+            values += [(key << 16) + low for low in struct.unpack(f"<{last + 1}H", data.read(2 * (last + 1)))]
+    return values

@@ -91,5 +91,5 @@ def merge(
             elif record.what == DATA:
                 winners.append((arrival, record.row))
         merged += [row for _, row in sorted(winners, key=lambda winner: winner[0])]
-    inserts = sorted((found for found in waiting.values() if found[1].what == DATA), key=lambda found: found[0])
+    inserts = sorted((entry for entry in waiting.values() if entry[1].what == DATA), key=lambda entry: entry[0])
     return merged + [record.row for _, record in inserts]

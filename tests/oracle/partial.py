@@ -68,11 +68,11 @@ def merged_rows(
     for group in groups:
         come: list[tuple[int, dict[str, Any]]] = []
         for row in group:
-            found = standing.pop(key_of(row), None)
-            if found is None:
+            previous = standing.pop(key_of(row), None)
+            if previous is None:
                 merged.append(row)
                 continue
-            place, record = found
+            place, record = previous
             stays = rules.event_time and not record.is_commit_time_delete and above(ordering_of(row), record.ordering)
             if record.what == DELETE:
                 merged += [row] if stays else []
@@ -93,10 +93,10 @@ def _met(
     """What stands after a record met the standing one, with the place of the record on top."""
     old_record, new_record = known[1], new[1]
     if new_record.what == DELETE:
-        kept = not new_record.is_commit_time_delete and (
+        remaining = not new_record.is_commit_time_delete and (
             old_record.is_commit_time_delete or (rules.event_time and above(old_record.ordering, new_record.ordering))
         )
-        return known if kept and (rules.event_time or old_record.what == DELETE) else new
+        return known if remaining and (rules.event_time or old_record.what == DELETE) else new
     if old_record.what == DELETE:
         loses = rules.event_time and not old_record.is_commit_time_delete
         return known if loses and above(old_record.ordering, new_record.ordering) else new

@@ -13,36 +13,36 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def widen_row(row: Mapping[str, Any], written: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with the fields of the record `wanted`; those that the record `written` lacks are None."""
+def widen_row(row: Mapping[str, Any], written: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with the fields of the record `target`; those that the record `written` lacks are None."""
     types = {field["name"]: field["type"] for field in written["fields"]}
     return {
         field["name"]: widen(row[field["name"]], types[field["name"]], field["type"])
         if field["name"] in types
         else None
-        for field in wanted["fields"]
+        for field in target["fields"]
     }
 
 
-def widen(value: Any, written: Any, wanted: Any) -> Any:
+def widen(value: Any, written: Any, expected: Any) -> Any:
     """One value."""
-    written, wanted = _not_null(written), _not_null(wanted)
+    written, expected = _not_null(written), _not_null(expected)
     if value is None:
         return None
     source = written["type"] if isinstance(written, dict) else written
-    target = wanted["type"] if isinstance(wanted, dict) else wanted
+    target = expected["type"] if isinstance(expected, dict) else expected
     if source == "record":
-        return widen_row(value, written, wanted)
+        return widen_row(value, written, expected)
     if source == "array":
-        return [widen(item, written["items"], wanted["items"]) for item in value]
+        return [widen(item, written["items"], expected["items"]) for item in value]
     if source == "map":
         items = value.items() if isinstance(value, Mapping) else value
-        return [(key, widen(item, written["values"], wanted["values"])) for key, item in items]
-    if isinstance(wanted, dict) and wanted.get("logicalType") == "decimal":
+        return [(key, widen(item, written["values"], expected["values"])) for key, item in items]
+    if isinstance(expected, dict) and expected.get("logicalType") == "decimal":
         exact = decimal.Decimal(_shortest_float(value) if source == "float" else str(value))
-        rounded = exact.quantize(decimal.Decimal(1).scaleb(-wanted["scale"]), decimal.ROUND_HALF_UP)
+        rounded = exact.quantize(decimal.Decimal(1).scaleb(-expected["scale"]), decimal.ROUND_HALF_UP)
         return rounded if rounded else rounded.copy_abs()  # Java's BigDecimal has no negative zero
-    if isinstance(wanted, dict) and wanted.get("logicalType") == "date" and source == "string":
+    if isinstance(expected, dict) and expected.get("logicalType") == "date" and source == "string":
         return datetime.date.fromisoformat(value)
     if source == target:
         return value

@@ -31,20 +31,20 @@ def problems_of(text: str, needed: list[str], constraints: str) -> list[str]:
     pinned = dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", constraints, re.MULTILINE))
     pinned = {canonicalize_name(name): version for name, version in pinned.items()}
     locked: dict[str, str] = {}
-    found = [f"names a place: {line}" for line in text.splitlines() if "://" in line or "--index" in line]
+    problems = [f"names a place: {line}" for line in text.splitlines() if "://" in line or "--index" in line]
     for entry in re.split(r"\n(?=\S)", "\n".join(line for line in text.splitlines() if line[:1] != "#").strip()):
         match = re.match(r"([A-Za-z0-9._-]+)==(\S+) \\\n", entry)
         if match is None or not re.search(r"--hash=sha256:[0-9a-f]{64}", entry):
-            found.append(f"no version with a hash: {entry[:60]}")
+            problems.append(f"no version with a hash: {entry[:60]}")
             continue
         locked[canonicalize_name(match[1])] = match[2]
-    found += [f"{name} {version}: constraints say {pinned.get(name)}" for name, version in locked.items()
+    problems += [f"{name} {version}: constraints say {pinned.get(name)}" for name, version in locked.items()
               if pinned.get(name) != version]  # fmt: skip
     for requirement in map(Requirement, needed):
         version = locked.get(canonicalize_name(requirement.name))
         if version is None or not requirement.specifier.contains(version):
-            found.append(f"{requirement}: locked {version}")
-    return found
+            problems.append(f"{requirement}: locked {version}")
+    return problems
 
 
 @pytest.mark.parametrize("name", NEEDED)

@@ -54,14 +54,14 @@ print(json.dumps({"failed": failed, "where": where, "pyspark": "pyspark" in sys.
 """
 
 
-def run(*command: str | pathlib.Path, cwd: pathlib.Path, given: str | None = None, **environment: str) -> str:
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, options: str | None = None, **environment: str) -> str:
     """The command's stdout; its whole output in the failure."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PENSTOCK"))}
     result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env={**clean, **environment},
-        input=given if given is not None else "",
+        input=options if options is not None else "",
         capture_output=True,
         text=True,
         timeout=500,
@@ -187,8 +187,8 @@ def test_data_files_are_shipped_and_nothing_else(names_in_the_wheel: set[str]) -
     assert any(name.endswith(".zip") for name in data), "the demo's table"
     strangers = {name for name in names_in_the_wheel if not name.endswith(".py")} - data
     info = f"penstock-{__version__}.dist-info"
-    told = {f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")}
-    assert strangers == told | {f"{info}/licenses/LICENSE"}
+    reported = {f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")}
+    assert strangers == reported | {f"{info}/licenses/LICENSE"}
     assert data <= names_in_the_wheel
 
 
@@ -242,16 +242,16 @@ def split_of(name: str) -> tuple[str, str]:
 def test_metadata_is_complete_and_valid(distributions: tuple[pathlib.Path, pathlib.Path]) -> None:
     with zipfile.ZipFile(distributions[1]) as wheel:
         text = wheel.read(f"penstock-{__version__}.dist-info/METADATA")
-    told = Metadata.from_email(text, validate=True)
+    reported = Metadata.from_email(text, validate=True)
     project = PYPROJECT["project"]
-    assert (told.name, str(told.version), told.summary) == ("penstock", __version__, project["description"])
-    assert told.description_content_type == "text/markdown"
-    assert told.description is not None
-    assert told.description.strip() == (REPOSITORY / "README.md").read_text().strip()
-    assert (told.license_expression, told.license_files) == ("Apache-2.0", ["LICENSE"])
-    assert told.keywords and "Typing :: Typed" in (told.classifiers or [])
-    assert set(told.provides_extra or []) == set(project["optional-dependencies"])
-    unconditional = [each for each in told.requires_dist or [] if "extra" not in str(each.marker)]
+    assert (reported.name, str(reported.version), reported.summary) == ("penstock", __version__, project["description"])
+    assert reported.description_content_type == "text/markdown"
+    assert reported.description is not None
+    assert reported.description.strip() == (REPOSITORY / "README.md").read_text().strip()
+    assert (reported.license_expression, reported.license_files) == ("Apache-2.0", ["LICENSE"])
+    assert reported.keywords and "Typing :: Typed" in (reported.classifiers or [])
+    assert set(reported.provides_extra or []) == set(project["optional-dependencies"])
+    unconditional = [each for each in reported.requires_dist or [] if "extra" not in str(each.marker)]
     assert len(unconditional) == len(project["dependencies"])
 
 

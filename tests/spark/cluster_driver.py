@@ -53,28 +53,28 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
         import pyspark
         from pyspark import TaskContext
 
-        got = list(rows)
+        actual = list(rows)
         context: Any = TaskContext.get()
         slot = context.partitionId()
         digest = hashlib.sha256()
-        if got:
-            table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(array) for array in got])
+        if actual:
+            table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(array) for array in actual])
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table.combine_chunks())
             digest.update(sink.getvalue())
-        seen = {
+        observed = {
             "batch": batch_id,
             "slot": slot,
             "executor": f"{pathlib.Path.cwd().parent.name}/{pathlib.Path.cwd().name}",
             "attempt": context.attemptNumber(),
-            "rows": sum(len(array) for array in got),
+            "rows": sum(len(array) for array in actual),
             "digest": digest.hexdigest(),
             "pyspark": pyspark.__file__,
         }
         notes = pathlib.Path(folder) / "attempts"
         note = notes / f"{batch_id}-{slot}-{context.taskAttemptId()}-{os.getpid()}.json"
-        note.with_suffix(".partial").write_text(json.dumps(seen))
+        note.with_suffix(".partial").write_text(json.dumps(observed))
         note.with_suffix(".partial").rename(note)
         if harm and slot == 0:
             harmed = pathlib.Path(folder) / "harmed"
@@ -91,7 +91,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
                 if time.monotonic() > give_up:
                     raise RuntimeError("nobody ended this task")
                 time.sleep(0.05)
-        for array in got:
+        for array in actual:
             yield pa.array([True] * len(array))
 
     return watch
@@ -107,20 +107,20 @@ def stay(folder: pathlib.Path) -> None:
         time.sleep(0.05)
 
 
-def run(spark: SparkSession, asked: StreamAsked) -> None:
+def run(spark: SparkSession, requested: StreamAsked) -> None:
     """A stream over what is there, one commit a micro-batch."""
-    folder = asked["folder"]
+    folder = requested["folder"]
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        harm = asked["harm"] if batch_id == asked["harmed"] else ""
+        harm = requested["harm"] if batch_id == requested["harmed"] else ""
         if harm == "plan":
             stay(pathlib.Path(folder))
         watch = F.arrow_udf(watched(folder, batch_id, harm), "boolean", F.ArrowUDFType.SCALAR_ITER)
         rows = frame.filter(watch.asNondeterministic()(F.struct("*")))
         rows.write.mode("overwrite").parquet(f"{folder}/out/{batch_id}")
 
-    options = {"server": asked["server"], "maxCommitsPerTrigger": "1", "slots": "2", **asked["options"]}
-    frame = spark.readStream.format("penstock").options(**options).load(asked["table"])
+    options = {"server": requested["server"], "maxCommitsPerTrigger": "1", "slots": "2", **requested["options"]}
+    frame = spark.readStream.format("penstock").options(**options).load(requested["table"])
     writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/checkpoint")
     writer.trigger(availableNow=True).start().awaitTermination()
 

@@ -73,7 +73,7 @@ def server(golden: Any) -> Iterator[RunningServer]:
 
 @dataclass(frozen=True)
 class Source:
-    """A golden table behind one of the two roads: `read()` is a fresh load."""
+    """A golden table behind one of the two deployments: `read()` is a fresh load."""
 
     case: str
     target: str
@@ -86,30 +86,30 @@ class Source:
 
 
 @pytest.fixture(params=["embedded", "server"])
-def road(request: pytest.FixtureRequest) -> str:
+def deployment(request: pytest.FixtureRequest) -> str:
     """Where the enumerator runs."""
     return str(request.param)
 
 
-def make_source(request: pytest.FixtureRequest, version: str, road: str) -> Source:
-    """The compared table of a version by a road."""
+def make_source(request: pytest.FixtureRequest, version: str, deployment: str) -> Source:
+    """The compared table of a version in a deployment."""
     case = COMPARED_TABLES[version]
     spark: SparkSession = request.getfixturevalue("spark")
-    if road == "embedded":
+    if deployment == "embedded":
         return Source(case, str(request.getfixturevalue("golden").table(case)), {}, spark)
     running: RunningServer = request.getfixturevalue("server")
     return Source(case, case, {"server": running.address, "slots": "3"}, spark)
 
 
 @pytest.fixture(params=list(COMPARED_TABLES))
-def source(request: pytest.FixtureRequest, road: str) -> Source:
-    """Each compared table by each road."""
-    return make_source(request, request.param, road)
+def source(request: pytest.FixtureRequest, deployment: str) -> Source:
+    """Each compared table in each deployment."""
+    return make_source(request, request.param, deployment)
 
 
 @pytest.fixture(params=[("v9", "server"), ("v6", "embedded")], ids="-".join)
 def either(request: pytest.FixtureRequest) -> Source:
-    """Each compared table and each road once, for what depends on neither."""
+    """Each compared table and each deployment once, for what depends on neither."""
     return make_source(request, *request.param)
 
 
@@ -120,8 +120,8 @@ Rows = Counter[tuple[tuple[str, object], ...]]
 def rows_of() -> Callable[[DataFrame | pa.Table], Rows]:
     """Rows as a multiset, by column name."""
 
-    def rows(given: DataFrame | pa.Table) -> Rows:
-        table = given if isinstance(given, pa.Table) else given.toArrow()
+    def rows(data: DataFrame | pa.Table) -> Rows:
+        table = data if isinstance(data, pa.Table) else data.toArrow()
         return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in table.to_pylist())
 
     return rows

@@ -38,9 +38,9 @@ def test_every_column_is_nullable_and_meta_columns_come_first(either: Any) -> No
 def test_where_keeps_rows_of_the_merged_table(either: Any, golden: Any, rows_of: RowsOf) -> None:
     expected = golden.expected(either.case, "snapshot")
     low = sorted(expected["ts"].to_pylist())[expected.num_rows // 2]
-    kept = expected.filter(pa.compute.greater_equal(expected["ts"], low))
-    assert 0 < kept.num_rows < expected.num_rows
-    assert rows_of(either.read(where=f"ts >= {low}")) == rows_of(kept)
+    remaining = expected.filter(pa.compute.greater_equal(expected["ts"], low))
+    assert 0 < remaining.num_rows < expected.num_rows
+    assert rows_of(either.read(where=f"ts >= {low}")) == rows_of(remaining)
 
 
 def test_limit_stops_each_split(either: Any, golden: Any, rows_of: RowsOf) -> None:
@@ -64,8 +64,8 @@ def test_types_and_partition_values_arrive_exactly(
     spark: SparkSession, golden: Any, rows_of: RowsOf, case: str
 ) -> None:
     """Decimals, both timestamps, binary, arrays, maps and structs in structs; partition values of odd characters."""
-    found = spark.read.format("penstock").load(str(golden.table(case)))
-    assert rows_of(found) == rows_of(golden.expected(case, "snapshot"))
+    frame = spark.read.format("penstock").load(str(golden.table(case)))
+    assert rows_of(frame) == rows_of(golden.expected(case, "snapshot"))
 
 
 def test_read_optimized(either: Any, golden: Any, rows_of: RowsOf) -> None:

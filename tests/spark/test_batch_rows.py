@@ -41,9 +41,9 @@ def test_union_with_itself(source: Any, snapshot: Counter[Any], rows_of: RowsOf)
 
 
 def test_order_by_scans_twice(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
-    found = source.read().orderBy(F.col(KEY).desc()).toArrow()
-    assert found[KEY].to_pylist() == sorted(found[KEY].to_pylist(), reverse=True)
-    assert rows_of(found) == snapshot
+    rows = source.read().orderBy(F.col(KEY).desc()).toArrow()
+    assert rows[KEY].to_pylist() == sorted(rows[KEY].to_pylist(), reverse=True)
+    assert rows_of(rows) == snapshot
 
 
 def test_repartition_by_range_scans_twice(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:

@@ -1,4 +1,4 @@
-"""Changes in Spark: a batch and a stream in both formats, with a filter and a projection, by both roads."""
+"""Changes in Spark: a batch and a stream in both formats, with a filter and a projection, in both deployments."""
 
 from __future__ import annotations
 
@@ -33,55 +33,55 @@ def changes(path: str, **options: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_batch(spark: SparkSession, path: str, road: str, form: str, rows_of: RowsOf) -> None:
-    want = changes(path, cdc_format=form)
+def test_a_batch(spark: SparkSession, path: str, deployment: str, form: str, rows_of: RowsOf) -> None:
+    expected = changes(path, cdc_format=form)
     with serve({"t": path}, "127.0.0.1:0") as running:
-        options = {"server": running.address, "slots": "2"} if road == "server" else {}
+        options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
         reader = spark.read.format("penstock").options(query="cdc", after="earliest", cdcFormat=form, **options)
-        frame = reader.load("t" if road == "server" else path)
-        assert frame.columns == want.column_names
-        assert rows_of(frame) == rows_of(want)
-        assert frame.count() == want.num_rows
+        frame = reader.load("t" if deployment == "server" else path)
+        assert frame.columns == expected.column_names
+        assert rows_of(frame) == rows_of(expected)
+        assert frame.count() == expected.num_rows
 
 
 def test_a_filter_and_a_projection(spark: SparkSession, path: str, rows_of: RowsOf) -> None:
     """Spark's own, and those of our options: neither changes the kind of a change."""
     whole = changes(path)
-    want = whole.filter(pc.and_kleene(pc.equal(whole["_change_type"], "+U"), pc.greater(whole["v"], 20)))
-    assert 0 < want.num_rows < whole.num_rows
+    expected = whole.filter(pc.and_kleene(pc.equal(whole["_change_type"], "+U"), pc.greater(whole["v"], 20)))
+    assert 0 < expected.num_rows < whole.num_rows
     reader = spark.read.format("penstock").options(query="cdc", after="earliest")
     columns = ("_change_type", "id", "v")
     ours = reader.options(where="_change_type = '+U' AND v > 20", columns=",".join(columns)).load(path)
-    assert rows_of(ours) == rows_of(want.select(columns))
+    assert rows_of(ours) == rows_of(expected.select(columns))
     sparks = spark.read.format("penstock").options(query="cdc", after="earliest").load(path)
-    kept = sparks.where((F.col("_change_type") == "+U") & (F.col("v") > 20)).select(*columns)
-    assert rows_of(kept) == rows_of(want.select(columns))
+    frame = sparks.where((F.col("_change_type") == "+U") & (F.col("v") > 20)).select(*columns)
+    assert rows_of(frame) == rows_of(expected.select(columns))
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_stream(
-    spark: SparkSession, path: str, road: str, form: str, tmp_path: pathlib.Path, rows_of: RowsOf
+    spark: SparkSession, path: str, deployment: str, form: str, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     """One commit a micro-batch: each change once, none of a service, and a restart goes on."""
     batches: dict[int, pa.Table] = {}
-    want = changes(path, cdc_format=form)
+    expected = changes(path, cdc_format=form)
     time = "ts_ms" if form == "hudi" else "_change_instant"
     with serve({"t": path}, "127.0.0.1:0") as running:
-        options = {"server": running.address, "slots": "2"} if road == "server" else {}
+        options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
         for _ in range(2):  # the second run has nothing new
             frame = (
                 spark.readStream.format("penstock")
                 .options(query="cdc", after="earliest", cdcFormat=form, maxCommitsPerTrigger="1", **options)
-                .load("t" if road == "server" else path)
+                .load("t" if deployment == "server" else path)
             )
             writer = frame.writeStream.foreachBatch(lambda df, n: batches.__setitem__(n, df.toArrow()))
             query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
             assert query.awaitTermination(120), "the stream did not end"
-    assert rows_of(pa.concat_tables(batches.values())) == rows_of(want)
+    assert rows_of(pa.concat_tables(batches.values())) == rows_of(expected)
     instants = [set(table[time].to_pylist()) for table in batches.values() if table.num_rows]
-    assert all(len(found) == 1 for found in instants)
+    assert all(len(values) == 1 for values in instants)
     assert sorted(instants, key=min) == instants
-    assert len(instants) == len(set(want[time].to_pylist()))
+    assert len(instants) == len(set(expected[time].to_pylist()))
 
 
 def test_options_that_do_not_go_together(spark: SparkSession, path: str) -> None:

@@ -87,14 +87,14 @@ class Cluster:
 
     def executors(self) -> dict[str, int]:
         """Process of each executor that runs, by its folder's name (`app-…/0`)."""
-        found = {}
+        executors_by_id = {}
         for worker in self._workers:
             for child in psutil.Process(worker.pid).children():
                 with contextlib.suppress(psutil.Error):  # it is ending
                     if any(EXECUTOR in word for word in child.cmdline()):
                         folder = pathlib.Path(child.cwd())
-                        found[f"{folder.parent.name}/{folder.name}"] = child.pid
-        return found
+                        executors_by_id[f"{folder.parent.name}/{folder.name}"] = child.pid
+        return executors_by_id
 
     def stop(self) -> None:
         """Leaves nothing running: executors end with their worker's process group, or because it is gone."""
@@ -126,8 +126,8 @@ class Stream:
     def __init__(self, folder: pathlib.Path, address: str, harm: str, harmed: int, **options: str) -> None:
         self.folder = folder
         (folder / "attempts").mkdir()
-        asked = {"server": address, "table": "t", "folder": str(folder), "harm": harm, "harmed": harmed}
-        self.asked = json.dumps({**asked, "options": options})
+        requested = {"server": address, "table": "t", "folder": str(folder), "harm": harm, "harmed": harmed}
+        self.asked = json.dumps({**requested, "options": options})
 
     def harmed(self) -> dict[str, Any]:
         """What the attempt noted that does not go on; waits for it."""
@@ -177,11 +177,11 @@ def waited(until: Callable[[], object], what: str) -> None:
 @pytest.fixture(scope="module")
 def cluster(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """For all tests here; the order of the tests is the one with the fewest drivers."""
-    made = Cluster(golden.table(CASE), tmp_path_factory.mktemp("cluster"))
+    created = Cluster(golden.table(CASE), tmp_path_factory.mktemp("cluster"))
     try:
-        yield made
+        yield created
     finally:
-        made.stop()
+        created.stop()
 
 
 def late(golden: Any) -> dict[str, str]:

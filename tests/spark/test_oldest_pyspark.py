@@ -25,14 +25,14 @@ def environment_with(pyspark: str, folder: pathlib.Path) -> pathlib.Path:
         venv.create(folder, with_pip=True, clear=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", f"pyspark=={pyspark}"]
         subprocess.run(install, check=True)
-        found = subprocess.run(
+        completed = subprocess.run(
             [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
             check=True,
             capture_output=True,
             text=True,
         )
-        behind = [path for path in sys.path if path.endswith("site-packages")] or [sysconfig.get_path("purelib")]
-        (pathlib.Path(found.stdout.strip()) / "behind.pth").write_text("".join(f"{path}\n" for path in behind))
+        later = [path for path in sys.path if path.endswith("site-packages")] or [sysconfig.get_path("purelib")]
+        (pathlib.Path(completed.stdout.strip()) / "behind.pth").write_text("".join(f"{path}\n" for path in later))
         (folder / ".ready").touch()
     return python
 

@@ -58,16 +58,16 @@ def test_the_planner_gives_tiny_splits_one_task(spark: SparkSession, server: Any
     assert int(enumerator_log.events("plan opened")[0]["slots"]) == 1
 
 
-@pytest.mark.parametrize("road", ["embedded", "server"])
+@pytest.mark.parametrize("deployment", ["embedded", "server"])
 def test_tasks_need_no_timeline(
-    spark: SparkSession, moved: pathlib.Path, road: str, golden: Any, rows_of: RowsOf
+    spark: SparkSession, moved: pathlib.Path, deployment: str, golden: Any, rows_of: RowsOf
 ) -> None:
     """The plan is made at the first action; with `.hoodie` gone its tasks still finish, and a new load() fails."""
     expected = rows_of(golden.expected(CASE, "snapshot"))
     with serve({"t": str(moved)}, "127.0.0.1:0") as running:
-        options = {"slots": "2", **({"server": running.address} if road == "server" else {})}
+        options = {"slots": "2", **({"server": running.address} if deployment == "server" else {})}
         reader = spark.read.format("penstock").options(**options)
-        target = "t" if road == "server" else str(moved)
+        target = "t" if deployment == "server" else str(moved)
         frame = reader.load(target)
         assert frame.rdd.getNumPartitions() == 2  # plans, reads nothing
         (moved / ".hoodie").rename(moved.with_name("hoodie-away"))

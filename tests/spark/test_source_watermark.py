@@ -41,26 +41,26 @@ class MicroBatches:
 
 def timed(spark: SparkSession, golden: Any, **options: str) -> DataFrame:
     """A stream by event time that ends."""
-    given = {
+    arguments = {
         "eventTime": "ts",
         "maxOutOfOrderness": "0s",
         "after": "earliest",
         "upto": LAST,
         "maxCommitsPerTrigger": "1",
     }
-    return spark.readStream.format("penstock").options(**{**given, **options}).load(str(golden.table(CASE)))
+    return spark.readStream.format("penstock").options(**{**arguments, **options}).load(str(golden.table(CASE)))
 
 
 def to_its_end(frame: DataFrame, folder: pathlib.Path, mode: str = "append") -> tuple[MicroBatches, list[Any]]:
     """Runs a query until it has ended by itself: its micro-batches and their progress."""
-    found = MicroBatches()
-    writer = frame.writeStream.foreachBatch(found).outputMode(mode)
+    batches = MicroBatches()
+    writer = frame.writeStream.foreachBatch(batches).outputMode(mode)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
     try:
         await_end(query, PROGRESS_S)
     finally:
         query.stop()
-    return found, query.recentProgress
+    return batches, query.recentProgress
 
 
 def test_every_row_carries_its_watermark_and_the_end_a_marker(
@@ -68,18 +68,18 @@ def test_every_row_carries_its_watermark_and_the_end_a_marker(
 ) -> None:
     frame = timed(spark, golden)
     assert frame.columns[-2:] == COLUMNS
-    found, _ = to_its_end(frame.withColumn("w", F.col(COLUMNS[0]).cast("string")), tmp_path)
-    markers = [row for row in found.rows if row["_penstock_marker"]]
+    batches, _ = to_its_end(frame.withColumn("w", F.col(COLUMNS[0]).cast("string")), tmp_path)
+    markers = [row for row in batches.rows if row["_penstock_marker"]]
     assert [(row["id"], row["w"], row["ts"] is None) for row in markers] == [(None, END, False)]
-    for table in found.tables.values():
+    for table in batches.tables.values():
         assert len({row["w"] for row in table.to_pylist()}) <= 1, "one micro-batch, one watermark"
-    watermarks = [row["w"] for row in found.rows]
+    watermarks = [row["w"] for row in batches.rows]
     assert watermarks == sorted(watermarks)
     assert watermarks[0] == "2024-01-01 05:00:00.000004", (
         "the last commit, which is known, still brings 05:00:00.000005"
     )
     plain = spark.read.format("penstock").options(query="incremental", after="earliest").load(str(golden.table(CASE)))
-    ids = Counter(row["id"] for row in found.rows if not row["_penstock_marker"])
+    ids = Counter(row["id"] for row in batches.rows if not row["_penstock_marker"])
     assert set(plain.columns).isdisjoint(COLUMNS)
     assert set(ids) >= {row["id"] for row in plain.collect()}
 
@@ -89,7 +89,7 @@ def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp
     frame = with_source_watermark(timed(spark, golden), "ts")
     assert set(frame.columns).isdisjoint(COLUMNS)
     counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"), "count")
-    found, progress = to_its_end(counts, tmp_path)
+    batches, progress = to_its_end(counts, tmp_path)
     plain = spark.readStream.format("penstock").options(after="earliest", maxCommitsPerTrigger="1")
     rows = MicroBatches()
     query = plain.load(str(golden.table(CASE))).writeStream.foreachBatch(rows)
@@ -101,16 +101,18 @@ def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp
     )
     expected = Counter(row["ts"].hour for row in rows.rows)
     assert len(expected) == 5
-    assert {row["hour"]: row["count"] for row in found.rows} == expected
-    assert len(found.rows) == len(expected), "each window once"
+    assert {row["hour"]: row["count"] for row in batches.rows} == expected
+    assert len(batches.rows) == len(expected), "each window once"
     assert sum(op["numRowsDroppedByWatermark"] for p in progress for op in p["stateOperators"]) == 0
 
 
 def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     frame = with_source_watermark(timed(spark, golden, endWatermark="30 minutes"), "ts")
     counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"))
-    found, _ = to_its_end(counts, tmp_path)
-    assert sorted(row["hour"] for row in found.rows) == [5, 6, 7, 8], "the hour of 9 ends at 10:00, the watermark 09:30"
+    batches, _ = to_its_end(counts, tmp_path)
+    assert sorted(row["hour"] for row in batches.rows) == [5, 6, 7, 8], (
+        "the hour of 9 ends at 10:00, the watermark 09:30"
+    )
 
 
 def test_the_last_window_of_an_idle_table_closes_by_the_clock(
@@ -118,18 +120,18 @@ def test_the_last_window_of_an_idle_table_closes_by_the_clock(
 ) -> None:
     """Nothing comes, and the watermark stands at the highest row, in the last window of a second: a second later that
     one is emitted too. No marker row is counted."""
-    given = {"eventTime": "ts", "maxOutOfOrderness": "0s", "after": "earliest", "idleTimeout": "1s"}
-    load = spark.readStream.format("penstock").options(**given).load(str(golden.table(CASE)))
+    options = {"eventTime": "ts", "maxOutOfOrderness": "0s", "after": "earliest", "idleTimeout": "1s"}
+    load = spark.readStream.format("penstock").options(**options).load(str(golden.table(CASE)))
     counts = with_source_watermark(load, "ts").groupBy(F.window("ts", "1 second")).count()
-    found = MicroBatches()
-    writer = counts.select(F.hour("window.start").alias("hour"), "count").writeStream.foreachBatch(found)
+    batches = MicroBatches()
+    writer = counts.select(F.hour("window.start").alias("hour"), "count").writeStream.foreachBatch(batches)
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     try:
         waits, expected = 0, Counter(time.hour for time in golden.expected(CASE, "snapshot")["ts"].to_pylist())
-        while len(found.rows) < len(expected) and waits < 10 * PROGRESS_S:
+        while len(batches.rows) < len(expected) and waits < 10 * PROGRESS_S:
             assert not query.awaitTermination(0.1)
             waits += 1
-        assert {row["hour"]: row["count"] for row in found.rows} == expected
+        assert {row["hour"]: row["count"] for row in batches.rows} == expected
         assert max(expected) == 9
     finally:
         query.stop()
@@ -141,8 +143,8 @@ def test_sql_over_a_view_whose_filter_does_not_hold_the_watermark_back(
     """The last micro-batch has no row, nor a marker, of that hour: its watermark counts all the same."""
     with_source_watermark(timed(spark, golden), "TS").createOrReplaceTempView("timed_rows")
     frame = spark.sql("select count(*) as n from timed_rows where hour(ts) = 6 group by window(ts, '1 hour')")
-    found, _ = to_its_end(frame, tmp_path)
-    assert found.rows == [{"n": 1}]
+    batches, _ = to_its_end(frame, tmp_path)
+    assert batches.rows == [{"n": 1}]
 
 
 def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
@@ -154,12 +156,12 @@ def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golde
 
 
 def test_a_declared_schema_holds_the_columns(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
-    given = {"eventTime": "ts", "maxOutOfOrderness": "0s", "upto": LAST}
-    reader = spark.readStream.format("penstock").options(**given)
+    options = {"eventTime": "ts", "maxOutOfOrderness": "0s", "upto": LAST}
+    reader = spark.readStream.format("penstock").options(**options)
     declared = "_penstock_marker boolean, ts timestamp, _penstock_watermark timestamp"
-    found, _ = to_its_end(reader.schema(declared).load(str(golden.table(CASE))), tmp_path)
-    assert [row["_penstock_marker"] for row in found.rows].count(True) == 1
-    assert len(found.rows) == golden.expected(CASE, "snapshot").num_rows + 1
+    batches, _ = to_its_end(reader.schema(declared).load(str(golden.table(CASE))), tmp_path)
+    assert [row["_penstock_marker"] for row in batches.rows].count(True) == 1
+    assert len(batches.rows) == golden.expected(CASE, "snapshot").num_rows + 1
     bare = reader.schema("ts timestamp, id string").load(str(golden.table(CASE)))
     with pytest.raises(Exception, match=r"(?s)ConfigurationError.*_penstock_watermark"):
         to_its_end(bare, tmp_path / "bare")

@@ -62,26 +62,26 @@ def end_key(progress: Any) -> str:
 
 @pytest.mark.parametrize("case", CASES)
 def test_one_commit_a_micro_batch(
-    spark: SparkSession, golden: Any, road: str, case: str, tmp_path: pathlib.Path, rows_of: RowsOf
+    spark: SparkSession, golden: Any, deployment: str, case: str, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     commits = data_commits(golden, case)
-    found = MicroBatches()
+    batches = MicroBatches()
     with serve({"t": str(golden.table(case))}, "127.0.0.1:0") as running:
-        options = {"server": running.address, "slots": "2"} if road == "server" else {}
-        target = "t" if road == "server" else str(golden.table(case))
-        ends = drained(stream(spark, target, found, tmp_path, maxCommitsPerTrigger="1", **options))
+        options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
+        target = "t" if deployment == "server" else str(golden.table(case))
+        ends = drained(stream(spark, target, batches, tmp_path, maxCommitsPerTrigger="1", **options))
     assert [end_key(progress) for progress in ends] == list(commits)
-    assert list(found.tables) == list(range(len(commits)))
-    for (key, query_id), rows in zip(commits.items(), found.tables.values(), strict=True):
+    assert list(batches.tables) == list(range(len(commits)))
+    for (key, query_id), rows in zip(commits.items(), batches.tables.values(), strict=True):
         assert rows_of(rows) == rows_of(golden.expected(case, query_id)), (key, query_id)
 
 
 def test_no_cap_gives_the_whole_range_at_once(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    found = MicroBatches()
-    drained(stream(spark, str(golden.table("B_v9_inc_mor")), found, tmp_path))
-    (rows,) = found.tables.values()
+    batches = MicroBatches()
+    drained(stream(spark, str(golden.table("B_v9_inc_mor")), batches, tmp_path))
+    (rows,) = batches.tables.values()
     assert rows_of(rows) == rows_of(golden.expected("B_v9_inc_mor", "inc_all"))
 
 
@@ -89,12 +89,12 @@ def test_two_commits_a_micro_batch_after_a_position(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     commits = list(data_commits(golden, "B_v9_inc_mor"))
-    found = MicroBatches()
+    batches = MicroBatches()
     ends = drained(
         stream(
             spark,
             str(golden.table("B_v9_inc_mor")),
-            found,
+            batches,
             tmp_path,
             after=commits[3],
             maxCommitsPerTrigger="2",
@@ -103,7 +103,7 @@ def test_two_commits_a_micro_batch_after_a_position(
     )
     assert [end_key(progress) for progress in ends] == [commits[5], commits[7], commits[8]]
     last = golden.expected("B_v9_inc_mor", "inc_11").select(["_hoodie_record_key", "ts"])
-    assert rows_of(found.tables[2]) == rows_of(last)
+    assert rows_of(batches.tables[2]) == rows_of(last)
 
 
 def test_a_restart_goes_on_behind_the_last_micro_batch(
@@ -111,22 +111,22 @@ def test_a_restart_goes_on_behind_the_last_micro_batch(
 ) -> None:
     """The sink fails in micro-batch 3; the run after it repeats that one, then goes on; the third has nothing."""
     commits = data_commits(golden, "B_v6_inc_mor")
-    found = MicroBatches()
+    batches = MicroBatches()
 
     def fails_at_three(frame: DataFrame, batch_id: int) -> None:
-        found(frame, batch_id)
+        batches(frame, batch_id)
         if batch_id == 3:
             raise RuntimeError("the sink fails on purpose")
 
     target, checkpoint = str(golden.table("B_v6_inc_mor")), tmp_path / "checkpoint"
     with pytest.raises(StreamingQueryException, match="the sink fails on purpose"):
         drained(stream(spark, target, fails_at_three, checkpoint, maxCommitsPerTrigger="1"))
-    assert list(found.tables) == [0, 1, 2, 3]
+    assert list(batches.tables) == [0, 1, 2, 3]
     again = MicroBatches()
     drained(stream(spark, target, again, checkpoint, maxCommitsPerTrigger="1"))
     assert list(again.tables) == list(range(3, len(commits)))
-    assert rows_of(again.tables[3]) == rows_of(found.tables[3])
-    both = {**found.tables, **again.tables}
+    assert rows_of(again.tables[3]) == rows_of(batches.tables[3])
+    both = {**batches.tables, **again.tables}
     for batch_id, query_id in enumerate(commits.values()):
         assert rows_of(both[batch_id]) == rows_of(golden.expected("B_v6_inc_mor", query_id)), query_id
     nothing = MicroBatches()
@@ -143,10 +143,10 @@ def test_a_commit_that_completes_while_the_stream_waits(
     aside = tmp_path / last.name
     last.rename(aside)
     commits = list(data_commits(golden, "B_v9_inc_mor").values())
-    found = MicroBatches()
+    batches = MicroBatches()
 
     def sink(frame: DataFrame, batch_id: int) -> None:
-        found(frame, batch_id)
+        batches(frame, batch_id)
         if batch_id == len(commits) - 2:
             aside.rename(last)
         if batch_id == len(commits) - 1:
@@ -155,8 +155,8 @@ def test_a_commit_that_completes_while_the_stream_waits(
     query = stream(spark, str(table), sink, tmp_path / "checkpoint", maxCommitsPerTrigger="1").start()
     with pytest.raises(StreamingQueryException, match="everything is here"):
         assert not query.awaitTermination(120), "the stream did not see the new commit"
-    assert list(found.tables) == list(range(len(commits)))
-    assert rows_of(found.tables[len(commits) - 1]) == rows_of(golden.expected("B_v9_inc_mor", "inc_11"))
+    assert list(batches.tables) == list(range(len(commits)))
+    assert rows_of(batches.tables[len(commits) - 1]) == rows_of(golden.expected("B_v9_inc_mor", "inc_11"))
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def as_version_1(checkpoint: pathlib.Path) -> None:
     """Rewrites a checkpoint's offsets as the release before wrote them."""
     for log in (checkpoint / "offsets").glob("[0-9]*"):
         *head, offset = log.read_text().splitlines()
-        told = json.loads(offset)
-        assert told["version"] == 2
-        text = json.dumps({"version": 1, "order_key": told["order_key"], "index": told["index"]})
+        reported = json.loads(offset)
+        assert reported["version"] == 2
+        text = json.dumps({"version": 1, "order_key": reported["order_key"], "index": reported["index"]})
         log.write_text("\n".join([*head, text]))
         (log.parent / f".{log.name}.crc").unlink(missing_ok=True)
 
@@ -215,12 +215,12 @@ def test_a_checkpoint_of_version_1_goes_on(
     """Planned, not committed: Spark asks for the same range of two old offsets again."""
     commits = list(data_commits(golden, "B_v9_inc_mor").values())
     target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
-    found = MicroBatches()
+    batches = MicroBatches()
 
     def fails_at_four(frame: DataFrame, batch_id: int) -> None:
         if batch_id == 4:
             raise RuntimeError("the sink fails on purpose")
-        found(frame, batch_id)
+        batches(frame, batch_id)
 
     with pytest.raises(StreamingQueryException, match="the sink fails on purpose"):
         drained(stream(spark, target, fails_at_four, checkpoint, maxCommitsPerTrigger="1"))
@@ -228,10 +228,10 @@ def test_a_checkpoint_of_version_1_goes_on(
         (checkpoint / "offsets" / "4").unlink()
         (checkpoint / "offsets" / ".4.crc").unlink(missing_ok=True)
     as_version_1(checkpoint)
-    drained(stream(spark, target, found, checkpoint, maxCommitsPerTrigger="1"))
-    assert list(found.tables) == list(range(len(commits)))
+    drained(stream(spark, target, batches, checkpoint, maxCommitsPerTrigger="1"))
+    assert list(batches.tables) == list(range(len(commits)))
     for batch_id, query_id in enumerate(commits):
-        assert rows_of(found.tables[batch_id]) == rows_of(golden.expected("B_v9_inc_mor", query_id)), query_id
+        assert rows_of(batches.tables[batch_id]) == rows_of(golden.expected("B_v9_inc_mor", query_id)), query_id
 
 
 def test_other_options_than_the_checkpoints_are_refused(
@@ -246,11 +246,11 @@ def test_other_options_than_the_checkpoints_are_refused(
 def test_the_snapshot_first_by_default(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    found = MicroBatches()
+    batches = MicroBatches()
     target = str(golden.table("B_v9_inc_mor"))
-    drained(stream(spark, target, found, tmp_path, after="snapshot", maxFilesPerTrigger="1"))
-    assert len(found.tables) > 1
-    rows = sum((rows_of(table) for table in found.tables.values()), Counter())
+    drained(stream(spark, target, batches, tmp_path, after="snapshot", maxFilesPerTrigger="1"))
+    assert len(batches.tables) > 1
+    rows = sum((rows_of(table) for table in batches.tables.values()), Counter())
     assert rows == rows_of(golden.expected("B_v9_inc_mor", "snapshot"))
 
 

@@ -60,19 +60,19 @@ class Bench:
 @pytest.fixture
 def bench(golden: Any, tmp_path: pathlib.Path) -> Iterator[Bench]:
     """Nothing of it outlives the test."""
-    made = Bench(golden.table(CASE), tmp_path)
-    yield made
-    made.stop()
+    created = Bench(golden.table(CASE), tmp_path)
+    yield created
+    created.stop()
 
 
 def run_until(driver: LineProcess, step: str) -> list[str]:
     """Lets the driver go on until it says `step`, where it waits; all it said."""
-    said = [driver.line()]
-    while said[-1] != step:
-        assert not said[-1].startswith("failed"), said[-1]
+    message = [driver.line()]
+    while message[-1] != step:
+        assert not message[-1].startswith("failed"), message[-1]
         driver.go_on()
-        said.append(driver.line())
-    return said
+        message.append(driver.line())
+    return message
 
 
 def check(bench: Bench, golden: Any, rows_of: RowsOf) -> None:

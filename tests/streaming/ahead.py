@@ -30,15 +30,17 @@ def run_all(
 ) -> Iterator[dict[str, Future[Any]]]:
     """The outcomes by the tests' ids."""
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ahead") as pool:
-        made = {item.nodeid: pool.submit(_run, item, folder("ahead"), spark, recorded) for item in tests_ahead(items)}
+        created = {
+            item.nodeid: pool.submit(_run, item, folder("ahead"), spark, recorded) for item in tests_ahead(items)
+        }
         try:
-            yield made
+            yield created
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _run(item: Any, folder: pathlib.Path, spark: Any, recorded: Any) -> Any:
     run = item.get_closest_marker(MARK).kwargs["run"]
-    own = spark.newSession()
-    own.conf.set("spark.sql.shuffle.partitions", "1")  # each partition costs each micro-batch as much
-    return run(own, recorded, folder, **item.callspec.params)
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")  # each partition costs each micro-batch as much
+    return run(session, recorded, folder, **item.callspec.params)

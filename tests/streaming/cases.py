@@ -36,6 +36,6 @@ def name(case: Case) -> str:
     return "-".join(value for value in case if value not in ("none", "never", "frame", "embedded"))
 
 
-def told(case: Case) -> dict[str, str]:
+def factors(case: Case) -> dict[str, str]:
     """The case by factor."""
     return dict(zip(FACTORS, case, strict=True))

@@ -46,18 +46,18 @@ def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def recorded(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> RecordedTables:
     """A recorded table by its name in `written.TABLES`, for any thread."""
-    made: dict[str, Recorded] = {}
+    tables: dict[str, Recorded] = {}
     making = {name: threading.Lock() for name in TABLES}
 
     def table(name: str) -> Recorded:
         with making[name]:
-            if name not in made:
+            if name not in tables:
                 folder = tmp_path_factory.mktemp(name)
                 write(hudi, folder / "table", TABLES[name])
                 recorded = Recorded(folder / "table", folder)
-                recorded.ask(hudi.read, folder / "asked")
-                made[name] = recorded
-        return made[name]
+                recorded.read_states(hudi.read, folder / "asked")
+                tables[name] = recorded
+        return tables[name]
 
     return table
 

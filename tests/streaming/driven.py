@@ -73,7 +73,7 @@ class Driven:
         self.restarts: set[int] = set()
         self.dropped: dict[int, int] = {}
         self._query: StreamingQuery | None = None
-        self._is_restless = any("idleTimeout" in given for given in options)
+        self._is_restless = any("idleTimeout" in arguments for arguments in options)
         self._ends: list[int] = []
         """The last micro-batch of each step."""
         self._steps: list[tuple[int, ...]] = []
@@ -93,8 +93,8 @@ class Driven:
         """Reveals so many commits of each table, and waits until all of them were read."""
         for view, step in zip(self._views, steps, strict=True):
             view.reveal(step)
-        wanted = [view.recorded.known(view.step)[-1].order_key for view in self._views]
-        self._wait(lambda: all(mark.has_passed(key) for mark, key in zip(self._now(), wanted, strict=True)))
+        expected = [view.recorded.known(view.step)[-1].order_key for view in self._views]
+        self._wait(lambda: all(mark.has_passed(key) for mark, key in zip(self._now(), expected, strict=True)))
         self._settle(tuple(steps))
 
     def run_to_the_end(self, step: int) -> None:
@@ -153,14 +153,14 @@ class Driven:
 
     def legs(self, source: int) -> list[Leg]:
         """What each micro-batch held of a source."""
-        found, before = [], NEVER
+        batches, before = [], NEVER
         for batch in range(self.last() + 1):
             after = self.marks(batch)[source]
             if batch == 0:
                 before = Mark(after.place, 0, None, False) if after.done is not None else NEVER
-            found.append(Leg(before, after, self._step_of(batch)[source]))
+            batches.append(Leg(before, after, self._step_of(batch)[source]))
             before = after
-        return found
+        return batches
 
     @property
     def ends(self) -> list[int]:

@@ -49,9 +49,9 @@ def sliding(spark: SparkSession, df: DataFrame) -> DataFrame:
 
 
 def session(spark: SparkSession, df: DataFrame) -> DataFrame:
-    kept = df.groupBy(F.session_window("ts", "5 seconds").alias("w"), "g")
-    found = kept.agg(F.sort_array(F.collect_list("n")).alias("n"))
-    return found.select(F.unix_micros("w.start"), F.unix_micros("w.end"), "g", "n")
+    grouped = df.groupBy(F.session_window("ts", "5 seconds").alias("w"), "g")
+    windowed = grouped.agg(F.sort_array(F.collect_list("n")).alias("n"))
+    return windowed.select(F.unix_micros("w.start"), F.unix_micros("w.end"), "g", "n")
 
 
 def window_join(spark: SparkSession, left: DataFrame, right: DataFrame) -> DataFrame:

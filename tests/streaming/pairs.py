@@ -15,7 +15,7 @@ from tests.streaming.written import TABLES
 
 OPERATORS = ("tumbling", "sliding", "session", "window_join", "interval_inner", "interval_left", "deduplicated")
 HAS_SQL = ("tumbling", "window_join")
-OF_TWO = ("window_join", "interval_inner", "interval_left")
+TWO_SOURCES = ("window_join", "interval_inner", "interval_left")
 
 FACTORS: dict[str, tuple[str, ...]] = {
     "operator": OPERATORS,
@@ -26,7 +26,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "idle": ("never", "idle"),
     "restart": ("none", "stopped", "failed"),
     "limit": ("none", "inside"),
-    "road": ("embedded", "server"),
+    "deployment": ("embedded", "server"),
 }
 Case = tuple[str, ...]
 Pair = tuple[tuple[str, str], tuple[str, str]]
@@ -35,32 +35,32 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 def cases() -> Iterator[Case]:
     """Everything that can go together."""
     for case in itertools.product(*FACTORS.values()):
-        told = dict(zip(FACTORS, case, strict=True))
-        if told["form"] == "sql" and told["operator"] not in HAS_SQL:
+        factors = dict(zip(FACTORS, case, strict=True))
+        if factors["form"] == "sql" and factors["operator"] not in HAS_SQL:
             continue
-        has_statistics = TABLES[told["table"]].kind == "cow"
-        if told["fallback"] != "scan" and has_statistics:
+        has_statistics = TABLES[factors["table"]].kind == "cow"
+        if factors["fallback"] != "scan" and has_statistics:
             continue
         # without statistics the order of a snapshot's splits is that of their names, which the model does not know
-        if told["fallback"] != "scan" and told["start"] == "snapshot" and told["limit"] == "inside":
+        if factors["fallback"] != "scan" and factors["start"] == "snapshot" and factors["limit"] == "inside":
             continue
         yield case
 
 
-def drops(told: Mapping[str, str]) -> bool:
+def drops(factors: Mapping[str, str]) -> bool:
     """Whether a case surely has rows that are dropped as late (by times of completion, few are)."""
-    is_read_whole = told["start"] == "earliest" and told["fallback"] != "commitTime"
-    return TABLES[told["table"]].late and is_read_whole
+    is_read_whole = factors["start"] == "earliest" and factors["fallback"] != "commitTime"
+    return TABLES[factors["table"]].late and is_read_whole
 
 
 def conditions(case: Case) -> dict[str, str]:
     """The values of a case that count: of a table its conditions."""
-    told = dict(zip(FACTORS, case, strict=True))
-    table = TABLES[told.pop("table")]
-    return told | {
+    factors = dict(zip(FACTORS, case, strict=True))
+    table = TABLES[factors.pop("table")]
+    return factors | {
         "kind": f"{table.kind}{table.version}",
         "order": "out of order" if table.out_of_order else "in order",
-        "updates": "dropped" if drops(told | {"table": table.name()}) else "late" if table.late else "in time",
+        "updates": "dropped" if drops(factors | {"table": table.name()}) else "late" if table.late else "in time",
         "event times": "some null" if table.nulls else "all there",
     }
 
@@ -79,15 +79,15 @@ def table_of_cases(trials: int = 1000) -> list[Case]:
     rng = random.Random(1)
     chosen = _completed([], covers, rng)
     for _ in range(trials):
-        kept = rng.sample(chosen, len(chosen) - rng.randrange(2, 9))
-        chosen = min(_completed(kept, covers, rng), chosen, key=_cost)
+        start = rng.sample(chosen, len(chosen) - rng.randrange(2, 9))
+        chosen = min(_completed(start, covers, rng), chosen, key=_cost)
     return sorted(chosen, key=list(covers).index)
 
 
-def _completed(kept: list[Case], covers: Mapping[Case, int], rng: random.Random) -> list[Case]:
+def _completed(start: list[Case], covers: Mapping[Case, int], rng: random.Random) -> list[Case]:
     """These cases, with others until all pairs (bits) are covered, without those that others make needless."""
     everything = _union(covers.values())
-    left, chosen = everything & ~_union(covers[case] for case in kept), list(kept)
+    left, chosen = everything & ~_union(covers[case] for case in start), list(start)
     while left:
         gains = {case: (own & left).bit_count() for case, own in covers.items()}
         most = max(gains.values())
@@ -105,7 +105,7 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def _cost(chosen: list[Case]) -> tuple[int, int]:
-    return len(chosen), sum(case[0] in OF_TWO for case in chosen)
+    return len(chosen), sum(case[0] in TWO_SOURCES for case in chosen)
 
 
 if __name__ == "__main__":

@@ -39,14 +39,14 @@ Place = tuple[str, int]
 class Group:
     """What a commit did to a file group: it wrote a base file, or a log (then `base` is '', and `log` its name).
 
-    `tells`: what it wrote tells of event times: any base file, and a log that is not of deletes alone.
+    `has_event_times`: what it wrote tells of event times: any base file, and a log that is not of deletes alone.
     """
 
     partition: str
     file_id: str
     base: str
     log: str
-    tells: bool
+    has_event_times: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class HudisRow:
+class HudiRow:
     """A row as Hudi reads it."""
 
     row: Row
@@ -86,7 +86,7 @@ class Recorded:
         self._by_completion = sorted(self.instants, key=lambda commit: commit.completed)
         self.steps = sum(not commit.is_service for commit in self.instants)
         self._bounds: dict[str, Slice] = {}
-        self.states: list[list[HudisRow]] = []
+        self.states: list[list[HudiRow]] = []
         for step in range(1, self.steps + 1):
             self._make(step)
 
@@ -106,7 +106,7 @@ class Recorded:
                 os.link(path, folder / name)
         return View(self, folder)
 
-    def ask(self, read: Callable[[pathlib.Path], pa.Table], folder: pathlib.Path) -> None:
+    def read_states(self, read: Callable[[pathlib.Path], pa.Table], folder: pathlib.Path) -> None:
         """Has Hudi read the table behind each of its commits in order.
 
         Hudi follows a link that leads out of the table; of copies of `.hoodie` in it, it would list every folder.
@@ -129,29 +129,29 @@ class Recorded:
     def slices(self, after: Place, upto: Place, step: int) -> list[Slice]:
         """Of what lies in (after, upto] and is known at a step, what tells of event times."""
         known = self.known(step)
-        within = [place for place in self.behind(after, upto) if place[0] in known]
-        return [self._slice(commit, group, step) for commit, group in within if group.tells]
+        within = [place for place in self.between(after, upto) if place[0] in known]
+        return [self._slice(commit, group, step) for commit, group in within if group.has_event_times]
 
-    def behind(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
+    def between(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
         """What lies in (after, upto], in the order in which positions move."""
         return [
             (commit, group)
             for commit in self.commits
             for number, group in enumerate(commit.groups)
-            if _is_behind(commit, number, after) and not _is_behind(commit, number, upto)
+            if _is_after(commit, number, after) and not _is_after(commit, number, upto)
         ]
 
     def rows(self, after: Place, upto: Place) -> list[Row]:
         """Latest-state rows of the range: of each file group as its last commit in the range left it."""
         within: dict[str, list[Commit]] = {}
-        for commit, group in self.behind(after, upto):
+        for commit, group in self.between(after, upto):
             within.setdefault(group.file_id, []).append(commit)
-        found = []
+        result = []
         for file_id, commits in within.items():
             writers = {commit.requested for commit in commits}
             state = self.states[self.commits.index(commits[-1])]
-            found += [r.row for r in state if r.file_id == file_id and r.requested in writers]
-        return found
+            result += [r.row for r in state if r.file_id == file_id and r.requested in writers]
+        return result
 
     def snapshot(self, number: int) -> list[tuple[Slice, list[Row]]]:
         """The slices of the table behind its first commits, and the rows of each."""
@@ -166,11 +166,11 @@ class Recorded:
                     live[group.file_id] = (group.base or base, newest, bool(group.log))
                 for file_id in commit.replaced:
                     live.pop(file_id)
-        found = []
+        slices = []
         for file_id, (base, commit, has_logs) in live.items():
             rows = [r.row for r in self.states[number - 1] if r.file_id == file_id]
-            found.append((_of_rows(rows, commit) if has_logs else self._of_file(base, commit), rows))
-        return found
+            slices.append((_of_rows(rows, commit) if has_logs else self._of_file(base, commit), rows))
+        return slices
 
     def _slice(self, commit: Commit, group: Group, step: int) -> Slice:
         """The base file's footer, where the commit wrote one, else its rows.
@@ -193,12 +193,12 @@ class Recorded:
         return self._bounds[path]
 
     def _completed(self) -> list[pathlib.Path]:
-        found = []
+        paths = []
         for path in self._folder.iterdir():
             match = INSTANT.fullmatch(path.name)
             if match and not match[4] and match[3] not in ("inflight", "clean", "rollback"):
-                found.append(path)
-        return found
+                paths.append(path)
+        return paths
 
     def _commit(self, path: pathlib.Path) -> Commit:
         match = INSTANT.fullmatch(path.name)
@@ -226,12 +226,12 @@ class Recorded:
 
     def done(self, step: int) -> list[Commit]:
         """The first so many data commits to complete, and services before the next one."""
-        found: list[Commit] = []
+        commits: list[Commit] = []
         for commit in self._by_completion:
-            if not commit.is_service and sum(not c.is_service for c in found) == step:
+            if not commit.is_service and sum(not c.is_service for c in commits) == step:
                 break
-            found.append(commit)
-        return found
+            commits.append(commit)
+        return commits
 
     def _has_begun(self, commit: Commit, done: Sequence[Commit]) -> bool:
         return commit.requested < max(c.completed for c in done)
@@ -247,16 +247,16 @@ class Recorded:
         return self._write(f"state-{number}", inside, inside)
 
     def _write(self, name: str, completed: set[str], begun: set[str]) -> pathlib.Path:
-        made = self._workspace / name
-        shutil.copytree(self.table / ".hoodie", made)
-        timeline = made / self._folder.relative_to(self.table / ".hoodie")
+        target = self._workspace / name
+        shutil.copytree(self.table / ".hoodie", target)
+        timeline = target / self._folder.relative_to(self.table / ".hoodie")
         for path in list(timeline.iterdir()):
             match = INSTANT.fullmatch(path.name.removeprefix(".").removesuffix(".crc"))
             if match:
                 is_completed = not match[4] and match[3] != "inflight"
                 if match[1] not in (completed if is_completed else begun):
                     path.unlink()
-        return made
+        return target
 
     def folder(self, step: int) -> pathlib.Path:
         """The `.hoodie` of a step."""
@@ -306,11 +306,11 @@ def _group(stat: dict[str, Any]) -> Group:
         file_id=stat["fileId"],
         base=path if is_base else "",
         log="" if is_base else path,
-        tells=is_base or stat["numInserts"] + stat["numUpdateWrites"] > 0,
+        has_event_times=is_base or stat["numInserts"] + stat["numUpdateWrites"] > 0,
     )
 
 
-def _is_behind(commit: Commit, number: int, place: Place) -> bool:
+def _is_after(commit: Commit, number: int, place: Place) -> bool:
     if commit.order_key != place[0]:
         return commit.order_key > place[0]
     return number >= place[1]
@@ -321,10 +321,10 @@ def _of_rows(rows: Sequence[Row], commit: Commit) -> Slice:
     return Slice(min(times, default=None), max(times, default=None), False, completed_us(commit))
 
 
-def _row(record: dict[str, Any]) -> HudisRow:
+def _row(record: dict[str, Any]) -> HudiRow:
     ts = record["ts"]
     micros = None if ts is None else (ts - EPOCH) // dt.timedelta(microseconds=1)
-    return HudisRow(
+    return HudiRow(
         row=Row(record["id"], micros, record["g"], record["n"]),
         partition=record["_hoodie_partition_path"],
         file_id=record["_hoodie_file_name"].split("_")[0],

@@ -29,12 +29,12 @@ class Row:
 class Slice:
     """What a commit did to a file group: lowest and highest event time that its slice tells of, None without any.
 
-    `is_told` False: its files have no statistics, and `lowest` and `highest` are those of its rows.
+    `has_statistics` False: its files have no statistics, and `lowest` and `highest` are those of its rows.
     """
 
     lowest: int | None
     highest: int | None
-    is_told: bool = True
+    has_statistics: bool = True
     completed: int = 0
 
 
@@ -51,7 +51,7 @@ class Planned:
 
 def bounds(piece: Slice, fallback: str, allowed: int) -> tuple[int | None, int | None]:
     """Of a slice without statistics by `watermarkFallback`."""
-    if piece.is_told or fallback == "scan":
+    if piece.has_statistics or fallback == "scan":
         return piece.lowest, piece.highest
     return (piece.completed - allowed, piece.completed) if fallback == "commitTime" else (None, None)
 
@@ -68,13 +68,13 @@ def watermarks(
 
     At the end END_OF_TIME_US, or `beyond_end` above the highest bound.
     """
-    found: list[int | None] = []
+    marks: list[int | None] = []
     before: int | None = None
     for batch in batches:
         known = [bounds(piece, fallback, allowed) for piece in (*batch.delivered, *batch.coming)]
         highs = [high for _, high in known if high is not None]
         lows = [low - 1 for low, _ in known[len(batch.delivered) :] if low is not None]
-        waits = fallback == "hold" and any(not piece.is_told for piece in batch.coming)
+        waits = fallback == "hold" and any(not piece.has_statistics for piece in batch.coming)
         if batch.is_end:
             before = END_OF_TIME_US if beyond_end is None else max(highs) + beyond_end
         elif batch.idle and before is not None:
@@ -82,8 +82,8 @@ def watermarks(
         elif highs and not waits:
             now = min([max(highs) - allowed, *lows])
             before = now if before is None else max(before, now)
-        found.append(before)
-    return found
+        marks.append(before)
+    return marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ Emitted = list[tuple[Counter[Hashable], int]]
 def windows(steps: Sequence[Step], size: int, slide: int, source: int = 0) -> Emitted:
     """Rows of each window and `g`: (start, g, the `n` of its rows); late ones are counted by window and `g`."""
     state: dict[tuple[int, int], list[int]] = defaultdict(list)
-    found: Emitted = []
+    emissions: Emitted = []
     for step in steps:
         dropped = set()
         for row in step.rows[source]:
@@ -147,14 +147,14 @@ def windows(steps: Sequence[Step], size: int, slide: int, source: int = 0) -> Em
                     else:
                         state[start, row.g].append(row.n)
         closed = [place for place in state if place[0] + size <= step.evict]
-        found.append((Counter((*place, tuple(sorted(state.pop(place)))) for place in closed), len(dropped)))
-    return found
+        emissions.append((Counter((*place, tuple(sorted(state.pop(place)))) for place in closed), len(dropped)))
+    return emissions
 
 
 def sessions(steps: Sequence[Step], gap: int) -> Emitted:
     """Sessions of each `g`: (start, end, g, the `n` of its rows)."""
     state: dict[int, list[tuple[int, int, list[int]]]] = defaultdict(list)
-    found: Emitted = []
+    emissions: Emitted = []
     for step in steps:
         dropped = set()
         for row in step.rows[0]:
@@ -173,18 +173,18 @@ def sessions(steps: Sequence[Step], gap: int) -> Emitted:
                     merged.append((start, end, rows))
             emitted.update((start, end, g, tuple(sorted(rows))) for start, end, rows in merged if end <= step.evict)
             state[g] = [piece for piece in merged if piece[1] > step.evict]
-        found.append((emitted, len(dropped)))
-    return found
+        emissions.append((emitted, len(dropped)))
+    return emissions
 
 
 def window_join(steps: Sequence[Step], size: int) -> Emitted:
     """Windows of both tables by start and `g`, joined: (start, g, `n` of the left, `n` of the right)."""
-    found: Emitted = []
+    emissions: Emitted = []
     for left, right in zip(windows(steps, size, size, 0), windows(steps, size, size, 1), strict=True):
         of_right = {row[:2]: row[2] for row in right[0]}  # type: ignore[index]
         joined = [(*row, of_right[row[:2]]) for row in left[0] if row[:2] in of_right]  # type: ignore[index,misc]
-        found.append((Counter(joined), left[1] + right[1]))
-    return found
+        emissions.append((Counter(joined), left[1] + right[1]))
+    return emissions
 
 
 def interval_join(steps: Sequence[Step], before: int, after: int, *, outer: bool) -> Emitted:
@@ -192,25 +192,25 @@ def interval_join(steps: Sequence[Step], before: int, after: int, *, outer: bool
 
     `outer`: a left row without any comes with None once no right row can come for it.
     """
-    held: tuple[list[Row], list[Row]] = ([], [])
+    buffered: tuple[list[Row], list[Row]] = ([], [])
     matched: set[Row] = set()
-    found: Emitted = []
+    emissions: Emitted = []
     for step in steps:
         fresh = tuple([row for row in rows if row.ts is not None and row.ts > step.late] for rows in step.rows)
         dropped = sum(row.ts is not None and row.ts <= step.late for rows in step.rows for row in rows)
-        pairs = [(left, right) for left in fresh[0] for right in held[1] + fresh[1]]
-        pairs += [(left, right) for left in held[0] for right in fresh[1]]
+        pairs = [(left, right) for left in fresh[0] for right in buffered[1] + fresh[1]]
+        pairs += [(left, right) for left in buffered[0] for right in fresh[1]]
         pairs = [(a, b) for a, b in pairs if a.g == b.g and -before <= _at(b) - _at(a) <= after]
         emitted: Counter[Hashable] = Counter((left.n, right.n) for left, right in pairs)
         matched.update(left for left, _ in pairs)
-        for rows, new in zip(held, fresh, strict=True):
+        for rows, new in zip(buffered, fresh, strict=True):
             rows += new
-        gone = [row for row in held[0] if _at(row) + after <= step.evict]
-        emitted.update((row.n, None) for row in gone if outer and row not in matched)
-        held[0][:] = [row for row in held[0] if row not in gone]
-        held[1][:] = [row for row in held[1] if _at(row) + before > step.evict]
-        found.append((emitted, dropped))
-    return found
+        expired = [row for row in buffered[0] if _at(row) + after <= step.evict]
+        emitted.update((row.n, None) for row in expired if outer and row not in matched)
+        buffered[0][:] = [row for row in buffered[0] if row not in expired]
+        buffered[1][:] = [row for row in buffered[1] if _at(row) + before > step.evict]
+        emissions.append((emitted, dropped))
+    return emissions
 
 
 def _at(row: Row) -> int:
@@ -224,7 +224,7 @@ def deduplicated(steps: Sequence[Step], horizon: int) -> Emitted:
     A row without event time is never late, and Spark takes 0 for its time.
     """
     state: dict[str, int] = {}
-    found: Emitted = []
+    emissions: Emitted = []
     for step in steps:
         emitted: Counter[Hashable] = Counter()
         dropped = 0
@@ -235,5 +235,5 @@ def deduplicated(steps: Sequence[Step], horizon: int) -> Emitted:
                 state[row.key] = (row.ts or 0) + horizon
                 emitted[row.n] += 1
         state = {key: until for key, until in state.items() if until > step.evict}
-        found.append((emitted, dropped))
-    return found
+        emissions.append((emitted, dropped))
+    return emissions

@@ -17,12 +17,12 @@ import pytest
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.server.run import serve
 from tests.streaming import reference_model as model
-from tests.streaming.cases import CASES, name, told
+from tests.streaming.cases import CASES, factors, name
 from tests.streaming.driven import Driven
 from tests.streaming.operators import OPERATORS, Operator, as_rows
 from tests.streaming.pairs import drops
 from tests.streaming.recorded import Recorded, completed_us
-from tests.streaming.trail import Told
+from tests.streaming.trail import SourceHistory
 from tests.streaming.written import START
 
 T0 = int(START.timestamp()) * 1_000_000
@@ -40,7 +40,7 @@ STEPS = {"earliest": (1, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RunCase:
     """A case with its tables; `allowed_ms` is each source's maxOutOfOrderness."""
 
     case: dict[str, str]
@@ -65,7 +65,7 @@ class Tried:
         return [fixed | {"maxOutOfOrderness": f"{allowed} ms"} for allowed in self.allowed_ms]
 
 
-def run(tried: Tried, driven: Driven) -> None:
+def run(tried: RunCase, driven: Driven) -> None:
     """Step by step."""
     case, steps = tried.case, STEPS[tried.case["start"]]
     driven.start()
@@ -84,10 +84,10 @@ def run(tried: Tried, driven: Driven) -> None:
         driven.stop()
 
 
-def check(tried: Tried, driven: Driven) -> None:
+def check(tried: RunCase, driven: Driven) -> None:
     """Everything that the model says."""
-    told_of = [
-        Told(
+    histories = [
+        SourceHistory(
             table,
             driven.legs(source),
             snapshot_at=len(table.known(STEPS["snapshot"][0])) if tried.case["start"] == "snapshot" else 0,
@@ -95,20 +95,22 @@ def check(tried: Tried, driven: Driven) -> None:
         )
         for source, table in enumerate(tried.tables)
     ]
-    for one, allowed_ms in zip(told_of, tried.allowed_ms, strict=True):
-        said = model.watermarks(
+    for one, allowed_ms in zip(histories, tried.allowed_ms, strict=True):
+        message = model.watermarks(
             one.planned(), allowed_ms * 1000, fallback=tried.case["fallback"], idle_timeout=IDLE_MS * 1000
         )
-        assert [leg.after.at_us for leg in one.legs] == said
+        assert [leg.after.at_us for leg in one.legs] == message
     micros = [
         model.Micro(
-            rows=tuple(one.rows(leg) for one, leg in zip(told_of, legs, strict=True)),
-            brought=tuple(leg.after.at_us if one.brings(leg) else None for one, leg in zip(told_of, legs, strict=True)),
+            rows=tuple(one.rows(leg) for one, leg in zip(histories, legs, strict=True)),
+            brought=tuple(
+                leg.after.at_us if one.brings(leg) else None for one, leg in zip(histories, legs, strict=True)
+            ),
             restarted=batch in driven.restarts,
         )
-        for batch, legs in enumerate(zip(*(driven.legs(source) for source in range(len(told_of))), strict=True))
+        for batch, legs in enumerate(zip(*(driven.legs(source) for source in range(len(histories))), strict=True))
     ]
-    steps = model.engine([*micros, model.Micro(tuple([] for _ in told_of), (None,) * len(told_of))])
+    steps = model.engine([*micros, model.Micro(tuple([] for _ in histories), (None,) * len(histories))])
     assert [driven.evicted_at_ms(batch) for batch in range(len(micros))] == [s.evict // 1000 for s in steps[:-1]]
     for end in driven.ends:
         assert steps[end].evict == steps[end + 1].evict, f"micro-batch {end} is not the last of its step"
@@ -121,21 +123,21 @@ def check(tried: Tried, driven: Driven) -> None:
 
 def streamed(
     spark: Any, recorded: Callable[[str], Recorded], folder: pathlib.Path, case: tuple[str, ...]
-) -> tuple[Tried, Driven]:
+) -> tuple[RunCase, Driven]:
     """What a case comes to."""
-    given = told(case)
-    operator = OPERATORS[given["operator"] + ("_sql" if given["form"] == "sql" else "")]
-    names = [given["table"], PARTNERS[given["table"]]][: operator.sources]
-    tried = Tried(given, [recorded(table) for table in names], operator)
-    first = STEPS[given["start"]][0]
+    factors_of_case = factors(case)
+    operator = OPERATORS[factors_of_case["operator"] + ("_sql" if factors_of_case["form"] == "sql" else "")]
+    names = [factors_of_case["table"], PARTNERS[factors_of_case["table"]]][: operator.sources]
+    tried = RunCase(factors_of_case, [recorded(table) for table in names], operator)
+    first = STEPS[factors_of_case["start"]][0]
     views = [table.view(folder / f"table-{number}", first) for number, table in enumerate(tried.tables)]
-    if given["road"] == "embedded":
+    if factors_of_case["deployment"] == "embedded":
         driven = Driven(spark, views, operator.on, folder, tried.options)
         run(tried, driven)
     else:
         served = {f"t{number}": str(view.path) for number, view in enumerate(views)}
         with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
-            options = [told | {"server": server.address} for told in tried.options]
+            options = [factors | {"server": server.address} for factors in tried.options]
             driven = Driven(spark, views, operator.on, folder, options, list(served))
             run(tried, driven)
     return tried, driven
@@ -143,5 +145,5 @@ def streamed(
 
 @pytest.mark.ahead(run=streamed)
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_stream_does_what_the_model_says(outcome: tuple[Tried, Driven], case: tuple[str, ...]) -> None:
+def test_the_stream_does_what_the_model_says(outcome: tuple[RunCase, Driven], case: tuple[str, ...]) -> None:
     check(*outcome)

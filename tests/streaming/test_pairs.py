@@ -12,8 +12,8 @@ from tests.streaming.pairs import HAS_SQL, OPERATORS, cases, pairs
 def test_every_pair_that_can_be_is_in_a_case() -> None:
     possible = set(cases())
     assert set(CASES) <= possible
-    wanted = frozenset[object]().union(*(pairs(case) for case in possible))
-    assert wanted == frozenset[object]().union(*(pairs(case) for case in CASES))
+    expected = frozenset[object]().union(*(pairs(case) for case in possible))
+    assert expected == frozenset[object]().union(*(pairs(case) for case in CASES))
 
 
 def test_no_case_is_there_twice_and_none_could_be_left_out() -> None:

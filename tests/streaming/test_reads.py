@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.streaming.driven import Driven
 from tests.streaming.recorded import Recorded
-from tests.streaming.trail import Told
+from tests.streaming.trail import SourceHistory
 from tests.streaming.written import START
 
 RecordedTables = Callable[[str], Recorded]
@@ -22,7 +22,7 @@ STEPS = (2, 4, 7, 9, 10)
 DELETED = {"k6", "k7"}
 
 
-def as_it_is(spark: SparkSession, df: DataFrame) -> DataFrame:
+def unchanged(spark: SparkSession, df: DataFrame) -> DataFrame:
     """No query at all."""
     return df
 
@@ -31,7 +31,7 @@ def driven_over(spark: SparkSession, table: Recorded, folder: pathlib.Path, **op
     """A stream of the table's rows as they are, step by step, started anew in the middle."""
     first, *rest = STEPS
     view = table.view(folder / "table", first)
-    driven = Driven(spark, [view], as_it_is, folder, [{"metadata": "off", **options}])
+    driven = Driven(spark, [view], unchanged, folder, [{"metadata": "off", **options}])
     driven.start()
     try:
         driven.reveal([first])
@@ -54,7 +54,7 @@ def upserted(sink: dict[str, int], rows: pa.Table) -> None:
     sink.update(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True))
 
 
-def hudis(table: Recorded, number: int) -> dict[str, int]:
+def hudi_rows(table: Recorded, number: int) -> dict[str, int]:
     """Key to `n` of the rows that Hudi reads behind so many commits."""
     return {r.row.key: r.row.n for r in table.states[number - 1]}
 
@@ -73,19 +73,19 @@ def test_continuous_read_of_a_merge_on_read_table(outcome: Driven, recorded: Rec
     """Each micro-batch holds the rows that Hudi has for its range, and carries one watermark; applied by key they make
     the table that Hudi reads, but for deletes, which rows do not tell."""
     table, driven = recorded(name), outcome
-    told, sink = Told(table, driven.legs(0)), dict[str, int]()
+    history, sink = SourceHistory(table, driven.legs(0)), dict[str, int]()
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
-        wanted = Counter((row.key, row.n, row.ts) for row in told.rows(leg))
+        expected = Counter((row.key, row.n, row.ts) for row in history.rows(leg))
         times = rows["ts"].cast(pa.int64()).to_pylist()
-        assert Counter(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), times, strict=True)) == wanted, batch
+        assert Counter(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), times, strict=True)) == expected, batch
         assert set(rows["_penstock_watermark"].cast(pa.int64()).to_pylist()) <= {leg.after.at_us}
         assert not any(rows["_penstock_marker"].to_pylist())
         upserted(sink, rows)
         if batch in driven.ends:
-            there = hudis(table, len(table.known(leg.step)))
-            assert {key: n for key, n in sink.items() if key in there} == there
-            assert sink.keys() - there.keys() <= DELETED
-    assert sink.keys() - hudis(table, 10).keys() == DELETED
+            present = hudi_rows(table, len(table.known(leg.step)))
+            assert {key: n for key, n in sink.items() if key in present} == present
+            assert sink.keys() - present.keys() <= DELETED
+    assert sink.keys() - hudi_rows(table, 10).keys() == DELETED
 
 
 def folded(sink: dict[str, int], rows: pa.Table, form: str) -> None:
@@ -133,8 +133,8 @@ def test_continuous_read_of_changes(
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
         folded(sink, rows, form)
         if batch in driven.ends:
-            assert sink == hudis(table, len(table.known(leg.step))), f"step {leg.step}"
-    assert sink == hudis(table, 10)
+            assert sink == hudi_rows(table, len(table.known(leg.step))), f"step {leg.step}"
+    assert sink == hudi_rows(table, 10)
 
 
 def the_range(table: Recorded) -> dict[str, str]:
@@ -150,7 +150,7 @@ def batch_of(spark: SparkSession, table: Recorded, **options: str) -> pa.Table:
 def bounded(spark: SparkSession, table: Recorded, folder: pathlib.Path, **options: str) -> Driven:
     """A stream of the finished table with an end, run until it says that it has ended."""
     view = table.view(folder / "table", 10)
-    driven = Driven(spark, [view], as_it_is, folder, [{"metadata": "off", **options}])
+    driven = Driven(spark, [view], unchanged, folder, [{"metadata": "off", **options}])
     driven.start()
     try:
         driven.run_to_the_end(10)
@@ -173,14 +173,14 @@ def test_time_range_of_a_merge_on_read_table(
 ) -> None:
     """As a batch it is the rows of the last state that the range wrote; the stream gives as much, and then ends."""
     table, (read, driven) = recorded(name), outcome
-    wanted = table.rows((table.commits[1].order_key, 2**31), (table.commits[6].order_key, 2**31))
-    assert Counter(read["n"].to_pylist()) == Counter(row.n for row in wanted)
+    expected = table.rows((table.commits[1].order_key, 2**31), (table.commits[6].order_key, 2**31))
+    assert Counter(read["n"].to_pylist()) == Counter(row.n for row in expected)
     sink: dict[str, int] = {}
     for rows in tables(driven):
         upserted(sink, rows)
-    gone = {key for key in sink if key not in hudis(table, 7)}
-    assert {key: n for key, n in sink.items() if key not in gone} == {row.key: row.n for row in wanted}
-    assert gone <= DELETED
+    removed = {key for key in sink if key not in hudi_rows(table, 7)}
+    assert {key: n for key, n in sink.items() if key not in removed} == {row.key: row.n for row in expected}
+    assert removed <= DELETED
     assert driven.legs(0)[-1].after.place[0] <= table.commits[6].order_key
 
 
@@ -203,10 +203,10 @@ def test_time_range_of_changes(
     streamed = pa.concat_tables(rows for rows in tables(driven) if rows.num_rows)
     assert _texts(streamed) == _texts(read)
     for changes in ([read], tables(driven)):
-        sink = hudis(table, 2)
+        sink = hudi_rows(table, 2)
         for rows in changes:
             folded(sink, rows, form)
-        assert sink == hudis(table, 7)
+        assert sink == hudi_rows(table, 7)
 
 
 def _texts(rows: pa.Table) -> Counter[str]:
@@ -218,6 +218,6 @@ def test_the_script_is_as_the_tests_take_it(recorded: RecordedTables) -> None:
     table = recorded("mor9-ooo-late-cdc")
     order = [commit.requested for commit in table.commits]
     assert order != sorted(order), "no commit completed out of order"
-    assert hudis(table, 4).keys() >= DELETED and not DELETED & hudis(table, 5).keys()
+    assert hudi_rows(table, 4).keys() >= DELETED and not DELETED & hudi_rows(table, 5).keys()
     first = {row.ts for row in table.rows(("0", 0), (table.commits[0].order_key, 2**31)) if row.ts is not None}
     assert min(first) >= int(START.timestamp()) * 1_000_000

@@ -24,7 +24,7 @@ from tests.streaming.reference_model import (
 S = 1_000_000
 
 
-def told(low: float, high: float) -> Slice:
+def bounded(low: float, high: float) -> Slice:
     return Slice(int(low * S), int(high * S))
 
 
@@ -42,38 +42,38 @@ def one(*micros: tuple[list[Row], float | None]) -> list[Micro]:
 
 
 def test_at_the_frontier_it_is_the_highest_bound_less_what_is_allowed() -> None:
-    assert watermarks([Planned([told(1, 10)]), Planned([told(1, 10), told(4, 12)])], 5 * S) == [5 * S, 7 * S]
+    assert watermarks([Planned([bounded(1, 10)]), Planned([bounded(1, 10), bounded(4, 12)])], 5 * S) == [5 * S, 7 * S]
 
 
 def test_what_is_known_to_come_holds_it_back_and_counts_for_the_height() -> None:
-    first, second, third = told(1, 10), told(8, 30), told(20, 25)
-    found = watermarks(
+    first, second, third = bounded(1, 10), bounded(8, 30), bounded(20, 25)
+    marks = watermarks(
         [Planned([first], [second, third]), Planned([first, second], [third]), Planned([first, second, third])], 5 * S
     )
-    assert found == [8 * S - 1, 20 * S - 1, 25 * S]
+    assert marks == [8 * S - 1, 20 * S - 1, 25 * S]
 
 
 def test_it_never_moves_back() -> None:
-    first, late = told(1, 50), told(3, 4)
+    first, late = bounded(1, 50), bounded(3, 4)
     assert watermarks([Planned([first]), Planned([first], [late]), Planned([first, late])], 5 * S) == [45 * S] * 3
 
 
 def test_nothing_can_be_said_without_event_times() -> None:
     none = Slice(None, None)
-    assert watermarks([Planned([none]), Planned([none, told(1, 9)])], S) == [None, 8 * S]
+    assert watermarks([Planned([none]), Planned([none, bounded(1, 9)])], S) == [None, 8 * S]
 
 
 def test_idle_timeouts_and_the_end_move_it_on() -> None:
-    first = [told(1, 10)]
-    found = watermarks(
+    first = [bounded(1, 10)]
+    marks = watermarks(
         [Planned(first), Planned(first, idle=2), Planned(first), Planned(first, is_end=True)], 5 * S, idle_timeout=3 * S
     )
-    assert found == [5 * S, 11 * S, 11 * S, END_OF_TIME_US]
+    assert marks == [5 * S, 11 * S, 11 * S, END_OF_TIME_US]
     assert watermarks([Planned(first, is_end=True)], 5 * S, beyond_end=30 * S) == [40 * S]
 
 
 @pytest.mark.parametrize(
-    ("fallback", "found"),
+    ("fallback", "marks"),
     [
         # 2..6 are the rows' own times: below 2 while they come, then 10 - 1
         ("scan", [2 * S - 1, 9 * S]),
@@ -83,9 +83,9 @@ def test_idle_timeouts_and_the_end_move_it_on() -> None:
         ("commitTime", [99 * S - 1, 99 * S]),
     ],
 )
-def test_a_slice_that_nothing_is_told_of(fallback: str, found: list[int | None]) -> None:
-    first, second = told(1, 10), undelivered(2, 6, completed=100)
-    assert watermarks([Planned([first], [second]), Planned([first, second])], S, fallback=fallback) == found
+def test_a_slice_that_nothing_is_told_of(fallback: str, marks: list[int | None]) -> None:
+    first, second = bounded(1, 10), undelivered(2, 6, completed=100)
+    assert watermarks([Planned([first], [second]), Planned([first, second])], S, fallback=fallback) == marks
 
 
 def test_a_micro_batch_evicts_by_those_before_it_and_drops_by_one_more_before() -> None:

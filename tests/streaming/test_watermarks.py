@@ -21,7 +21,7 @@ from penstock.proto.model.streams import (
 )
 from tests.streaming import reference_model as model
 from tests.streaming.recorded import Recorded, View, completed_us
-from tests.streaming.trail import NOWHERE, Leg, Mark, Told
+from tests.streaming.trail import NOWHERE, Leg, Mark, SourceHistory
 from tests.streaming.written import START, TABLES
 
 EACH = tuple(range(1, 11))
@@ -48,8 +48,8 @@ def legs(view: View, scope: StreamScope, steps: Sequence[int], *, from_snapshot:
     before = mark(point) if from_snapshot else Mark(NOWHERE, None, None, False)
     for step in steps:
         view.reveal(step)
-        while (found := enumerator.next_batch(scope, point).point) != point:
-            point = found
+        while (result := enumerator.next_batch(scope, point).point) != point:
+            point = result
             yield Leg(before, mark(point), step)
             before = mark(point)
 
@@ -77,10 +77,10 @@ def test_each_batch_carries_the_watermark_of_the_model(
     )
     rule = EventTimeRule(max_out_of_orderness_us=allowed, fallback=fallback)
     scope = StreamScope(request=request, limits=limits, rule=rule)
-    found = list(legs(view, scope, steps, from_snapshot=from_snapshot))
-    assert len(found) >= len(steps) - 1
-    told = Told(table, found, snapshot_at=len(table.known(steps[0])) if from_snapshot else 0)
-    said = model.watermarks(told.planned(), allowed, fallback=fallback.value)
-    assert [leg.after.at_us for leg in found] == said
-    assert found[-1].after.place[0] == table.commits[-1].order_key
-    assert all(older is None or newer >= older for older, newer in pairwise(said) if newer is not None)
+    result = list(legs(view, scope, steps, from_snapshot=from_snapshot))
+    assert len(result) >= len(steps) - 1
+    reported = SourceHistory(table, result, snapshot_at=len(table.known(steps[0])) if from_snapshot else 0)
+    message = model.watermarks(reported.planned(), allowed, fallback=fallback.value)
+    assert [leg.after.at_us for leg in result] == message
+    assert result[-1].after.place[0] == table.commits[-1].order_key
+    assert all(older is None or newer >= older for older, newer in pairwise(message) if newer is not None)

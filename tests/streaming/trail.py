@@ -16,7 +16,7 @@ from tests.streaming.reference_model import Planned, Row, Slice
 WHOLE = 2**31 - 1
 """The index of a place behind all of a commit."""
 NOWHERE: Place = ("0", WHOLE)
-BEHIND_ALL: Place = ("9", 0)
+AFTER_ALL: Place = ("9", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Leg:
         return self.before == self.after
 
     @property
-    def holds_commits(self) -> bool:
+    def has_commits(self) -> bool:
         """Not only time that passed, or the end."""
         return (self.before.place, self.before.done) != (self.after.place, self.after.done)
 
 
-class Told:
+class SourceHistory:
     """The batches of one source as the model wants them. `snapshot_at`: the stream began with the table behind so many
     commits; `upto`: it ends there; `unit`: an idle timeout."""
 
@@ -74,7 +74,7 @@ class Told:
         legs: Sequence[Leg],
         *,
         snapshot_at: int = 0,
-        upto: Place = BEHIND_ALL,
+        upto: Place = AFTER_ALL,
         idle_timeout: int = 0,
     ) -> None:
         self._recorded, self._upto, self._idle_timeout = recorded, upto, idle_timeout
@@ -97,7 +97,7 @@ class Told:
 
     def brings(self, leg: Leg) -> bool:
         """Whether a row carries its watermark: one of the table, or a marker's."""
-        return bool(self.rows(leg)) or (not leg.is_empty and not leg.holds_commits) or leg.after.is_end
+        return bool(self.rows(leg)) or (not leg.is_empty and not leg.has_commits) or leg.after.is_end
 
     def _planned(self, leg: Leg) -> Planned:
         done = leg.after.done if leg.after.done is not None else len(self._snapshot)
@@ -111,7 +111,7 @@ class Told:
         )
 
     def _timeouts(self, leg: Leg) -> int:
-        if leg.holds_commits or leg.after.is_end or not self._idle_timeout:
+        if leg.has_commits or leg.after.is_end or not self._idle_timeout:
             return 0
         assert leg.before.at_us is not None and leg.after.at_us is not None
         times, rest = divmod(leg.after.at_us - leg.before.at_us, self._idle_timeout)

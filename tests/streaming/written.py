@@ -45,8 +45,8 @@ class Conditions:
 
     def name(self) -> str:
         """For folders and test ids."""
-        told = {"ooo": self.out_of_order, "late": self.late, "nulls": self.nulls, "cdc": self.changes}
-        return "-".join([f"{self.kind}{self.version}", *(word for word, is_so in told.items() if is_so)])
+        flags = {"ooo": self.out_of_order, "late": self.late, "nulls": self.nulls, "cdc": self.changes}
+        return "-".join([f"{self.kind}{self.version}", *(word for word, is_so in flags.items() if is_so)])
 
 
 TABLES = {
@@ -65,7 +65,7 @@ TABLES = {
 def options(conditions: Conditions) -> dict[str, str]:
     """What every write is given."""
     kind = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[conditions.kind]
-    given = {
+    options_of_write = {
         "hoodie.table.name": "recorded",
         "hoodie.datasource.write.table.type": kind,
         "hoodie.table.type": kind,
@@ -94,10 +94,14 @@ def options(conditions: Conditions) -> dict[str, str]:
         **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
     }
     if conditions.version == 6:
-        given["hoodie.datasource.write.payload.class"] = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+        options_of_write["hoodie.datasource.write.payload.class"] = (
+            "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+        )
     else:
-        given |= dict.fromkeys(("hoodie.record.merge.mode", "hoodie.write.record.merge.mode"), "EVENT_TIME_ORDERING")
-    return given | (LOGGED if conditions.changes else {})
+        options_of_write |= dict.fromkeys(
+            ("hoodie.record.merge.mode", "hoodie.write.record.merge.mode"), "EVENT_TIME_ORDERING"
+        )
+    return options_of_write | (LOGGED if conditions.changes else {})
 
 
 Script = list[tuple[str, list[tuple[str, str, float | None]]]]
@@ -129,16 +133,18 @@ def write(hudi: Any, table: pathlib.Path, conditions: Conditions) -> None:
 
 def write_one(hudi: Any, table: pathlib.Path, conditions: Conditions, number: int) -> None:
     """One write of the script; one that is overtaken together with the one that overtakes it."""
-    given, writes = options(conditions), script(conditions)
+    options_of_write, writes = options(conditions), script(conditions)
     operation, rows = writes[number]
     if operation == "slow":
         fast = _rows(number + 1, writes[number + 1][1])
-        upsert = given | {"hoodie.datasource.write.operation": "upsert"}
+        upsert = options_of_write | {"hoodie.datasource.write.operation": "upsert"}
         hudi.race(table, COLUMNS, (_rows(number, rows), upsert), (fast, upsert))
     elif operation != "fast":
         named = "upsert" if operation == "service" else operation
         more = SERVICES[conditions.kind] if operation == "service" else {}
-        hudi.write(table, COLUMNS, _rows(number, rows), given | more | {"hoodie.datasource.write.operation": named})
+        hudi.write(
+            table, COLUMNS, _rows(number, rows), options_of_write | more | {"hoodie.datasource.write.operation": named}
+        )
 
 
 def _rows(number: int, rows: list[tuple[str, str, float | None]]) -> list[list[Any]]:
