@@ -1,6 +1,6 @@
-"""A TCP proxy that does what networks do: drops, delays, cuts and doubles bytes, one way or both. For tests.
+"""A TCP proxy that drops, delays, cuts or duplicates bytes in one or both directions. For tests.
 
-Bytes are dropped or doubled whole, as they were received; what speaks gRPC sees a silent or a broken connection.
+Bytes are dropped or duplicated as they were received. gRPC peers see a silent or a broken connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHUNK_BYTES: Final = 65536
 
 @dataclass(slots=True)
 class Way:
-    """What happens to bytes of one direction, from now on: lost, late, or twice (`doubled` times)."""
+    """The faults of one direction from now on: bytes are lost, late, or sent twice (`doubled` times)."""
 
     dropped: bool = False
     delay_s: float = 0.0
@@ -27,7 +27,7 @@ class Way:
     lost_bytes: int = 0
 
     def heal(self) -> None:
-        """Bytes pass again."""
+        """Removes all faults."""
         self.dropped, self.delay_s, self.doubled = False, 0.0, 0
 
 
@@ -49,7 +49,7 @@ class FaultProxy:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def heal(self) -> None:
-        """Both ways pass bytes; connections that lost some are cut, for they are of no use any more."""
+        """Both directions pass bytes again. Connections that lost bytes are cut, as they cannot continue."""
         broken = self.to_server.lost_bytes or self.to_client.lost_bytes
         self.to_server.heal()
         self.to_client.heal()
@@ -85,7 +85,7 @@ class FaultProxy:
             host, _, port = self.target.rpartition(":")
             try:
                 far = socket.create_connection((host, int(port)), timeout=10)
-            except OSError:  # as a balancer without a server behind it
+            except OSError:  # as a load balancer without a backend
                 near.close()
                 continue
             far.settimeout(None)
@@ -106,7 +106,7 @@ class FaultProxy:
                 way.passed_bytes += len(data)
                 if way.doubled:
                     way.doubled -= 1
-                    way.lost_bytes += len(data)  # what is read behind them makes no sense
+                    way.lost_bytes += len(data)  # bytes after the lost ones cannot be parsed
                     sink.sendall(data)
         for connection in (source, sink):
             with contextlib.suppress(OSError):

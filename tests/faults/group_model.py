@@ -1,4 +1,4 @@
-"""Readers of a group over a scripted table, and what must hold of what they are handed, whatever happens to calls."""
+"""Readers of a group over a scripted table, and the invariants of split assignment under lost and repeated calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.unit.enumerator.test_service import World
 
 @dataclass
 class Checked:
-    """A world whose splits' fates are checked: each is finished once, by whoever holds it, those of a file group in the
-    order of commits, and no two readers hold splits of a file group of which the earlier is not done."""
+    """A world that checks split assignment. Each split is finished once, by its holder; splits of a file group are
+    finished in the order of commits; no two readers hold splits of a file group while the earlier one is open."""
 
     world: World
     finished: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Checked:
         return group
 
     def finish(self, member: Member, splits: tuple[AssignedSplit, ...]) -> None:
-        """Commits them, and takes down what that finished."""
+        """Commits the splits and records which of them became finished."""
         before = self.open_splits()
         done = tuple(SplitProgress(ref=one.ref, ordinal=5, finished=True) for one in splits)
         try:
@@ -34,7 +34,7 @@ class Checked:
             self.finished += sorted(before - self.open_splits())
 
     def open_splits(self) -> set[str]:
-        """Ids of planned splits that are not done."""
+        """Ids of planned splits that are not finished."""
         plan_store = self.world.service.coordinator.plan_store
         return {
             split.split_id
@@ -45,7 +45,7 @@ class Checked:
         }
 
     def check_holders(self) -> None:
-        """A split has one holder; of a file group nobody holds a later split while another's earlier one is open."""
+        """Each split has one holder. No reader holds a split of a file group while another holds an earlier one."""
         holders: dict[str, set[str]] = {}
         for plan_id, one in self.group.rounds.items():
             splits: list[Split] = self.world.service.coordinator.plan_store.splits(plan_id, list(one.holders))
@@ -54,7 +54,7 @@ class Checked:
         assert all(len(readers) == 1 for readers in holders.values()), holders
 
     def check_end(self, commits: int, splits: int) -> None:
-        """All of `commits` rounds was finished once, those of a file group in order."""
+        """Every split of `commits` rounds was finished once, those of a file group in order."""
         assert Counter(self.finished) == Counter(f"{n}/{s}" for n in range(1, commits + 1) for s in range(splits))
         for group in range(splits):
             mine = [int(name.split("/")[0]) for name in self.finished if name.endswith(f"/{group}")]
@@ -62,7 +62,7 @@ class Checked:
 
 
 def assigned_splits(answer: object) -> tuple[AssignedSplit, ...]:
-    """The splits of an answer, if it has some."""
+    """The splits of an answer; empty for other answers."""
     return answer.splits if isinstance(answer, Assignments) else ()
 
 

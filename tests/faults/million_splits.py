@@ -1,7 +1,7 @@
-"""A million pending splits in a state directory, and what memory they take. Run as `python million_splits.py WHAT DIR`.
+"""Memory that a million pending splits in a state directory take. Run as `python million_splits.py WHAT DIR`.
 
-`plan`: ten rounds of 100,000 splits are planned, 20,000 splits handed out, 5,000 committed. `replay`: a new process on
-that state. Prints pending splits, and the growth of the peak of resident memory in MiB since before.
+`plan`: plans ten rounds of 100,000 splits, assigns 20,000 and commits 5,000. `replay`: opens that state in a new
+process. Prints pending splits, and the growth of the peak of resident memory in MiB since before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTINGS = CoordinatorSettings(max_pending_splits=ROUNDS * SPLITS)
 
 
 def peak_mib() -> float:
-    """Of this process since it began (`getrusage` tells that of its parent, if it was larger)."""
+    """Peak resident memory of this process (`getrusage` reports the peak of the parent if that was larger)."""
     [line] = [line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 

@@ -1,7 +1,7 @@
 """A reader of group `g` as a process, for tests that stop or kill it. Run as `python reader_process.py SERVER READER`.
 
-For each batch it says `holds SPLIT`, waits for a line, commits, and says `committed`; or the code of what went wrong,
-which ends it.
+For each batch it prints `holds SPLIT`, waits for a line on stdin, commits, and prints `committed`. After an error it
+prints the code and ends.
 """
 
 from __future__ import annotations

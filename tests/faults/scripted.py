@@ -1,4 +1,4 @@
-"""Tables without storage for the faults of the service: what is asked of them is counted, and may be held up."""
+"""Tables without storage for tests of the service: calls are counted and can be blocked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA = '{"type":"record","name":"orders","fields":[{"name":"id","type":"string
 
 
 class CountedReads:
-    """`TableReads` of tables with one commit of three files each. `calls` counts; `gate` holds up who asks."""
+    """`TableReads` of tables with one commit of three files each. `calls` counts; `gate` blocks callers."""
 
     def __init__(self) -> None:
         self.calls = 0

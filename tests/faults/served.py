@@ -1,4 +1,4 @@
-"""Real processes for tests of faults: `penstock serve`, `penstock tail`; waiting for conditions; Hudi's own changes.
+"""Real `penstock serve` and `penstock tail` processes, waiting for conditions, and comparison with Hudi's changes.
 
 Every wait has a deadline, and fails with what the process logged.
 """
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 def until(condition: Callable[[], _T], what: str, timeout_s: float = PROGRESS_S) -> _T:
-    """The first answer that is true; fails when the time is over."""
+    """Waits until `condition` returns a true value and returns it. Fails after `timeout_s`."""
     end_s = time.monotonic() + timeout_s
     while not (answer := condition()):
         assert time.monotonic() < end_s, f"not within {timeout_s} s: {what}"
@@ -46,7 +46,7 @@ def until(condition: Callable[[], _T], what: str, timeout_s: float = PROGRESS_S)
 
 
 def penstock(*arguments: object, log: pathlib.Path, **more: Any) -> subprocess.Popen[str]:
-    """A command line as a process; stdout is a pipe, stderr is appended to `log`."""
+    """Starts a `penstock` command as a process; stdout is a pipe, stderr is appended to `log`."""
     program = "import sys; from penstock.engine.cli.main import run; sys.exit(run(sys.argv[1:]))"
     with log.open("a") as stderr:
         return subprocess.Popen(
@@ -56,7 +56,7 @@ def penstock(*arguments: object, log: pathlib.Path, **more: Any) -> subprocess.P
 
 
 class Served:
-    """A `penstock serve` process at one address; killed and started again it is another process there."""
+    """`penstock serve` at one address. After `kill` and `start` a new process has the same address."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Served:
             self._arguments += ["--metrics-listen", self.metrics_address]
 
     def start(self, failpoints: str = "", *, ready: bool = True) -> Self:
-        """A new process, waited for until it serves."""
+        """Starts a new process and waits until it serves."""
         environment = {**os.environ, "PENSTOCK_FAILPOINTS": failpoints}
         self.process = penstock(*self._arguments, log=self.log, env=environment)
         if ready:
@@ -90,12 +90,12 @@ class Served:
         return self
 
     def wait_ready(self) -> None:
-        """It says SERVING; what this process knew of the connection to the one before it is forgotten."""
+        """Waits for SERVING and closes the cached connection to the process before."""
         until(lambda: self._lives() and self.serves() == "SERVING", f"SERVING; its log: {self.log.read_text()[-2000:]}")
         self.client().close()
 
     def serves(self) -> str:
-        """What its health service says; empty if nobody is there."""
+        """Status of the health service; empty if the server is unreachable."""
         with grpc.insecure_channel(self.address) as channel:
             try:
                 response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
@@ -105,31 +105,31 @@ class Served:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started last."""
+        """Process id of the last process."""
         assert self.process is not None
         return self.process.pid
 
     def kill(self) -> None:
-        """-9, at once."""
+        """Kills the process with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.wait_killed()
 
     def wait_killed(self) -> None:
-        """It was ended by -9: by a failpoint, or `kill`."""
+        """Waits until the process ended by SIGKILL, from a failpoint or `kill`."""
         assert self.process is not None
         assert self.process.wait(PROGRESS_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def client(self, limits: CallLimits = OFTEN) -> EnumeratorClient:
-        """A client of its address, on a connection of its own."""
+        """A client of the address, with a new connection."""
         client = EnumeratorClient(self.address, limits)
         client.close()
         return client
 
     def metrics(self) -> dict[str, float]:
-        """Every sample by its name with labels."""
+        """Every sample of the metrics page by its name with labels."""
         with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
@@ -155,7 +155,7 @@ class Served:
 
 
 def end(process: subprocess.Popen[str] | None) -> None:
-    """Whatever it does, it is gone afterwards."""
+    """Kills the process, also if it is suspended, and waits for its end."""
     if process is None:
         return
     with contextlib.suppress(OSError):
@@ -167,13 +167,13 @@ def end(process: subprocess.Popen[str] | None) -> None:
 
 
 def following(server: Served | None, reader_id: str, **options: Any) -> Consumer:
-    """A reader of group `g`: changes in Hudi's form, two splits at a time; without a server that of `door`."""
+    """A reader of group `g`: changes in Hudi's format, two splits at a time; embedded without a server."""
     settings = {"query": "cdc", "cdc_format": "hudi", "max_splits": 2, **options}
     return Consumer(server and server.address, "t", group="g", reader_id=reader_id, **settings)
 
 
 def drain(reader: Consumer) -> list[pa.RecordBatch]:
-    """Reads and commits until nothing is left, with nobody."""
+    """Reads and commits until the group has no split left."""
     batches = []
 
     def is_done() -> bool:
@@ -187,8 +187,8 @@ def drain(reader: Consumer) -> list[pa.RecordBatch]:
 
 
 def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) -> list[Any]:
-    """The changes, each once, that these batches lack of what Hudi itself returned for the whole table, or have too
-    much; nothing if they are the same multiset."""
+    """Differences between these batches and the changes that Hudi returned for the whole table, as multisets; empty if
+    they are equal."""
     want, got = golden.expected(case, "cdc_all"), pa.Table.from_batches(batches)
     lost = lost_decimals(want)
     expected, actual = hudi_changes(want, lost), hudi_changes(got, lost)
@@ -197,7 +197,7 @@ def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) 
 
 
 def written(folder: pathlib.Path) -> list[pa.RecordBatch]:
-    """What is in the files of `penstock tail --output-dir --format jsonl`."""
+    """The rows in the files of `penstock tail --output-dir --format jsonl`."""
     rows = [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
     batches: list[pa.RecordBatch] = pa.Table.from_pylist(rows).to_batches()
     return batches

@@ -23,7 +23,7 @@ from penstock.proto.errors import PenstockError
 
 
 def print_line(line: str) -> None:
-    """A line that other threads do not cut."""
+    """Prints a line atomically."""
     os.write(1, line.encode() + b"\n")
 
 

@@ -1,7 +1,7 @@
 """Fault 1, at the server: killed with -9 before an append, after it and before the reply, after the reply.
 
-A call that was not answered is made again to the next process: what had been durable has its one answer, what had not
-is as if it had never been asked. In the end every split is finished once, and the changes are Hudi's.
+A call without an answer is repeated at the next process. A durable call gets the same answer; any other call has had
+no effect. In the end every split is finished once, and the changes equal Hudi's.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def chain(server: Served, calls: Iterable[Call]) -> Answers:
                 call(answers)
             server.wait_killed()
             appended = records(state) - before
-            assert appended == (failpoint == "append.after"), f"{name}: {failpoint}: {appended} records were kept"
+            assert appended == (failpoint == "append.after"), f"{name}: {failpoint}: {appended} records were appended"
         last = name, call
     assert last is not None
     server.start()
@@ -59,7 +59,7 @@ def chain(server: Served, calls: Iterable[Call]) -> Answers:
 
 
 def records(state: pathlib.Path) -> int:
-    """How many a new process would find."""
+    """Number of records that a new process reads."""
     store = open_sqlite(state)
     try:
         return sum(1 for _ in store.records())
@@ -102,7 +102,7 @@ def test_fault_01_each_call_of_a_group_counts_once(golden: Any, tmp_path: pathli
 
 
 def drain(reader: Consumer, batches: list[pa.RecordBatch], splits: list[str]) -> bool:
-    """Reads and commits what is there; whether nothing is left."""
+    """Reads and commits available batches; returns whether nothing is left."""
     while (consumed := reader.poll(0)) is not None:
         batches.append(consumed.batch)
         reader.commit(consumed)
@@ -140,7 +140,7 @@ def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib
 
 
 def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_path: pathlib.Path) -> None:
-    """Every process is killed at its 12th append, in turn before it and behind it, until the reader has it all."""
+    """Every process is killed at its 12th append, alternately before and after it, until the reader has all rows."""
     server = Served(tmp_path, golden.table(CASE))
     out = tmp_path / "out"
     with server.start("append.after=kill@12"):

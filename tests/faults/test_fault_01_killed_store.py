@@ -1,4 +1,4 @@
-"""Fault 1, at the store: killed with -9 while it appends, it has every record that it said is durable, in order."""
+"""Fault 1, at the store: after SIGKILL during appends it has every record that it reported as durable, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.faults.state_steps import reopened, started
 @pytest.mark.parametrize("acknowledged", [1, 40, 400])
 def test_fault_01_every_acknowledged_record_is_there_after_kill_9(tmp_path: pathlib.Path, acknowledged: int) -> None:
     lines: list[str] = []
-    for _ in range(2):  # the second process goes on where the first was killed
+    for _ in range(2):  # the second process continues where the first was killed
         with started("append", tmp_path / "state") as process:
             assert process.stdout is not None
             for _ in range(acknowledged):
@@ -31,4 +31,4 @@ def test_fault_01_every_acknowledged_record_is_there_after_kill_9(tmp_path: path
         for number in set(numbers):
             assert stored[thread].count(number) >= numbers.count(number)
         assert all(b in (a + 1, 0) for a, b in zip(stored[thread], stored[thread][1:], strict=False))
-    assert len(payloads) <= len(lines) + 8  # four threads twice had one append each that was not told yet
+    assert len(payloads) <= len(lines) + 8  # twice, each of four threads had one append that it had not reported yet

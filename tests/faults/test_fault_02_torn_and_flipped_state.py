@@ -1,6 +1,6 @@
 """Fault 2: a torn tail of the state's log is dropped, whole transactions at a time; damage in the middle is refused.
 
-The oracle of a torn tail is SQLite's file format: the WAL's frames that end a transaction, read here by themselves.
+The oracle of a torn tail is SQLite's file format: this module parses the WAL frames that end a transaction.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_fault_02_a_flip_in_the_middle_of_the_wal_is_refused(tmp_path: pathlib.P
         assert "penstock.db-wal" in check_state(state).damage, number
     state = copied(tmp_path / "state", tmp_path / "copy")
     flip(state / "penstock.db-wal", ends[-2] + into_frame)
-    assert reopened(state) == expected(7)  # of the last transaction nobody can tell a flip from a torn write
+    assert reopened(state) == expected(7)  # a flip in the last transaction cannot be distinguished from a torn write
 
 
 def test_fault_02_a_flip_in_the_header_of_the_wal_is_refused(tmp_path: pathlib.Path) -> None:
@@ -145,14 +145,14 @@ def test_fault_02_a_flipped_bit_in_the_database_never_gives_other_content(tmp_pa
             refused += 1
             assert str(state) in str(error) and report_damage, (offset, error)
         except StorageError:
-            assert offset == 18, offset  # the version for writers: SQLite will not write, for all it can tell rightly
+            assert offset == 18, offset  # the version for writers: SQLite correctly refuses to write
     assert refused > len(offsets) / 4
 
 
 def test_fault_02_damage_names_the_record_and_what_to_do(tmp_path: pathlib.Path) -> None:
     made(tmp_path / "state")
     database = tmp_path / "state" / "penstock.db"
-    for match in re.finditer(rb"7\.{400}", database.read_bytes()):  # pages keep what was once in them
+    for match in re.finditer(rb"7\.{400}", database.read_bytes()):  # pages keep their old content
         flip(database, match.start() + 5)
     before = database.read_bytes()
     with pytest.raises(StateDamaged, match=r"penstock\.db is damaged: record 8: its checksum") as caught:

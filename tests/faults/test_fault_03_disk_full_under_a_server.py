@@ -1,4 +1,4 @@
-"""Fault 3, at the server: what is not durable is told to nobody; it stays down until it is started again."""
+"""Fault 3, at the server: calls that are not durable are not acknowledged; it stays down until restarted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SPEC = GroupSpec(scope=GroupScope(request=REQUEST))
 
 
 def test_fault_03_server_with_a_full_disk_is_unavailable_until_restarted(golden: Any, tmp_path: pathlib.Path) -> None:
-    """A disk is full for a process whose files the system will not make longer."""
+    """A file size limit makes the disk full for the process."""
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     with Served(tmp_path, golden.table(CASE)) as server:
         client = server.client(ONCE)
         member = client.join_group("g", "r1", SPEC, "first").member
         until(lambda: client.describe_group("t", "g").pending_splits, "splits")
         wal_bytes = max(path.stat().st_size for path in (tmp_path / "state").glob("*-wal"))
-        assert wal_bytes > 3 * server.log.stat().st_size  # the log goes on
+        assert wal_bytes > 3 * server.log.stat().st_size  # the log file stays below the limit
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (wal_bytes, resource.RLIM_INFINITY))
         with pytest.raises(StorageError, match="start the server again"):
             client.request_splits(member, 2, 1)

@@ -1,4 +1,4 @@
-"""Fault 4, at the server: a second process on the state waits, takes over when the first is killed, or when told to."""
+"""Fault 4, at the server: a second process on the state waits, and takes over after a kill or with `--takeover`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_fault_04_second_server_waits_and_takes_over_after_a_kill(golden: Any, t
 
 
 def test_fault_04_a_takeover_fences_the_first_whose_next_write_is_refused(golden: Any, tmp_path: pathlib.Path) -> None:
-    """What the first says then is that of a server that cannot be asked: readers are not fenced, they ask again."""
+    """Calls to the first then fail as those to an unreachable server do, so readers are not fenced but retry."""
     table = golden.table(CASE)
     first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", flags=["--takeover"])
     with first:

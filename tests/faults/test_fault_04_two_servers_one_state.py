@@ -38,7 +38,7 @@ class Faked:
 
 
 def ask(process: subprocess.Popen[str], line: str) -> str:
-    """Has the other process append a line; what it says of it."""
+    """Makes the other process append a line and returns what it prints."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(line + "\n")
     process.stdin.flush()

@@ -1,6 +1,6 @@
 """Faults 5, 6 and 7 with real readers: stopped longer than their lease, killed within a split, cut off from the server.
 
-Whatever happens to a reader, what was committed is Hudi's changes, each once.
+In every case the committed batches are Hudi's changes, each once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterato
 
 
 def read_line(process: subprocess.Popen[str], line: str = "") -> str:
-    """The next line of the process, after `line` is said to it."""
+    """Sends `line` to the process, if any, and returns its next line."""
     assert process.stdin is not None and process.stdout is not None
     if line:
         process.stdin.write(line + "\n")
@@ -102,7 +102,7 @@ def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: A
 
 
 def test_fault_06_splits_of_a_killed_reader_stay_for_its_lease_then_move(golden: Any, tmp_path: pathlib.Path) -> None:
-    """The killed reader's second life holds what the first held; it is killed too, and another reads it all."""
+    """The restarted reader holds the splits of the killed one. It is killed too, and another reader reads them."""
     log = tmp_path / "reader.log"
     with Served(tmp_path, golden.table(CASE), lease="4s") as server:
         client = server.client(ONCE)
@@ -167,8 +167,8 @@ def answers(call: Any) -> bool:
 
 
 def test_fault_07_commit_whose_answer_is_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
-    """One way is open: the server has the commit, the reader never hears of it, and stops. Joined again it is handed
-    what comes behind that commit."""
+    """Only one direction is open: the server gets the commit, the reader gets no answer and stops. After it joins again
+    it receives what follows that commit."""
     with (
         Served(tmp_path, golden.table(CASE), lease="3s") as server,
         FaultProxy(server.address) as proxy,

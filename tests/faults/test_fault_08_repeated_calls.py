@@ -26,7 +26,7 @@ COMMITS, SPLITS = 5, 3
 
 @dataclass
 class Network:
-    """Delivers calls: at once, again at any later time, or only the answer is lost, so that the caller asks again."""
+    """Delivers calls at once and again at any later time, or loses the answer, so that the caller repeats the call."""
 
     chance: random.Random
     late: deque[Callable[[], object]] = field(default_factory=deque)
@@ -49,7 +49,7 @@ class Network:
             return answer
 
     def deliver_some(self) -> None:
-        """Calls of long ago arrive, in any order, and nobody waits for their answers."""
+        """Delivers old calls in any order and drops their answers."""
         while self.late and self.chance.random() < 0.4:
             place = self.chance.randrange(len(self.late))
             self.late.rotate(place)
@@ -62,7 +62,7 @@ class Network:
 
 @dataclass
 class Reader:
-    """Joins, asks, commits, over the network; a run of `steps` ends at any of them."""
+    """Joins, requests splits and commits over the network; a run of `steps` ends at any of them."""
 
     name: str
     checked: Checked
@@ -143,7 +143,7 @@ def test_fault_08_a_repeated_plan_is_one_plan() -> None:
 
 
 class Doubling:
-    """A door through which every call goes twice, under one request id; both answers are the same."""
+    """An enumerator that makes every call twice under one request id; both answers must be equal."""
 
     def __init__(self, client: EnumeratorClient) -> None:
         self._client = client

@@ -66,7 +66,7 @@ def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
 
 
 def take_away(table: pathlib.Path, away: pathlib.Path) -> list[pathlib.Path]:
-    """Every data file is where nobody looks."""
+    """Moves every data file away."""
     away.mkdir()
     files = [path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts] + list(table.rglob(".*cdc*"))
     for path in files:

@@ -1,6 +1,6 @@
-"""Fault 11 at a group: the cleaner takes files of a round that is planned and not read; the group goes on by its scope.
+"""Fault 11 at a group: the cleaner takes files of a planned round; the group follows `onLostRange`.
 
-Hudi wrote the table: five commits, of which it cleaned behind each. The test deletes what a cleaner that keeps one
+Hudi wrote the table: five commits, with cleaning after each. The test deletes what a cleaner that keeps one
 commit less would have deleted.
 """
 
@@ -26,7 +26,7 @@ CASE = "B_up_cow_cdc_v9"
 
 
 def consumed(reader: Consumer) -> list[Any]:
-    """What the reader gets until nothing is left."""
+    """Rows that the reader gets until nothing is left."""
     rows = []
     while (consumed := reader.poll(0)) is not None:
         rows += consumed.batch.to_pylist()
@@ -45,7 +45,7 @@ def test_fault_11_group_with_a_cleaned_round_follows_on_lost_range(
     golden: Any, tmp_path: pathlib.Path, query: str, policy: str
 ) -> None:
     """Rows: every row that can still be answered, also that of the lost round in its newest state. Changes: those of
-    the commits behind what is lost. None of it ends in a group that gives out the same split for ever."""
+    the commits after the lost ones. The group never assigns the same split forever."""
     path = golden.copy(CASE, tmp_path)
     script = ScriptedTimeline(path, tmp_path / "aside")
     begin, lost, later = script.data[-4], script.data[-3], script.data[-2]

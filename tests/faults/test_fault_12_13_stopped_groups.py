@@ -41,7 +41,7 @@ def test_fault_13_group_stays_stopped_over_a_restart_until_a_reset(
     world.service.split_discovery.discover()
     world.restart()
     world.service.split_discovery.discover()
-    assert world.script.looks == 1, "a stopped group is looked at no more"
+    assert world.script.looks == 1, "discovery skips a stopped group"
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
         description = json.loads(capsys.readouterr().out)
@@ -97,7 +97,7 @@ def test_fault_13_rollback_of_a_consumed_instant_stops_the_group_of_a_real_table
 
 @pytest.mark.golden
 def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any, tmp_path: pathlib.Path) -> None:
-    """Its position is behind instants that only the archive knows; a new group cannot begin before them."""
+    """The position of the group follows instants that are only in the archive; a new group cannot start before them."""
     path = golden.copy("A_archive_v9_h120", tmp_path)
     table = open_table(str(path))
     script, store, clock = ScriptedTimeline(path, tmp_path / "aside"), MemoryStore(), Clock()

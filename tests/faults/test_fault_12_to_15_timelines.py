@@ -1,4 +1,4 @@
-"""Faults 12 to 15 and 20 as a follower meets them: archived, rolled back, late, layouts, a lost metadata table.
+"""Faults 12 to 15 and 20 for a consumer: archived, rolled back, late, layouts, a lost metadata table.
 
 Real tables whose timelines are taken apart and put together again (`scripted_timeline`).
 """
@@ -39,7 +39,7 @@ def following(progress: Progress, limits: RoundLimits = NO_LIMITS, *, metadata: 
 
 
 def everything(table: HudiTable, progress: Progress, limits: RoundLimits = NO_LIMITS) -> tuple[Counter[str], Progress]:
-    """All changes behind the progress, round by round, and the progress then."""
+    """All changes after the progress, and the progress at the end."""
     rows: Counter[str] = Counter()
     for _ in range(100):
         answer = advance(table, "t", following(progress, limits))
@@ -80,7 +80,7 @@ def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any,
 def test_fault_13_planned_instant_rolled_back_before_reading_is_dropped(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
-    """(a), (b): the position had not moved past it, so the next look is as if it had never been."""
+    """(a), (b): the position is before the instant, so the next discovery ignores it."""
     script = scripted(golden, tmp_path, case)
     table, last = script.open(), script.data[-1]
     before = start_progress(table, at(script.keys[script.data[-2]]))
@@ -160,7 +160,7 @@ def test_fault_14_instant_completed_before_the_position_is_an_error(
 
 @pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150", "B_v9_arch_mor", "B_v6_arch_mor"])
 def test_fault_14_late_instant_archived_before_discovery_is_an_error(golden: Any, case: str) -> None:
-    """It completed behind the position, and the archiver took it together with what was consumed around it."""
+    """It completed before the position; the archiver took it with the consumed instants around it."""
     table = open_table(str(golden.table(case)))
     newest, archived = start_progress(table, None), archived_data(table)
     *known, late = archived
@@ -212,7 +212,7 @@ def test_fault_14_abandoned_instant_is_skipped_with_a_warning_and_late_after(
 
 
 def test_fault_15_writers_with_clock_skew_are_read_in_order_of_completion(golden: Any, tmp_path: pathlib.Path) -> None:
-    """An hour's difference in requested times, completion the other way round; every round ends behind the last."""
+    """An hour's difference in requested times, completion the other way round; each round ends after the last."""
     script = scripted(golden, tmp_path, "B_v9_inc_cow")
     first, second = script.data[:2]
     script.take_behind(second)

@@ -1,4 +1,4 @@
-"""Fault 16: a log file cut or flipped at every byte. Leftovers of failed appends take no row; damage that does is told.
+"""Fault 16: a log file cut or flipped at every byte. Leftovers of failed appends lose no row; damage is an error.
 
 Bad magic, length beyond the file, no footer, garbage between blocks, a last block cut: all of them are among the
 offsets of a small file.
@@ -58,7 +58,7 @@ def read(folder: SliceFolder, content: bytes, **changed: Any) -> list[str] | str
 
 
 def payload(content: bytes) -> set[int]:
-    """Offsets whose bytes are values of rows, or a header's text: no framing tells them wrong."""
+    """Offsets of row values and header texts: the framing cannot detect changes there."""
     offsets: set[int] = set()
     for item in read_blocks(content, "file"):
         if isinstance(item, LogBlock):
@@ -75,7 +75,7 @@ def test_fault_16_log_cut_at_any_offset_returns_all_rows_or_an_error(folder: Sli
     for cut in range(len(whole)):
         assert read(folder, whole[:cut]) == "CORRUPT_BLOCK", f"cut at {cut}: a completed instant's rows are cut off"
     leftover = len(pieces[0] + pieces[1])
-    for cut in range(len(pieces[0]) + 6, leftover):  # the leftover itself may end anywhere behind its magic
+    for cut in range(len(pieces[0]) + 6, leftover):  # the leftover itself may end anywhere after its magic
         assert read(folder, whole[:cut] + whole[leftover:]) == ROWS
 
 

@@ -34,7 +34,7 @@ from tests.fuzz.corpus import GOLDEN, Member, members
 LENGTHS = (2**31 - 1, -1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63), 2**64 - 1)
 PLACE = BlockPlace("t", "file", 0, "001")
 LIMIT_BYTES = 8 << 20
-"""What refusing a few hundred bytes may take."""
+"""Memory that the refusal of a few hundred bytes may take."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -173,7 +173,7 @@ def test_fault_17_a_commit_of_deep_json() -> None:
 
 
 def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
-    """The block says less than it holds, or more than its bytes can: neither is unpacked."""
+    """The block announces fewer bytes than it holds, or more than possible: neither is decompressed."""
     member: Member = members()["hfile"][0]
     for announced in (1, 2**31 - 1, 2**30):
         data = bytearray(member.data)
@@ -182,7 +182,7 @@ def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
 
 
 def test_fault_17_a_delete_block_that_announces_a_record_too_many(tmp_path: pathlib.Path) -> None:
-    """Its last record begins where the arrays end: a walk that writes before it compares ends the process."""
+    """Its last record begins where the arrays end: a decoder that writes before the check crashes."""
     with zipfile.ZipFile(GOLDEN / "A_merge_event_long_v6_h0150.zip") as packed:
         packed.extractall(tmp_path)
     logs = sorted(path for path in tmp_path.glob("**/.*.log.*") if ".hoodie" not in path.parts)

@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("case", [V9, V6])
 
 
 def rows(table: pathlib.Path, **options: Any) -> list[str]:
-    """The table's rows, in an order of their own."""
+    """The table's rows, sorted."""
     table_rows: pa.Table = penstock.read(table, **options).read_all()
     return sorted(map(repr, table_rows.to_pylist()))
 
@@ -96,7 +96,7 @@ def test_fault_18_empty_completed_commit_file_is_read_twice_then_corrupt(
     victim = sorted(path for path in timeline(table).iterdir() if path.name.endswith(".deltacommit"))[-1]
     content = victim.read_bytes()
     victim.write_bytes(b"")
-    os.utime(victim, (1, 1))  # nobody is at it any more
+    os.utime(victim, (1, 1))  # no writer is active any more
     read, seen = ArrowStorage.read_bytes, []
 
     def counting(storage: ArrowStorage, path: str, limit_bytes: int) -> bytes:

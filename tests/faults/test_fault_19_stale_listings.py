@@ -1,7 +1,7 @@
 """Fault 19: a listing that lacks, for a time, files that completed instants name, on copies of real tables.
 
-What is there by its name is read although no listing shows it. What is not there either is looked for again, for a
-bounded time by the given clock, before it is damage. Nothing is lost in the meantime, with `onCorrupt=skip` neither.
+A file that exists under its name is read although no listing has it. A file that does not exist is checked again for a
+bounded time of the injected clock before it counts as damage. No row is lost meanwhile, also with `onCorrupt=skip`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def newest_log(table: pathlib.Path) -> pathlib.Path:
 
 
 def rows(table: pathlib.Path, **options: Any) -> list[str]:
-    """The rows, in an order of their own."""
+    """The rows, sorted."""
     table_rows: pa.Table = penstock.read(table, **options).read_all()
     return sorted(map(repr, table_rows.to_pylist()))
 
 
 @pytest.fixture
 def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Takes a name out of every listing."""
+    """Removes a name from every listing."""
     real = ArrowStorage.list_dir
 
     def give(name: str) -> None:
@@ -73,7 +73,7 @@ def test_fault_19_unlisted_file_is_read_by_its_name(
 
 @BOTH
 def test_fault_19_a_file_that_is_gone_is_damage(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
-    """The negative control: what is not there by its name either is not passed over."""
+    """The negative control: a file that does not exist under its name is not skipped."""
     table = golden.copy(case, tmp_path)
     newest_log(table).unlink()
     with pytest.raises(CorruptFile, match="is missing"):
@@ -90,7 +90,7 @@ class Clock:
 
 
 class Followed:
-    """A group of a service without threads on one table, looked for by hand."""
+    """A group of a service without threads; the test runs discovery."""
 
     def __init__(self, table: pathlib.Path) -> None:
         self.clock, self.sequence = Clock(), 0
@@ -108,7 +108,7 @@ class Followed:
         ).member
 
     def discover_for(self, spent_ms: int) -> None:
-        """Looks every half second."""
+        """Runs discovery every half second."""
         for _ in range(spent_ms // 500):
             self.service.split_discovery.discover()
             self.clock.now_ms += 500

@@ -2,7 +2,7 @@
 before the cleaner: the rows it was made for, none twice and none lost.
 
 Real tables are put back to each earlier instant (its files stay, as an earlier reader's plan would find them), planned,
-and put forward again before the plan is read.
+and restored to the newest instant before the plan is read.
 """
 
 from __future__ import annotations

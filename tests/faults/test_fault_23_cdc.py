@@ -46,7 +46,7 @@ def own(row: Row) -> str:
 
 
 def fold(changed_rows: list[Row]) -> dict[tuple[str, str], str]:
-    """What the changes leave; each before image is held against what was there."""
+    """The rows that the changes leave; each before image must equal the row before it."""
     state: dict[tuple[str, str], str] = {}
     for row in changed_rows:
         key = (row[KEY[0]], row[KEY[1]])
@@ -88,7 +88,7 @@ def test_fault_23_missing_cdc_logs_are_an_error_or_the_same_changes(
     for log in logs[:6]:
         content = (table / log).read_bytes()
         (table / log).unlink()
-        with contextlib.suppress(PenstockError):  # told by name, never fewer changes
+        with contextlib.suppress(PenstockError):  # the error names the file; changes are never missing
             assert changes(table) == expected
         (table / log).write_bytes(content)
 

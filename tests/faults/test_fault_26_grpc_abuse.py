@@ -1,6 +1,6 @@
 """Fault 26: abuse of the service. Each bad call gets the right status and code, and changes nothing.
 
-Real sockets on loopback, TLS with certificates of the test's own, a table that counts how often it was asked.
+Real sockets on loopback, TLS with certificates of the test's own, a table that counts its reads.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ def test_an_unknown_call_plan_slot_and_split_change_nothing() -> None:
         assert isinstance(client.next_split(plan_id, 0, 0), NextSplit)
 
 
-# --- who is calling ---
+# --- authentication ---
 
 
 @dataclass
 class Secured:
-    """A server over TLS with tokens, and what its callers need."""
+    """A server with TLS and tokens, and the access of its callers."""
 
     service: Served
     authority: Authority
@@ -172,7 +172,7 @@ def secured(tmp_path: pathlib.Path) -> Iterator[Secured]:
 
 
 def every_call(client: EnumeratorClient, plan_id: str) -> list[Callable[[], object]]:
-    """Each call of the range door, on the table `orders` or that plan."""
+    """Each call of the plan API, for the table `orders` or that plan."""
     return [
         lambda: client.describe_table("orders"),
         lambda: client.newest_position("orders"),
@@ -184,7 +184,7 @@ def every_call(client: EnumeratorClient, plan_id: str) -> list[Callable[[], obje
 
 
 def refused(service: Served, client: EnumeratorClient, plan_id: str, error: type[PenstockError], message: str) -> None:
-    """Every call is refused so, and nothing was asked or kept."""
+    """Every call is refused with this error, reads nothing and stores nothing."""
     reads_before = service.reads.calls
     for call in every_call(client, plan_id):
         with pytest.raises(error, match=message):
@@ -298,7 +298,7 @@ def mutual(tmp_path: pathlib.Path) -> Iterator[tuple[Served, Authority]]:
 
 
 def client_access(authority: Authority, name: str, *sans: str) -> ServerAccess:
-    """Access with a certificate that says this."""
+    """Access with a client certificate of this name."""
     pair = authority.signed(name, *sans)
     return ServerAccess(ca=authority.ca, cert=pair.cert, key=pair.key)
 
@@ -345,7 +345,7 @@ def test_missing_or_foreign_client_certificate_is_refused(
     assert service.reads.calls == 0
 
 
-# --- too much ---
+# --- limits ---
 
 
 def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> None:
@@ -362,7 +362,7 @@ def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> N
 
 
 def test_retry_delay_of_the_server_is_respected() -> None:
-    """By the real clock: what RetryInfo says is waited for, though the client's own pauses are shorter."""
+    """The client waits for the RetryInfo of the server, although its own delays are shorter (real clock)."""
     with served(limits=LimitSettings(rate_per_second=1.0, rate_burst=1)) as service:
         patient = service.client(limits=CallLimits(attempts=2, first_pause_ms=10, longest_pause_ms=10))
         begin_s = time.monotonic()

@@ -1,6 +1,6 @@
 """Fault 27: paths that lead elsewhere. Only registered tables are opened, and each file lies under its table's base.
 
-What a caller sends is tried through a real server; what storage says is put into a copy of a real table.
+Requests go through a real server; hostile metadata is written to a copy of a real table.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Clocks:
         monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic_ns() + self.monotonic_ms * 1_000_000)
 
     def go_on(self, by_ms: int) -> None:
-        """Time passes."""
+        """Moves the clock."""
         self.wall_ms += by_ms
         self.monotonic_ms += by_ms
 
@@ -117,7 +117,7 @@ def lease_by_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
     golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int
 ) -> None:
-    """Nor does it make one longer: leases run on a clock that nobody sets, in the service and in a reader."""
+    """Nor is a lease extended: the service and the readers use the monotonic clock."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
     before = monotonic_ms(), lease.monotonic_ms()
@@ -129,7 +129,7 @@ def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
 @pytest.mark.golden
 @pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
 def test_lease_check_detects_leases_on_the_wall_clock(golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int) -> None:
-    """The test above can fail."""
+    """Negative control of the test above."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
     lease_by_wall_clock(monkeypatch)
@@ -150,7 +150,7 @@ def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
 
 @pytest.mark.golden
 def test_lease_check_detects_leases_that_end_during_a_suspension(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above can fail."""
+    """Negative control of the test above."""
     clocks, real = Clocks(), members.overdue
     clocks.put_in(monkeypatch)
     monkeypatch.setattr(members, "overdue", lambda state, before, now, settings: real(state, now, now, settings))

@@ -1,4 +1,4 @@
-"""Fault 31: readers that are slow, or give calls up: threads do not pile up, and what they held is not lost."""
+"""Fault 31: slow readers and cancelled calls: threads do not pile up, and assigned splits are not lost."""
 
 from __future__ import annotations
 

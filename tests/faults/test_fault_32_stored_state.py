@@ -40,7 +40,7 @@ ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 
 
 class Replay:
-    """A server of today that is asked what a release was asked; `differences` are the lines it answers otherwise."""
+    """Replays the calls of a release at a current server; `differences` are the lines with other answers."""
 
     def __init__(self, golden: Any, monkeypatch: pytest.MonkeyPatch, state: pathlib.Path) -> None:
         folders = {URI + name: str(golden.table(case)) for name, case in TABLES.items()}
@@ -130,7 +130,7 @@ def replay(golden: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path)
 
 
 def opened(replay: Replay, version: str) -> list[Json]:
-    """Lays the release's state down; the lines that follow it."""
+    """Restores the release's state and returns the lines that follow it."""
     before, after = parts(version)
     replay.state.mkdir()
     shutil.copyfile(RELEASES / version / "state.db", replay.state / "penstock.db")
@@ -189,7 +189,7 @@ def mangled(state: pathlib.Path, old: bytes, new: bytes) -> int:
 
 
 def test_fault_32_a_mangled_kind_of_query_in_a_stored_state_is_noticed(replay: Replay) -> None:
-    """Negative control: plans of snapshots are told apart by a name that the state holds, for metrics at least."""
+    """Negative control: metrics identify plans of snapshots by a name in the state."""
     after = opened(replay, VERSIONS[0])
     assert mangled(replay.state, b'"query":"Snapshot"', b'"query":"Snapshoz"') == 1
     replay.run(after)

@@ -1,4 +1,4 @@
-"""Fault 33 for groups: a reader goes on over servers that are started anew, and over connections that are cut."""
+"""Fault 33 for groups: a reader continues over server restarts and cut connections."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_fault_33_consumer_continues_over_restarts_and_broken_connections(golden
         with Consumer(
             None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=1, enumerator=client
         ) as reader:
-            server.stop(0)  # its looking found the group's rounds
+            server.stop(0)  # its discovery planned the rounds of the group
             store = store.reopened()
             server = served(table, store, server.address)
             batches = []
@@ -61,7 +61,9 @@ def test_fault_33_consumer_continues_over_restarts_and_broken_connections(golden
                 elif faults == "cuts":
                     proxy.cut()
                 elif faults == "doubled bytes" and len(batches) <= 5:
-                    proxy.to_server.doubled = 1  # what comes behind them makes no sense; a broken one is cut in the end
+                    proxy.to_server.doubled = (
+                        1  # bytes after the lost ones cannot be parsed; a broken connection is cut in the end
+                    )
                     threading.Timer(0.2, proxy.heal).start()
                 elif faults == "slow bytes":
                     proxy.to_client.delay_s = 0.01

@@ -176,7 +176,7 @@ class CuttingProxy:
 
 @pytest.fixture
 def proxied() -> Iterator[tuple[CuttingProxy, CountedReads]]:
-    """A server behind a proxy."""
+    """A server that clients reach through a proxy."""
     reads = CountedReads()
     with started(over(reads)) as server:
         proxy = CuttingProxy(server.address)

@@ -126,7 +126,7 @@ ON_DISK: tuple[Callable[[pathlib.Path], None], ...] = (
 )
 
 FOR_READERS = (counts_beyond_64_bits,)
-"""What the server bears, as it bounds the numbers: a reader names the file."""
+"""Not hostile to the server, which bounds the numbers; a reader names the file."""
 
 # --- ways to be hostile: storage
 
@@ -155,7 +155,7 @@ STORAGE: dict[str, Callable[[], Weather]] = {
 
 
 def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
-    """Replaces what the storage of table `bad` asks its file system."""
+    """Replaces the file system calls of the storage of table `bad`."""
     for name in ("list_dir", "read_bytes", "open_input", "file_info"):
         real = getattr(ArrowStorage, name)
 
@@ -167,7 +167,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
         monkeypatch.setattr(ArrowStorage, name, struck)
 
 
-# --- a server, and what is asked of it
+# --- a server and its calls
 
 
 @dataclass
@@ -241,7 +241,7 @@ def calls_of(running: Running, table: str, deadline_ms: int) -> tuple[Callable[[
 
 
 def keep_calling(running: Running, ended: threading.Event) -> list[threading.Thread]:
-    """Callers that ask about table `bad` again and again, whatever the answer."""
+    """Threads that call for table `bad` repeatedly and ignore the answers."""
 
     def repeat(number: int) -> None:
         calls = calls_of(running, "bad", 500)
@@ -258,7 +258,7 @@ def keep_calling(running: Running, ended: threading.Event) -> list[threading.Thr
 
 
 def check_neighbour_progresses(running: Running, timeout_s: float = 20.0) -> None:
-    """A group, a plan and a stream of table `good`."""
+    """A group, a plan and a stream of table `good` make progress."""
     client = running.client(round(timeout_s * 1000))
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="good", query=Incremental())), start=StartAt(EARLIEST))
     member = client.join_group("g", "r", spec, "one").member
@@ -275,7 +275,7 @@ def check_neighbour_progresses(running: Running, timeout_s: float = 20.0) -> Non
 
 
 def check_reported_state(running: Running, *, hangs: bool) -> None:
-    """Of the group on the bad table, and of the good one."""
+    """Health, page, metrics and `DescribeServer` report the bad table and no other."""
     client = running.client()
 
     def errors() -> dict[str, str]:
@@ -365,7 +365,7 @@ def test_fault_34_hanging_or_failing_storage_blocks_no_other_table(
 
 
 def without_isolation_of_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it was: an exception of a look ends the thread that begins them, and nobody starts it again."""
+    """Former behavior: an exception of a discovery ends the scheduling thread, which is not restarted."""
 
     def ends(split_discovery: Any, step: Any, *arguments: Any) -> int:
         return int(step(*arguments))
@@ -382,7 +382,7 @@ def without_isolation_of_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it was: four calls at a time, of whichever table."""
+    """Former behavior: four calls at a time over all tables."""
     monkeypatch.setattr(Turns, "_is_free", lambda turns, table: turns._running.total() < 4)
 
 

@@ -21,7 +21,7 @@ from tests.unit.enumerator.test_service import Clock, Script, World, at, names, 
 
 
 def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
-    """Both started at the same position: the second is dropped, whether it found as much, or more."""
+    """Both started at the same position: the second is dropped, also if it discovered more."""
     world = World(Script(newest=3))
     plain = world.script.advance
     other = SplitDiscovery(world.service.coordinator, world.script, lambda table: "/lake", world.clock)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
 
 
 def one_round(world: World) -> list[tuple[SplitRef, str]]:
-    """What the reader is given after a look."""
+    """The splits that the reader gets after a discovery."""
     world.service.split_discovery.discover()
     assignments = world.asked()
     if not isinstance(assignments, Assignments):
@@ -52,7 +52,7 @@ def one_round(world: World) -> list[tuple[SplitRef, str]]:
 
 
 def test_weak_point_05_round_and_split_ids_are_deterministic() -> None:
-    """A service that is started anew before each look gives the same ids as one that never stops; none twice."""
+    """A service that restarts before each discovery produces the same ids as one that never stops; none twice."""
     steady, restarted = World(Script(newest=4)), World(Script(newest=4))
     expected, split_refs = [], []
     for _ in range(6):
@@ -116,7 +116,7 @@ def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -
 
 
 def test_weak_point_11_waiting_reader_is_woken_during_a_discovery() -> None:
-    """Tables are looked at once an hour; a group that is made while a look is under way is looked for at once."""
+    """Discovery runs once an hour; for a group created during a discovery it runs again at once."""
     script, gate, begun = Script(newest=1), threading.Event(), threading.Event()
     plain = script.advance
 

@@ -1,4 +1,4 @@
-"""The suite's modules on the path, beside those of the real Hudi suite; what needs brokers and Java is marked so."""
+"""Fixtures of the hybrid suite; tests that need brokers or Java get their markers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def streamer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The real HoodieStreamer, for the run: its JVM starts when the first test asks for it."""
+    """The real HoodieStreamer of the session; its JVM starts with the first test that uses it."""
     from tests.hybrid.hoodie_streamer import running
 
     with running(tmp_path_factory.mktemp("streamer")) as peer:

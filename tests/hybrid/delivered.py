@@ -1,6 +1,6 @@
-"""What readers of a hybrid stream have written: rows, each once where its reader can tell.
+"""Rows that readers of a hybrid stream wrote, deduplicated where file names allow it.
 
-Belongs here: files and which of them count. Not here: what they should hold (`topic_fold`).
+`topic_fold` defines the expected rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Delivered:
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def refresh(self) -> None:
-        """Takes in what is new."""
+        """Reads the new files."""
         for path in self.folder.glob("[!.]*.parquet"):
             if path.name not in self._rows:
                 self._rows[path.name] = pq.read_table(path).to_pylist()
@@ -35,7 +35,7 @@ class Delivered:
         return {row["n"] for rows in self._rows.values() for row in rows if row["n"] is not None}
 
     def has_topic_rows(self) -> bool:
-        """Whether the stream has come to the topic."""
+        """Whether the stream has reached the topic."""
         return any(not is_of_lake(row) for rows in self._rows.values() for row in rows)
 
     def is_begun(self) -> bool:
@@ -60,7 +60,7 @@ class Delivered:
 
 
 def is_of_lake(row: dict[str, Any]) -> bool:
-    """Hudi writes its columns into each row; a record of the topic has none."""
+    """Whether the row comes from the lake: only those rows have values in meta columns."""
     return row["_hoodie_commit_time"] is not None
 
 

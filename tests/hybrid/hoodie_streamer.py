@@ -1,4 +1,4 @@
-"""The real HoodieStreamer: its process, and a job of it that brings a topic of JSON into a table of version 6.
+"""The real HoodieStreamer: its process, and a job of it that writes a topic of JSON into a table of version 6.
 
 Belongs here: what a user writes to run the Streamer: arguments, properties, schemas. Not here: when a round is due
 (`lake_rounds`), where it runs (`streamer_environment`).
@@ -91,7 +91,7 @@ class StreamerJob:
         ]
 
     def run(self, *, at_most: int, compacts: bool) -> None:
-        """A round of about so many records; `compacts`: behind it, when the table has enough delta commits."""
+        """A round of about this many records. `compacts`: compacts after it if the table has enough delta commits."""
         more = () if compacts else ("--disable-compaction",)
         self._streamer.sync([*self._arguments, "--source-limit", str(at_most), *more])
 

@@ -1,7 +1,7 @@
 """The processes of a hybrid run: broker, `penstock serve --state` and readers, killed where the run says.
 
-Belongs here: who is killed when, in which phase the readers are, and what a process may say when it ends by itself. Not
-here: what is written (`topic_records`, `lake_rounds`), what is compared (`topic_fold`).
+The harness decides which process is killed when, tracks the phase of the readers, and checks errors of processes that
+end by themselves. `topic_records` and `lake_rounds` write, `topic_fold` compares.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _CODE = re.compile(r"^error \[(\w+)\]: ", re.MULTILINE)
 
 
 def is_excused(text: str) -> bool:
-    """Whether a stream failed with excused errors and no other. The text is Spark's: a traceback, in which each error
-    of ours stands with its module. What an error's own words quote does not count."""
+    """Whether a stream failed with excused errors only. `text` is Spark's traceback, with the module of each error of
+    Penstock. Error names inside of messages do not count."""
     raised = set(_RAISED.findall(text))
     return bool(raised) and raised <= EXCUSED
 
@@ -66,7 +66,7 @@ class Moment(StrEnum):
 
 
 class Victim(StrEnum):
-    """Who is killed (-9)."""
+    """The process that is killed with SIGKILL."""
 
     READER = "reader"
     SERVER = "server"
@@ -75,7 +75,7 @@ class Victim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """A kill, so long behind the moment; the victim comes back after `away_s`."""
+    """A kill `delay_s` after the moment; the victim restarts after `away_s`."""
 
     moment: Moment
     victim: Victim
@@ -85,9 +85,8 @@ class Strike:
 
 @dataclass(kw_only=True)
 class HybridHarness:
-    """Everybody around one table and one topic. `reading` are the stream's options by the registry's names, `client`
-    the settings of a Kafka client; `checkpoint` is of the Spark query
-    that fills the table, if one does."""
+    """All processes around one table and one topic. `reading`: options of the stream by the registry's names; `client`:
+    settings of the Kafka client; `checkpoint`: of the Spark query that fills the table, if any."""
 
     entry_point: EntryPoint
     broker: Any
@@ -115,14 +114,14 @@ class HybridHarness:
         self._hold = self.folder / "hold"
 
     def warm_up(self) -> None:
-        """Spark drivers start, which takes them long, and wait."""
+        """Starts the Spark drivers, which takes long; they wait for `begin`."""
         if self.entry_point is not EntryPoint.GROUP:
             for actor in self.actors:
                 if actor is not self.server:
                     actor.start()
 
     def begin(self, strikes: Sequence[Strike]) -> None:
-        """All go to work, the server first."""
+        """Starts all work, the server first."""
         if any(strike.moment is Moment.LAKE for strike in strikes):
             self._hold.touch()
         for actor in self.actors:
@@ -140,7 +139,7 @@ class HybridHarness:
             self._hold.unlink(missing_ok=True)
 
     def has_come(self, moment: Moment) -> bool:
-        """Whether the readers are that far, or further."""
+        """Whether the readers have reached the moment."""
         self.delivered.refresh()
         match moment:
             case Moment.LAKE:
@@ -151,7 +150,7 @@ class HybridHarness:
                 return self.delivered.has_topic_rows()
 
     def wait(self, until: Any, seconds: float, what: str) -> None:
-        """Waits for a condition, attending to all meanwhile."""
+        """Waits for a condition and restarts ended processes meanwhile."""
         give_up = time.monotonic() + seconds
         while not until():
             self.attend()
@@ -159,7 +158,7 @@ class HybridHarness:
             time.sleep(0.02)
 
     def attend(self) -> None:
-        """Brings back who is gone."""
+        """Restarts processes that ended."""
         now = time.monotonic()
         for actor in self.actors:
             if actor.is_up:
@@ -188,7 +187,7 @@ class HybridHarness:
         self.problems += [text for text in self._failures() if not is_excused(text)]
 
     def abandon(self) -> None:
-        """Whatever happened: no process stays, and the broker is there."""
+        """Kills all processes and starts the broker."""
         for actor in reversed(self.actors):
             actor.send(signal.SIGKILL)
             if actor.process is not None:
@@ -198,13 +197,13 @@ class HybridHarness:
         self.broker.start()
 
     def log_tails(self) -> str:
-        """The ends of everybody's words."""
+        """The last log lines of all processes."""
         return "\n".join(
             [*self.problems, *self._failures()[-3:], *(f"{one.name}: {_tail(one)}" for one in self.actors)]
         )
 
     def _config(self) -> pathlib.Path:
-        """A server keeps to itself how its tables' topics are reached."""
+        """Writes the server's configuration, with the Kafka client settings of the table."""
         lines = ["[tables.t]", f"path = {json.dumps(str(self.table))}"]
         if self.checkpoint is not None:
             lines.append(f"kafkaCheckpoint = {json.dumps([str(self.checkpoint)])}")

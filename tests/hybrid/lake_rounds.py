@@ -81,7 +81,7 @@ class WritePath(StrEnum):
 
 
 class LakeFiller(threading.Thread):
-    """Rounds until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error.
+    """Writes rounds until stopped. Its thread is the only one that calls Hudi meanwhile; `failure` is its error.
 
     `hand_overs`: for each round that was committed, by partition the next offset to read; of the sink for each
     micro-batch. `streamer`: what HOODIE_STREAMER needs instead of `hudi`.
@@ -122,19 +122,19 @@ class LakeFiller(threading.Thread):
             self._round(within_s=0)
 
     def run(self) -> None:
-        """A round now and then."""
+        """Writes a round from time to time."""
         try:
             while not self._stop_requested.wait(self._rng.uniform(0.5, 3)):
                 self._round(WAITS_S)
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
     def ask_to_stop(self) -> None:
-        """It ends behind what it is at."""
+        """Stops after the current round."""
         self._stop_requested.set()
 
     def _round(self, within_s: float) -> None:
-        """One round; while the broker is away it is tried again. A try that failed left no commit, or all of it."""
+        """One round; repeated while the broker is away. A failed attempt left no commit, or a whole one."""
         give_up = time.monotonic() + within_s
         while True:
             before = self._commits()
@@ -184,7 +184,7 @@ class LakeFiller(threading.Thread):
         self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
 
     def _synced(self) -> None:
-        assert self._job is not None, "this road needs a HoodieStreamer"
+        assert self._job is not None, "this write path needs a HoodieStreamer"
         self._job.run(at_most=self._rng.choice((50, 100_000)), compacts=self._compacts)
         self.hand_overs = self._job.hand_overs()
 
@@ -202,7 +202,7 @@ class LakeFiller(threading.Thread):
         )
 
     def _of_batch(self, committed: pathlib.Path) -> dict[int, int]:
-        """What Spark wrote down before the micro-batch: on its last line where each source stands behind it."""
+        """The offset log of the micro-batch: its last line has the end offsets of each source."""
         offsets = json.loads((self.checkpoint / "offsets" / committed.name).read_text().splitlines()[-1])
         return {int(partition): offset for partition, offset in offsets[self._topic].items()}
 

@@ -16,9 +16,9 @@ TEXT: Final = 1
 TWO_PLACES: Final = (5, 6)
 """Long and double: the next number of the pool stays unused."""
 SIZES: Final = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-"""Bytes behind the tag of each kind of constant but texts (JVM specification §4.4)."""
+"""Bytes after the tag of each kind of constant except texts (JVM specification §4.4)."""
 POOL: Final = 8
-"""Behind magic number and version."""
+"""Offset of the constant pool, after magic number and version."""
 
 
 def move(jar: pathlib.Path, into: pathlib.Path, packages: Sequence[str], below: str) -> None:

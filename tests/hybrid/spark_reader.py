@@ -2,8 +2,8 @@
 
 Its argument is JSON: `target`, `options`, `folder`. In the folder: `checkpoint`, `out/BATCH.parquet`, one JSON line a
 failure in `failed.jsonl`. Nothing is read before there is a file `begin`, a micro-batch is not done while there is a
-file `hold`, and the file `stop` ends the process. A stream that fails is started again: what is a failure to excuse,
-the test decides. A micro-batch that is repeated must bring what it brought before.
+file `hold`, and the file `stop` ends the process. A failed stream is restarted; the test decides which
+failures are excused. A micro-batch that is repeated must bring what it brought before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the real HoodieStreamer runs: its jars by Maven and a Python with PySpark 3.4, made once, kept in `.cache/`.
+"""Where the real HoodieStreamer runs: its jars by Maven and a Python with PySpark 3.4, created once in `.cache/`.
 
 Of Hudi's releases 0.14.0 alone has the Streamer's module as a jar of its own, without what it stands on: that is in
 Hudi's Spark bundle, under names of its own. So the module's calls are moved to those names, as its bundle does it.
@@ -48,7 +48,7 @@ POM: Final = (
 
 
 def command() -> list[str | pathlib.Path]:
-    """What starts the Streamer's process; at the first call the environment is made (a minute or two)."""
+    """The command that starts the Streamer. The first call creates the environment (one or two minutes)."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

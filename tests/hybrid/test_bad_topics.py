@@ -1,5 +1,5 @@
-"""A topic that is not the one the lake was filled from, or that cannot be read: a named error, nothing consumed behind
-the fault, and the group's position where it was. A real broker beside golden tables."""
+"""A topic that is not the one the lake was filled from, or that cannot be read: a named error, nothing consumed after
+the fault, and an unchanged position of the group. A real broker beside golden tables."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_wrong_credentials_are_refused(
 def test_unreachable_broker_is_reported_by_the_group(
     reading: Reading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may come: the group waits in the lake, and its keeper says why."""
+    """The broker may come back: the group waits in the lake, and the coordinator reports why."""
     monkeypatch.setattr(
         topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, timeout_s=2)
     )

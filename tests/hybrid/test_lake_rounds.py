@@ -1,5 +1,5 @@
 """The harness itself: at its last hand-over point a table that real Hudi filled is the fold of the records below it, in
-Hudi's own reading; and its commits tell that point."""
+Hudi's own reading; and its commits store that point."""
 
 from __future__ import annotations
 

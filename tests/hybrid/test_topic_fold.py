@@ -1,4 +1,4 @@
-"""The judge judges: what is lost, doubled, strange, out of order or on the wrong side of the seam is told."""
+"""`topic_fold` reports rows that are lost, doubled, unknown, out of order or on the wrong side of the hand-over."""
 
 from __future__ import annotations
 

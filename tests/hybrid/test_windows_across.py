@@ -31,7 +31,7 @@ AT, N, REGION = (COLUMNS.index(name) for name in ("at", "n", "region"))
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A micro-batch: its rows by partition of the topic, partitions that had more behind it, and its watermark."""
+    """A micro-batch: its rows by partition of the topic, partitions that had more records left, and its watermark."""
 
     rows: dict[int, list[model.Row]]
     unfinished: tuple[int, ...]
@@ -43,7 +43,7 @@ class Leg:
 
 
 class Across(Driven):
-    """A stream that goes on in the topic."""
+    """A stream that continues in the topic."""
 
     def reach(self, offsets: dict[int, int]) -> None:
         """Waits until so much of the topic was read, and nothing is left to do."""
@@ -52,7 +52,7 @@ class Across(Driven):
         self._query.processAllAvailable()
 
     def offsets(self, batch: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Behind a micro-batch: of each partition the hand-over point, and the next offset; {} in the lake."""
+        """After a micro-batch: per partition the hand-over offset and the next offset; {} in the lake."""
         place = self._log_entry(batch)["kafka"]
         if place is None:
             return {}, {}
@@ -79,14 +79,14 @@ class Across(Driven):
 
 
 def windows(spark: SparkSession, rows: DataFrame) -> DataFrame:
-    """As a user writes it."""
+    """The query as a user writes it."""
     window = F.window("at", "1 second").alias("w")
     grouped = with_source_watermark(rows, "at").groupBy(window, "region")
     return grouped.agg(F.sort_array(F.collect_list("n")).alias("n")).select(F.unix_micros("w.start"), "region", "n")
 
 
 def planned(legs: Sequence[Leg]) -> Iterator[model.Planned]:
-    """Of micro-batches with rows: a partition with more behind it may bring what is so much older than its newest."""
+    """Of micro-batches with rows: a partition with more records may return rows as late as allowed."""
     delivered: list[model.Slice] = []
     highs: dict[int, int] = defaultdict(int)
     for leg in legs:

@@ -1,7 +1,6 @@
 """What a hybrid stream must amount to: the topic folded by key, row at a time, and the seam between lake and topic.
 
-Belongs here: the definitions, in a few lines that know nothing of the product. Not here: where records come from
-(`topic_records`), how rows were delivered (`hybrid_harness`). Never `penstock`.
+The definitions never import `penstock`. `topic_records` supplies records, `hybrid_harness` delivers rows.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def fold_changes(changes: Iterable[Change]) -> dict[str, Row]:
 
 
 def append_problems(delivered: Iterable[Row], records: Sequence[Record]) -> Iterator[str]:
-    """Every record with a value is a row, once, as it is in the topic; told by (partition, offset)."""
+    """Every record with a value is a row, once, as it is in the topic. Problems name (partition, offset)."""
     expected = {row[_N]: (row, _place(record)) for record in records if (row := record.row()) is not None}
     actual: dict[int, list[Row]] = defaultdict(list)
     for row in delivered:
@@ -122,6 +121,6 @@ def _doubled(names: Iterable[str]) -> list[str]:
 
 
 def _problem(what: str, cases: Sequence[object]) -> Iterator[str]:
-    """Nothing, where there is no case."""
+    """One line for the cases; nothing if there are none."""
     if cases:
         yield f"{len(cases)} {what}: {list(cases[:6])}"

@@ -1,4 +1,4 @@
-"""A topic for a run: how it is made, a seeded producer that goes on until it is told to stop, and the topic read back.
+"""A topic for a run: how it is made, a seeded producer that runs until stopped, and the topic read back.
 
 Belongs here: what is in the topic. Not here: who fills a table from it (`lake_rounds`), what is compared
 (`topic_fold`). Never `penstock`.
@@ -62,7 +62,7 @@ def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None
 
 
 def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
-    """Behind the last committed record of each partition; KafkaException while the broker is away."""
+    """The offset after the last committed record of each partition; KafkaException while the broker is away."""
     consumer = _reader(bootstrap)
     try:
         return {
@@ -96,10 +96,10 @@ def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list
 
 
 class TopicProducer(threading.Thread):
-    """Sends records until it is told to stop; `failure` is its error.
+    """Sends records until stopped; `failure` is its error.
 
     `deletes`: records of a key replace one another, some are late, some delete their key, by a tombstone or by a mark;
-    a delete is never late, nor is a record behind it. Otherwise each record is one of its own, with a tombstone now and
+    a delete is never late, nor is a record after it. Otherwise each record is one of its own, with a tombstone now and
     then that means nothing. `tombstones`: with some; otherwise a mark deletes. `transactions`: in transactions, some of
     them aborted; `idle`: a partition without records at first.
     """
@@ -256,7 +256,7 @@ class TopicProducer(threading.Thread):
 
 
 def key_of(number: int) -> str:
-    """A record key; its region can be told from it, its partition too."""
+    """A record key, which determines its region and partition."""
     return f"{region_of(number)}-{number:03d}"
 
 

@@ -1,4 +1,4 @@
-"""The tools of those who run Penstock, as fixtures; helpers of the tests of faults importable for this folder."""
+"""Fixtures for the tools of operators: promtool, Prometheus, helm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tool() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def run(tool: Callable[[str], str]) -> Run:
-    """Runs a tool: what it said, both streams in one. Its exit code is the caller's to judge."""
+    """Runs a tool; stdout and stderr in one stream. The caller checks the exit code."""
 
     def ran(name: str, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
         command = [tool(name), *map(str, arguments)]

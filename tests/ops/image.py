@@ -72,7 +72,9 @@ def installed(context: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     subprocess.run([*pip, *install], check=True, timeout=120)
     (site,) = venv.glob("lib/python*/site-packages")
     seen = [*(path for path in sys.path if path.endswith("-packages")), sysconfig.get_path("purelib")]
-    (site / "dependencies.pth").write_text("\n".join(seen) + "\n")  # behind its own folder: its penstock is the wheel's
+    (site / "dependencies.pth").write_text(
+        "\n".join(seen) + "\n"
+    )  # after its own folder, so that penstock is the wheel's
     return venv / "bin" / "penstock"
 
 

@@ -1,4 +1,4 @@
-"""Where the files of deploy/ and the tools that check them are; what becomes of a test whose tool is not there."""
+"""Paths of the files of deploy/ and of the tools that check them; `missing` for a tool that is not installed."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Stage:
         self._prometheus = prometheus
         self.tables = {name: golden.copy(case, folder) for name, case in TABLES.items()}
         properties = self.tables["cleaned"] / ".hoodie" / "hoodie.properties"
-        utc = "hoodie.table.timeline.timezone=UTC"  # else nobody knows how many seconds are left
+        utc = "hoodie.table.timeline.timezone=UTC"  # else the seconds to loss are unknown
         properties.write_text(re.sub("hoodie.table.timeline.timezone=LOCAL", utc, properties.read_text()))
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
@@ -111,7 +111,7 @@ class Stage:
         return text
 
     def ask(self, path: str, **query: object) -> Any:
-        """What Prometheus' API says."""
+        """The answer of Prometheus' API."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         with urllib.request.urlopen(url, timeout=20) as answer:
             return json.load(answer)["data"]
@@ -127,13 +127,13 @@ class Stage:
         return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
 
     def kill_second(self) -> None:
-        """The second server is gone, -9."""
+        """Kills the second server with SIGKILL."""
         end(self._processes[1])
 
     # --- what is set up
 
     def _begin(self) -> None:
-        logging.getLogger("penstock").setLevel(logging.ERROR)  # readers tell of each damaged block
+        logging.getLogger("penstock").setLevel(logging.ERROR)  # readers log each damaged block
         self._processes.append(self._server("server", self.address, self.metrics_address))
         self.client = EnumeratorClient(self.address, OFTEN)
         until(lambda: self._processes[0].stdout and self._processes[0].stdout.readline(), "the server is up")
@@ -200,7 +200,7 @@ class Stage:
             self._ended.wait(0.5)
 
     def _read(self) -> None:
-        """Reads tables through the range door; damaged log blocks are passed over."""
+        """Reads tables through the plan API; damaged log blocks are skipped."""
         package.read("merged", server=self.address).read_all()
         package.read("damaged", server=self.address, on_corrupt="skip").read_all()
 
@@ -224,7 +224,7 @@ class Stage:
         return answer if isinstance(answer, Assignments) and answer.splits else None
 
     def _stream(self) -> None:
-        """What a Spark stream asks, with event times."""
+        """The calls of a Spark stream, with event times."""
         request = PlanRequest(table="timed", query=Incremental(), event_time="ts", event_time_unit="ms")
         rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
         scope = StreamScope(request=request, rule=rule)

@@ -44,7 +44,7 @@ class Running:
     client: dict[str, str]
 
     def serves(self) -> str:
-        """What probes are told; empty if nobody answers."""
+        """Status that probes get; empty without an answer."""
         with grpc.insecure_channel(self.health) as channel:
             try:
                 response = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)

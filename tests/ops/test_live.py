@@ -34,7 +34,7 @@ def fired(stage: Any) -> set[str]:
         stage.kill_second()
         until(lambda: firing_seen(set(NAMES)), "every alert fires", PROGRESS_S)
     except AssertionError:
-        pass  # which one did not is told by its own test
+        pass  # the test of an alert reports the one that did not fire
     return seen
 
 

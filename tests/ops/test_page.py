@@ -45,7 +45,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: Watched) -> Iterator[Any]:
-    """The page, drawn. Whatever it asks of another host, or complains of, fails the test."""
+    """The page, drawn. A request to another host or a console message fails the test."""
     page_ = browser.new_page(viewport={"width": 1280, "height": 1180})
     requests: list[str] = []
     messages: list[str] = []
@@ -62,7 +62,7 @@ def page(browser: Any, server: Watched) -> Iterator[Any]:
 
 
 def choose(page: Any, table: str) -> None:
-    """Has the page draw the group of a table."""
+    """Makes the page draw the group of a table."""
     value = page.evaluate("t => [...document.querySelector('#group').options].map(o => o.value)"
                           ".find(v => JSON.parse(v)[0] === t)", table)  # fmt: skip
     page.select_option("#group", value)

@@ -1,4 +1,4 @@
-"""A server at work under a browser's eyes: two tables, a few readers of different speed, one of whom is fenced."""
+"""A server for the tests of the page: two tables, a few readers of different speed, one of them fenced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
 
 EVIL: Final = "returns" if os.environ.get("PENSTOCK_SCREENSHOTS") else "<img src=x onerror=document.title='hit'>"
-"""The name of a table, which nobody must take for markup."""
+"""The name of a table that contains markup characters."""
 PLAIN: Final = "orders"
 
 
@@ -36,11 +36,11 @@ class Watched:
 
 @contextlib.contextmanager
 def watched(golden: Any, folder: pathlib.Path, seconds: float) -> Iterator[Watched]:
-    """The server, behind `seconds` of work, which goes on while the block runs."""
+    """The server after `seconds` of work, which continues while the block runs."""
     file = folder / "penstock.toml"
     tables = {PLAIN: golden.copy("B_v9_colstats_cow", folder), EVIL: golden.table("A_merge_event_long_v9_h120")}
     properties = tables[PLAIN] / ".hoodie" / "hoodie.properties"
-    utc = "hoodie.table.timeline.timezone=UTC"  # else nobody knows when an instant was
+    utc = "hoodie.table.timeline.timezone=UTC"  # else the time of an instant is unknown
     properties.write_text(properties.read_text().replace("hoodie.table.timeline.timezone=LOCAL", utc))
     named = "".join(f'"{name}" = "{path}"\n' for name, path in tables.items())
     file.write_text(f"pollIntervalMs = 200\nleaseMs = 3000\n[tables]\n{named}")
@@ -76,7 +76,7 @@ def watched(golden: Any, folder: pathlib.Path, seconds: float) -> Iterator[Watch
 
 
 def _reads(address: str, table: str, group: str, reader: str, pause_s: float, ended: threading.Event) -> None:
-    """Reads the group again and again from its start, with a pause behind each split."""
+    """Reads the group again and again from its start, with a delay after each split."""
     options: dict[str, Any] = {"max_splits": 3, "max_commits_per_trigger": 1}
     with (
         contextlib.suppress(PenstockError),
@@ -95,7 +95,7 @@ def _reads(address: str, table: str, group: str, reader: str, pause_s: float, en
 
 
 def _streams(address: str, ended: threading.Event) -> None:
-    """A stream as Spark would ask for it, again and again: its watermark is told."""
+    """A stream as Spark would ask for it, repeatedly, so that the server reports its watermark."""
     client = EnumeratorClient(address)
     request = PlanRequest(table=PLAIN, query=Incremental(), event_time="et")
     rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")

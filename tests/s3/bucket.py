@@ -1,4 +1,4 @@
-"""The store of these tests: who may use it, and how golden tables get into it behind everybody's back."""
+"""The object store of these tests: its credentials, and uploads of golden tables without the proxy."""
 
 from __future__ import annotations
 

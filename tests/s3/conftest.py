@@ -52,7 +52,7 @@ def front(store: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def operators(front: Any) -> dict[str, str]:
-    """The environment that makes the proxy everybody's: what an operator would set, and nothing else."""
+    """The environment variables that an operator would set to use the proxy."""
     from tests.s3.bucket import REGION, SECRET, USER
 
     return {

@@ -1,4 +1,4 @@
-"""A store in bad weather: faults in turn, and a table whose last commits arrive while somebody follows it."""
+"""A schedule of store faults, and a table whose last commits arrive while it is being read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.s3.s3_proxy import Fault, Request
 
 
 class FaultSchedule:
-    """Faults for one request in so many, by turns; a listing is then now and then the first that there was."""
+    """Injects a fault into every n-th request, each kind in turn; a stale listing is the first one of its path."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -35,7 +35,7 @@ class FaultSchedule:
 
 @contextmanager
 def growing(golden: Any, store: str, folder: pathlib.Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """(URI, how the rest arrives) of a table whose last commits are not there yet."""
+    """(URI, function that uploads the rest) of a table without its last commits."""
     local, name = golden.copy(CASE, folder), f"growing-{folder.name}"
     timeline = local / ".hoodie" / "timeline"
     instants = sorted({file.name.partition(".")[0].partition("_")[0] for file in timeline.iterdir() if file.is_file()})

@@ -1,8 +1,8 @@
 """An HTTP proxy in front of an object store that does what object stores and the networks before them do: slows down,
 hangs, cuts bodies, answers ranges short, lists what was there a while ago. It counts requests by what they are.
 
-Requests are passed on with their own Host, so that signatures hold. Faults come by `plan`: it is given a `Request` and
-says what happens to it.
+Requests are passed on with their own Host, so that signatures hold. `plan` maps a `Request`
+to its fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PASSED_ON: Final = ("content-type", "etag", "last-modified", "accept-ranges", "
 
 
 class Fault(enum.Enum):
-    """What becomes of an answer."""
+    """Faults of an answer."""
 
     SLOW_DOWN = "503, as S3 answers those who ask too often"
     SILENT = "no answer; the connection ends after a while"

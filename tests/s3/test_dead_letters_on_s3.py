@@ -1,4 +1,4 @@
-"""Dead letters on an object store: they are there before the rows behind them are handed on, or there is an error."""
+"""Dead letters on an object store: they are written before the following rows are returned, or the read fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD = [{"id": number, "city": "c", "amount": 1.5, "ts": 1} for number in range(
 
 
 def letters(store: str, secret: str) -> KafkaAccess:
-    """To the store itself: the proxy does not take uploads apart."""
+    """Access to the store itself: the proxy does not parse uploads."""
     place = f"scheme=http&endpoint_override={store}&region={REGION}"
     return KafkaAccess(dead_letter=f"s3://{USER}:{secret}@{BUCKET}/letters/orders?{place}")
 

@@ -35,7 +35,7 @@ def rows(table: pa.Table) -> Counter[str]:
 def test_fault_19_read_is_exact_or_a_retryable_error(
     proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
 ) -> None:
-    """One request goes wrong, early or late in the read; then that one and all behind it. Where the client itself asks
+    """One request fails, early or late in the read; then that one and all after it. Where the client itself asks
     again and again, in vain, once is enough: each such read waits ten seconds."""
     uri, expected = upload(MERGED), rows(penstock.read(golden.table(MERGED)).read_all())
     proxy.fresh()
@@ -117,7 +117,7 @@ def test_missing_bucket_or_table_is_named(proxy: Any, upload: Callable[[str], st
 def test_fault_19_stream_over_a_faulty_store_has_the_exact_rows(
     proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """The server and the reader are both behind the proxy; commits arrive meanwhile; one request in 17 goes wrong."""
+    """The server and the reader use the proxy; commits arrive meanwhile; one request in 17 fails."""
     fault_schedule = FaultSchedule(17)
     with growing(golden, store, tmp_path) as (uri, arrive), Served(tmp_path, uri) as server:
         proxy.fresh(fault_schedule)
@@ -140,7 +140,7 @@ def test_fault_19_stream_over_a_faulty_store_has_the_exact_rows(
 
 
 def took(reader: Any, batches: list[pa.RecordBatch], troubles: Counter[str]) -> bool:
-    """Reads and commits what there is; storage that failed is asked again."""
+    """Reads and commits available batches; retries after storage errors."""
     try:
         while (consumed := reader.poll(200)) is not None:
             reader.commit(consumed)

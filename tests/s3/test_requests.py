@@ -1,4 +1,4 @@
-"""How many requests of a store a look, a plan and a read cost: the numbers of docs/operations.md."""
+"""Requests to the store for a discovery, a plan and a read, as docs/operations.md says."""
 
 from __future__ import annotations
 

@@ -110,13 +110,13 @@ class Following:
         self.failures = 0
 
     def rows(self) -> list[pa.RecordBatch]:
-        """What there is by now: of the files that count, by the sink's own log."""
+        """Rows of the files that the sink's log lists."""
         lines = [line for file in sorted(self._log.glob("[0-9]*")) for line in file.read_text().splitlines()[1:]]
         files = [urllib.parse.urlsplit(json.loads(line)["path"]).path for line in lines]
         return [batch for file in files for batch in pq.read_table(file).to_batches()]
 
     def goes_on(self) -> bool:
-        """It runs (again). What ended it must have been storage that may be asked again."""
+        """Starts the stream (again). It must have ended with a retryable storage error."""
         if not self._query.isActive:
             error = str(self._query.exception())
             assert "StorageError" in error, error
@@ -132,7 +132,7 @@ class Following:
 def test_fault_19_spark_stream_over_a_faulty_store_has_the_exact_rows(
     cluster: SparkSession, front: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """The planner and the tasks are behind the proxy; commits arrive meanwhile; one request in 41 goes wrong."""
+    """The planner and the tasks use the proxy; commits arrive meanwhile; one request in 41 fails."""
     with growing(golden, store, tmp_path) as (uri, arrive):
         front.fresh()
         stream = Following(cluster.readStream.format("penstock").options(**CHANGES).load(uri), tmp_path)
