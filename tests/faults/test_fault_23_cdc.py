@@ -93,6 +93,7 @@ def test_fault_23_missing_cdc_logs_are_an_error_or_the_same_changes(
         (table / log).write_bytes(content)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", LOGGED)
 def test_weak_point_06_filters_apply_to_the_finished_change(golden: Any, case: str) -> None:
     table = golden.table(case)

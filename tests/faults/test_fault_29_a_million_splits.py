@@ -37,10 +37,11 @@ def test_fault_29_back_pressure_pauses_discovery_without_moving_the_position(
     assert split_ids == [f"{commit}/{group}" for commit in range(1, 13) for group in range(3)]
 
 
+@pytest.mark.exhaustive
 def test_fault_29_million_pending_splits_take_bounded_memory(tmp_path: pathlib.Path) -> None:
     for what in ("plan", "replay"):
         command = [sys.executable, str(PROGRAM), what, str(tmp_path / "state")]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert result.returncode == 0, result.stderr[-3000:]
         pending, peak_mib, grown_mib = map(int, result.stdout.split())
         print(f"{what}: {pending} pending, peak {peak_mib} MiB, {grown_mib} MiB more than before")

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.fuzz.batches import Outcome, run_batch
 from tests.fuzz.corpus import members
 
 INPUTS = 10_000
 
 
-def test_ten_thousand_mutated_inputs_give_an_answer_or_a_named_error() -> None:
+@pytest.mark.parametrize("inputs", [INPUTS // 5, pytest.param(INPUTS, marks=pytest.mark.exhaustive)])
+def test_mutated_inputs_give_an_answer_or_a_named_error(inputs: int) -> None:
     kinds = list(members())
-    each = -(-INPUTS // len(kinds))
+    each = -(-inputs // len(kinds))
     whole = Outcome()
     with ThreadPoolExecutor(2) as pool:
         for outcome in pool.map(lambda kind: run_batch(kind, 0, each, "hypothesis"), kinds):
             whole.add(outcome)
     assert not whole.problems, "\n\n".join(whole.problems[:5])
-    assert whole.inputs >= INPUTS * 0.9, f"{whole.outcomes}: inputs are missing"
-    assert whole.outcomes["answer"] > INPUTS // 50, f"{whole.outcomes}: nothing got past the framing"
+    assert whole.inputs >= inputs * 0.9, f"{whole.outcomes}: inputs are missing"
+    assert whole.outcomes["answer"] > inputs // 50, f"{whole.outcomes}: nothing got past the framing"
 
 
-def test_a_table_with_a_mutated_file_gives_an_answer_or_a_named_error() -> None:
-    outcome = run_batch("table", 0, 150)
+@pytest.mark.parametrize("inputs", [30, pytest.param(150, marks=pytest.mark.exhaustive)])
+def test_a_table_with_a_mutated_file_gives_an_answer_or_a_named_error(inputs: int) -> None:
+    outcome = run_batch("table", 0, inputs)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
-    assert outcome.inputs == 150
+    assert outcome.inputs == inputs

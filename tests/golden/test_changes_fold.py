@@ -136,6 +136,7 @@ def begin_of(name: str, key: str) -> str:
     return COMPACTED_AT if name == BY_COMPACTION and key > COMPACTED_AT else ""
 
 
+@pytest.mark.exhaustive
 def test_changes_lead_to_the_newest_state(golden: Golden) -> None:
     """Of every golden table its newest state: from the start, or from the first state since when no file is gone."""
     compared = 0

@@ -111,6 +111,7 @@ def sampled(path: pathlib.Path, most: int) -> list[Place]:
     return random.Random(path.name).sample(all_places, min(most, len(all_places)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(6))
 def test_changes_of_the_parts_are_the_changes_of_the_whole(golden: Golden, part: int) -> None:
     checked = 0
@@ -128,6 +129,7 @@ def test_changes_of_the_parts_are_the_changes_of_the_whole(golden: Golden, part:
     assert checked > 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(6))
 def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before_it(golden: Golden, part: int) -> None:
     checked = 0
@@ -146,6 +148,7 @@ def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before
     assert checked > 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(6))
 def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> None:
     checked = clustered = 0

@@ -49,6 +49,7 @@ class Plot:
         return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
 def test_handed_over(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int

@@ -114,6 +114,7 @@ def delete_entry(kind: Kind, key: str, place: int | None, default: bool) -> tupl
     return (key, "", None) if place is None else (key, kind.wrapper, kind.wrapped(kind.values[place]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=40, deadline=None)
 @given(

@@ -184,6 +184,7 @@ def outcomes() -> dict[str, dict[str, dict[str, int]]]:
     return outcomes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", READS)
 def test_objects_do_not_grow_with_rows(outcomes: dict[str, dict[str, dict[str, int]]], kind: str) -> None:

@@ -245,6 +245,7 @@ class TestSteps:
         assert kinds_and(result, "_hoodie_record_key", "v", "_change_instant") == want
         assert result.sort_by("_change_seq").equals(result)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.thorough
     @pytest.mark.parametrize("form", ChangeFormat)
     @pytest.mark.parametrize("batch_rows", [1, 5, 100])
