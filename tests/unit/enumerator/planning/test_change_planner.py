@@ -472,7 +472,9 @@ class TestPlans:
     def test_a_column_named_like_a_change_column_allows_hudis_format_only(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path, more_fields={"_Change_Type": "string"})
         written_twice(orders)
-        with pytest.raises(ConfigurationError, match=r"column _change_type, which is also a change column.*cdcFormat=hudi"):
+        with pytest.raises(
+            ConfigurationError, match=r"column _change_type, which is also a change column.*cdcFormat=hudi"
+        ):
             orders.plan()
         assert orders.plan(ChangeFormat.HUDI).splits
 
