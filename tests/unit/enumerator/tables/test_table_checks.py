@@ -88,7 +88,7 @@ def test_a_server_starts_unless_no_table_can_be_opened_and_no_repetition_helps(
     coordinator = SimpleNamespace(read=lambda view: view(SimpleNamespace(groups=groups)))
     service: Any = SimpleNamespace(checks=checks, coordinator=coordinator)
     if starts:
-        assembly._refuse_if_hopeless(service)
+        assembly._check_tables(service)
     else:
         with pytest.raises(TableNotFound):
-            assembly._refuse_if_hopeless(service)
+            assembly._check_tables(service)
