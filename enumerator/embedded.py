@@ -184,8 +184,8 @@ class EmbeddedEnumerator:
                 )
                 self._held_plans = HeldPlans(
                     coordinator,
-                    planned=self.plan,
-                    shown=self.tables.display_name,
+                    make_plan=self.plan,
+                    display_name=self.tables.display_name,
                     clock_ms=self._clock_ms,
                     new_id=self._new_id,
                     cpus=self._cpus,

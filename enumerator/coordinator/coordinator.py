@@ -1,6 +1,4 @@
-"""The shell around the core: one lock, one state, one journal. Decides, remembers, then answers.
-
-Belongs here: the order of those three. Not here: what is decided (`core`), what disks do (`store`).
+"""The coordinator: one lock, one state, one journal. It decides (`core`), makes decisions durable (`store`), answers.
 
 A decision is applied to the state at once and appended after earlier decisions; the caller receives its answer once the
 decision is durable. The coordinator stops after a failed write, because the disk state is unknown: every further call
@@ -41,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class Coordinator:
-    """The state of one enumerator. Any thread. Without a journal it lives as long as the process.
+    """The state of one enumerator. Any thread. Without a journal the state is lost when the process ends.
 
     `clock_ms` never runs backwards.
     """
@@ -78,7 +76,7 @@ class Coordinator:
         StorageError if it is unknown whether the decision is durable.
         """
         pieces = () if plan is None else self.plan_store.pieces(*plan)
-        self._require_kept()
+        self._require_writable()
         with self._lock:
             decision = decide(self._state, event, self._clock_ms(), self.settings)
             durable = [record for record in decision.records if isinstance(record, Durable)]
@@ -91,9 +89,9 @@ class Coordinator:
             try:
                 if plan is not None and is_held:
                     self.plan_store.keep(*plan)
-                self._take_in(decision.records)
+                self._apply(decision.records)
             except BaseException as error:
-                self._lose(error)
+                self._stop(error)
                 raise
             ticket = self._last
         self._wait(ticket, durable=bool(durable))
@@ -102,14 +100,14 @@ class Coordinator:
     def read(self, at: Callable[[State], _T]) -> _T:
         """The result of `at` on the state, under the lock; returns once the state that it saw is durable."""
         with self._lock:
-            found, ticket = at(self._state), self._last
+            result, ticket = at(self._state), self._last
         if ticket is not None:
             self._wait_durable(ticket)
-        return found
+        return result
 
     def tick(self) -> None:
-        """Lets time pass: leases and plans end; a long log is shortened. StorageError once another process has the
-        store: found out here at the latest, where nobody has anything to write."""
+        """Ends leases and plans whose time is over, and compacts a long log. StorageError once another process has the
+        store; without other calls this is the first call that notices."""
         before_ms, self.ticked_ms = self.ticked_ms, self._clock_ms()
         self.handle(Tick(before_ms))
         if self._journal is not None:
@@ -133,19 +131,19 @@ class Coordinator:
             self.observer.observe(DurationMeasured(Duration.LOG_APPEND, time.perf_counter() - begin_s))
 
     def _wait_durable(self, ticket: Ticket) -> None:
-        """Returns once it is. That another server has taken the state over is this one's trouble: to whoever asks it is
-        a server that does not answer, never a reader that was fenced."""
+        """Returns once the write is durable. If another server has taken over the state, the caller gets a
+        StorageError: a Fenced would mean that the reader was fenced."""
         try:
             ticket.wait()
         except Exception as error:
-            raise self._lose(error) from error
+            raise self._stop(error) from error
 
-    def _require_kept(self) -> None:
+    def _require_writable(self) -> None:
         if self.lost is not None:
             raise copy_of(self.lost)
 
-    def _lose(self, error: BaseException) -> PenstockError:
-        """What was decided is not written, or not taken in: state and store may differ, so nothing more is decided."""
+    def _stop(self, error: BaseException) -> PenstockError:
+        """The decision was not written or not applied: state and store may differ, so the coordinator stops."""
         if isinstance(error, Fenced) or not isinstance(error, PenstockError):
             kind = "" if isinstance(error, Fenced) else f"the state cannot be kept: {type(error).__name__}: "
             lost: PenstockError = StorageError(f"{kind}{error}")
@@ -155,7 +153,7 @@ class Coordinator:
         self.when_lost(lost)
         return lost
 
-    def _take_in(self, records: Sequence[Record]) -> None:
+    def _apply(self, records: Sequence[Record]) -> None:
         observe_records(self.observer, self._state, records)
         _log_lost_readers(self._state, records)
         gone = [plan_id for record in records for plan_id in apply(self._state, record)]
@@ -192,7 +190,7 @@ def _holds(record: Durable, plan_id: str) -> bool:
 
 
 def recovered(store: Store) -> tuple[State, tuple[str, ...]]:
-    """The state that a store's records make, and the plans in it that no record knows any more. StateDamaged;
+    """The state from the records of a store, and the ids of stored plans that no record refers to. StateDamaged;
     StateVersionError."""
     state = State()
     for stored in store.records():

@@ -1,7 +1,7 @@
-"""Places where a test has this process killed: named in the environment variable PENSTOCK_FAILPOINTS, else nothing.
+"""Failpoints: the environment variable PENSTOCK_FAILPOINTS names points at which the process kills itself, for tests.
 
-Belongs here: what the variable means, ending the process. Not here: where the places are (`coordinator`). The
-variable is read once, when this module is imported; unset, `hit` is one look at an empty dictionary.
+`coordinator` calls `hit` at each point. The variable is read once, when this module is imported. Without it `hit` only
+checks whether a dictionary is empty.
 
     PENSTOCK_FAILPOINTS="append.before=kill;append.after=kill@3"
 
@@ -28,27 +28,27 @@ _LOCK = threading.Lock()
 
 
 def parsed(text: str) -> dict[str, int]:
-    """The times after which each failpoint counts. ConfigurationError names what is wrong."""
-    found: dict[str, int] = {}
+    """The number of the hit that kills, by failpoint. ConfigurationError for a text that cannot be parsed."""
+    hits: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         match = re.fullmatch(r"([a-z.]+)=kill(?:@([1-9][0-9]{0,8}))?", part)
         if match is None or match[1] not in NAMES:
             raise ConfigurationError(
                 f"{VARIABLE}: got {part[:80]!r}, expected NAME=kill or NAME=kill@N with a NAME of {', '.join(NAMES)}"
             )
-        found[match[1]] = int(match[2] or 1)
-    return found
+        hits[match[1]] = int(match[2] or 1)
+    return hits
 
 
 def arm(environment: Mapping[str, str]) -> None:
-    """Takes what the environment says."""
+    """Sets the failpoints of the environment."""
     with _LOCK:
         _LEFT.clear()
         _LEFT.update(parsed(environment.get(VARIABLE, "")))
 
 
 def hit(name: str, kill: Callable[[int, int], object] = os.kill) -> None:
-    """The process has come to that place: it ends here as by `kill -9`, if this is the time that was named."""
+    """Kills the process as `kill -9` does, if this is the configured hit of the failpoint."""
     if not _LEFT:
         return
     with _LOCK:

@@ -86,15 +86,15 @@ class HeldPlans:
         self,
         coordinator: Coordinator,
         *,
-        planned: Callable[[PlanRequest], Plan],
-        shown: Callable[[str], str],
+        make_plan: Callable[[PlanRequest], Plan],
+        display_name: Callable[[str], str],
         clock_ms: Callable[[], int],
         new_id: Callable[[], str],
         cpus: int,
         observer: Observer,
     ) -> None:
-        """`planned` plans a request, `shown` is what logs call a table."""
-        self._coordinator, self._planned, self._shown = coordinator, planned, shown
+        """`make_plan` plans a request; `display_name` is the name of a table in log lines."""
+        self._coordinator, self._make_plan, self._display_name = coordinator, make_plan, display_name
         self._clock_ms, self._new_id, self._cpus, self._observer = clock_ms, new_id, cpus, observer
 
     def open_plan(self, request: PlanRequest, request_id: str = "") -> OpenedPlan:
@@ -107,7 +107,7 @@ class HeldPlans:
         if before is not None:
             return self._opened(self._coordinator.handle(UsePlan(before)))
         begin_ms = self._clock_ms()
-        plan = self._planned(request)
+        plan = self._make_plan(request)
         facts = sizes_alone(split.size_bytes for split in plan.splits)
         size_bytes = int(facts.sizes.sum())
         plan_id = self._new_id()
@@ -129,7 +129,7 @@ class HeldPlans:
         log_event(
             "plan opened",
             plan=opened.plan_id,
-            table=self._shown(request.table),
+            table=self._display_name(request.table),
             query=query,
             splits=opened.splits,
             slots=opened.slots,
@@ -195,7 +195,7 @@ class HeldPlans:
         self._observer.observe(SplitsCounted(event, table, "", split_kind(query), count, query_label(query)))
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
-        """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
+        """The reports of readers on the splits of a plan, by (slot, index). UnknownPlan as in `describe_plan`."""
         self._coordinator.handle(UsePlan(plan_id))
         reports = self._coordinator.read(
             lambda state: dict(state.plans[plan_id].reports) if plan_id in state.plans else None
@@ -205,7 +205,7 @@ class HeldPlans:
         return dict(sorted(reports.items()))
 
     def scan(self, plan_id: str) -> Scan:
-        """What the splits of a plan share, without using it (`describe_plan`). UnknownPlan as there."""
+        """The scan of a plan, which its splits share. Does not count as a use of the plan. UnknownPlan."""
         try:
             return self._coordinator.plan_store.scan(plan_id)
         except KeyError:

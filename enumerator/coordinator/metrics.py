@@ -1,4 +1,4 @@
-"""Records and state of the coordinator as events of an observer. Keeps nothing."""
+"""Converts records and state of the coordinator to events of an observer. Holds no state."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from penstock.proto.model.queries import Changes
 
 
 def kind_of(group: Group) -> SplitKind:
-    """What the group's splits hold."""
+    """The content of the splits of the group."""
     if group.progress.kafka is not None:
         return SplitKind.KAFKA
     return SplitKind.CDC if isinstance(group.scope.request.query, Changes) else SplitKind.MOR
 
 
 def observe_records(observer: Observer, state: State, records: Sequence[Record]) -> None:
-    """The events of splits in records that `state` has not taken in yet."""
+    """Sends the split events of records, before they are applied to `state`."""
     for record in records:
         match record:
             case RoundPlanned(key=key):
@@ -50,7 +50,7 @@ def observe_records(observer: Observer, state: State, records: Sequence[Record])
                 observer.observe(ReaderSplits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits))
             case SplitsCommitted(key=key):
                 _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
-                _tell_finished(observer, state.groups[key], record.finished)
+                _observe_finished(observer, state.groups[key], record.finished)
             case ReaderGone(key=key, reader_id=reader_id, cause=cause):
                 held = tuple(state.groups[key].readers[reader_id].held)
                 event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
@@ -62,12 +62,12 @@ def observe_records(observer: Observer, state: State, records: Sequence[Record])
                 pass
 
 
-def _tell_finished(observer: Observer, group: Group, finished: Sequence[tuple[str, int]]) -> None:
+def _observe_finished(observer: Observer, group: Group, finished: Sequence[tuple[str, int]]) -> None:
     by_reader: dict[str, list[tuple[str, int]]] = {}
     for plan_id, index in finished:
-        one = group.rounds.get(plan_id)
-        if one is not None and index in one.holders:
-            by_reader.setdefault(one.holders[index], []).append((plan_id, index))
+        open_round = group.rounds.get(plan_id)
+        if open_round is not None and index in open_round.holders:
+            by_reader.setdefault(open_round.holders[index], []).append((plan_id, index))
     for reader_id, splits in by_reader.items():
         observer.observe(ReaderSplits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, tuple(splits)))
 
@@ -78,7 +78,7 @@ def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> N
 
 
 def topic_measured(group: Group) -> TopicMeasured | None:
-    """The state of a hybrid group, as far as it is planned; None for any other group."""
+    """The planned progress of a hybrid group; None for any other group."""
     hybrid, position = group.scope.request.hybrid, group.progress.kafka
     if hybrid is None:
         return None
@@ -99,15 +99,17 @@ def gauges_of(
     poll_interval_s: float | None = None,
     trouble_code: str = "",
 ) -> GroupGauges:
-    """The group now. `discovery_age_s`: time since the last discovery of its table; `issued`: of the newest
-    round that this process planned; `poll_interval_s`: how often the table is to be looked at; `trouble_code`: of looks
-    that fail."""
+    """The gauges of the group now.
+
+    `discovery_age_s`: time since the last discovery of its table. `issued`: of the newest round that this process
+    planned. `poll_interval_s`: interval of discovery of the table. `trouble_code`: error code of failed discoveries.
+    """
     counts: Counter[str] = Counter()
-    for one in group.rounds.values():
-        counts["pending"] += one.pending
-        counts["held"] += len(one.holders)
-        counts["done"] += one.done
-        counts["bytes"] += int(np.sum(one.facts.sizes[one.status == PENDING]))
+    for open_round in group.rounds.values():
+        counts["pending"] += open_round.pending
+        counts["held"] += len(open_round.holders)
+        counts["done"] += open_round.done
+        counts["bytes"] += int(np.sum(open_round.facts.sizes[open_round.status == PENDING]))
     return GroupGauges(
         pending_splits=counts["pending"],
         assigned_splits=counts["held"],

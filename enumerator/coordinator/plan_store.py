@@ -1,6 +1,6 @@
-"""Where the splits of held plans and rounds lie: in this process, or in the store of the service.
+"""Stores the splits of held plans and rounds, in this process or in the store of the service.
 
-The core knows how many splits there are and which of them order each other; what is in them is here.
+The state of the core has only the number of the splits and their order.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ from penstock.proto.codec.serialized import decode_scan, decode_split, encode_sc
 from penstock.proto.model.splits import Plan, Scan, Split
 
 MAX_SCANS: Final = 64
-"""Decoded scans kept: each split of a plan is asked for with it."""
+"""Decoded scans in the cache; each split of a plan is returned with its scan."""
 AHEAD: Final = 64
+"""Splits read from the store at once, because splits are handed out in order; fewer if they are large
+(`Store.splits_from`)."""
 MAX_AHEAD: Final = 32
-"""Splits are handed out in their order: so many are read from the store at once; so many such runs, of at most
-AHEAD_BYTES each but for a larger split alone, are kept."""
+"""Runs of read-ahead splits in the cache."""
 
 
 class PlanStore(Protocol):
-    """Plans' scans and splits by plan id. Any thread. KeyError for a plan that is not (any more) there."""
+    """Scans and splits by plan id. Any thread. KeyError for a plan that is not stored (any more)."""
 
     def pieces(self, plan_id: str, plan: Plan) -> tuple[PlanPieces, ...]:
-        """What has to be appended for the plan to be there; nothing is laid down yet."""
+        """The pieces that the journal has to append with the plan. Stores nothing."""
         ...
 
     def keep(self, plan_id: str, plan: Plan) -> None:
-        """Lays the plan down: it was decided that it is held."""
+        """Stores the plan, after the decision to hold it."""
         ...
 
     def scan(self, plan_id: str) -> Scan:
-        """What the plan's splits share."""
+        """The scan of the plan, which its splits share."""
         ...
 
     def splits(self, plan_id: str, indices: Sequence[int]) -> list[Split]:
-        """Those splits, in the order asked."""
+        """The splits, in the order of `indices`."""
         ...
 
     def drop(self, plan_ids: Iterable[str]) -> None:
-        """Takes plans away; unknown ids are nothing."""
+        """Removes plans; ignores unknown ids."""
         ...
 
 
 class MemoryPlanStore:
-    """Plans as they were made, for as long as the process lives."""
+    """Plans in the memory of this process."""
 
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
@@ -76,7 +77,7 @@ class MemoryPlanStore:
 
 
 class DurablePlanStore:
-    """Plans as a store keeps them: encoded, read piece by piece."""
+    """Plans in a store: encoded, read in pieces."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -89,7 +90,7 @@ class DurablePlanStore:
         return (PlanPieces(plan_id, encode_scan(plan.scan), tuple(map(encode_split, plan.splits))),)
 
     def keep(self, plan_id: str, plan: Plan) -> None:
-        """See `PlanStore`: the store has it."""
+        """See `PlanStore`. The journal has stored the pieces."""
 
     def scan(self, plan_id: str) -> Scan:
         """See `PlanStore`."""
@@ -124,7 +125,7 @@ class DurablePlanStore:
         return run[place] if place < len(run) else self._store.splits(plan_id, (index,))[0]
 
     def drop(self, plan_ids: Iterable[str]) -> None:
-        """See `PlanStore`: what the store keeps it forgets by an append."""
+        """See `PlanStore`. Clears the cache; an append to the journal removes the pieces from the store."""
         gone = set(plan_ids)
         with self._lock:
             for plan_id in gone:

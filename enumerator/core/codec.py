@@ -1,11 +1,12 @@
-"""Durable records ⇄ what a store keeps: a kind, a version, JSON.
+"""Encodes durable records for a store: a kind, a version, JSON; and decodes them.
 
-A record's version grows when its meaning does; a newer one than this build knows is refused by name, an older one is
-read for ever (tests/fixtures). Records of hybrid groups are of version 2: a build that knows version 1 alone would take
-such a group for one of the lake, or its place in the topic for one in the lake. All others stay of version 1.
+The version of a record increases when its meaning changes. A record of a newer version than this build supports is an
+error that names the version; all older versions can be read (tests/fixtures). Records of hybrid groups have version 2:
+a build that supports only version 1 would read such a group as a group of the table, and a position in the topic as a
+position in the table. All other records have version 1.
 
-Facts of a plan's splits are in its record, not with the plan's pieces: a store forgets those when nobody needs the plan
-any more, and its records later.
+The facts of a plan's splits are part of its record, not of the plan's pieces: a store deletes the pieces when the plan
+is no longer needed, and the records only with a compaction of the log.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def encode_record(record: Durable) -> StoredRecord:
-    """The record as it is kept."""
+    """The record in its stored form."""
     payload = _encode(_payload(record)).encode()
     return StoredRecord(_KINDS[type(record)], _version(record), payload)
 
 
 def decode_record(stored: StoredRecord) -> Durable:
-    """The record that was encoded. StateVersionError for a kind or version of a newer build; StateDamaged."""
+    """The inverse of `encode_record`. StateVersionError for a kind or version of a newer build; StateDamaged."""
     newest = HYBRID_VERSION if stored.kind in _HYBRID_KINDS else VERSION
     if stored.kind not in _DECODERS or not VERSION <= stored.version <= newest:
         raise StateVersionError(
@@ -154,7 +155,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "number": record.number,
                 "progress": _progress(record.progress),
                 "cause": record.cause.value,
-                "behind": _position(record.behind),
+                "behind": _position(record.before),
             }
         case GroupDeleted():
             fields = {"expired": True} if record.expired else {}
@@ -208,7 +209,7 @@ def _pairs(fields: Any) -> tuple[tuple[str, int], ...]:
     return tuple((str(plan_id), int(index)) for plan_id, index in fields)
 
 
-def _created(fields: Json) -> GroupCreated:
+def _group_created(fields: Json) -> GroupCreated:
     scope = GroupScope(
         request=decode_request(base64.b64decode(fields["request"])),
         upto=None if fields["upto"] is None else _position_of(fields["upto"]),
@@ -224,7 +225,7 @@ def _created(fields: Json) -> GroupCreated:
     )
 
 
-def _planned(fields: Json) -> RoundPlanned:
+def _round_planned(fields: Json) -> RoundPlanned:
     return RoundPlanned(
         key=_key(fields),
         plan_id=str(fields["plan"]),
@@ -236,7 +237,7 @@ def _planned(fields: Json) -> RoundPlanned:
     )
 
 
-def _opened(fields: Json) -> PlanOpened:
+def _plan_opened(fields: Json) -> PlanOpened:
     return PlanOpened(
         plan_id=str(fields["plan"]),
         request_id=str(fields["request_id"]),
@@ -253,7 +254,7 @@ def _facts(fields: Json) -> SplitFacts:
     return SplitFacts.decoded(base64.b64decode(fields["facts"]))
 
 
-def _joined(fields: Json) -> ReaderJoined:
+def _reader_joined(fields: Json) -> ReaderJoined:
     return ReaderJoined(
         key=_key(fields),
         reader_id=str(fields["reader"]),
@@ -263,7 +264,7 @@ def _joined(fields: Json) -> ReaderJoined:
     )
 
 
-def _assigned(fields: Json) -> SplitsAssigned:
+def _splits_assigned(fields: Json) -> SplitsAssigned:
     return SplitsAssigned(
         key=_key(fields),
         reader_id=str(fields["reader"]),
@@ -272,18 +273,18 @@ def _assigned(fields: Json) -> SplitsAssigned:
     )
 
 
-def _committed(fields: Json) -> SplitsCommitted:
+def _splits_committed(fields: Json) -> SplitsCommitted:
     ordinals = tuple((str(plan_id), int(index), int(ordinal)) for plan_id, index, ordinal in fields["ordinals"])
     return SplitsCommitted(key=_key(fields), ordinals=ordinals, finished=_pairs(fields["finished"]))
 
 
-def _moved(fields: Json) -> GroupMoved:
+def _group_moved(fields: Json) -> GroupMoved:
     return GroupMoved(
         key=_key(fields),
         number=int(fields["number"]),
         progress=_progress_of(fields["progress"]),
         cause=Moved(fields["cause"]),
-        behind=_position_of(fields["behind"]),
+        before=_position_of(fields["behind"]),
     )
 
 
@@ -309,19 +310,19 @@ _HYBRID_KINDS: Final = frozenset(_KINDS[kind] for kind in (GroupCreated, RoundPl
 
 _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "numbers": lambda fields: NumbersUsed(int(fields["last"])),
-    "group-created": _created,
-    "round-planned": _planned,
-    "reader-joined": _joined,
-    "splits-assigned": _assigned,
-    "splits-committed": _committed,
+    "group-created": _group_created,
+    "round-planned": _round_planned,
+    "reader-joined": _reader_joined,
+    "splits-assigned": _splits_assigned,
+    "splits-committed": _splits_committed,
     "reader-gone": lambda fields: ReaderGone(
         key=_key(fields), reader_id=str(fields["reader"]), cause=Gone(fields["cause"])
     ),
     "group-stopped": lambda fields: GroupStopped(key=_key(fields), code=str(fields["code"]), text=str(fields["text"])),
-    "group-moved": _moved,
+    "group-moved": _group_moved,
     "group-ended": lambda fields: GroupEnded(key=_key(fields)),
     "group-deleted": lambda fields: GroupDeleted(_key(fields), bool(fields.get("expired", False))),
-    "plan-opened": _opened,
+    "plan-opened": _plan_opened,
     "slots-asked": lambda fields: SlotsAsked(str(fields["plan"]), tuple(int(slot) for slot in fields["slots"])),
     "plans-forgotten": lambda fields: PlansForgotten(tuple(str(plan_id) for plan_id in fields["plans"])),
 }

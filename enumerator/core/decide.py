@@ -44,7 +44,7 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
         case ev.Delete(key):
             return group_lifecycle.delete(members.group_of(state, key))
         case ev.Discovered() | ev.NothingFound() | ev.CannotGoOn() | ev.RangeLost():
-            return group_lifecycle.found(state, event)
+            return group_lifecycle.discovered(state, event)
         case ev.OpenPlan():
             return plans.open_plan(state, event, now_ms, settings)
         case ev.UsePlan(plan_id):

@@ -18,32 +18,41 @@ A = TypeVar("A")
 
 
 class Event(Generic[A]):
-    """An event whose answer is an A."""
+    """An event; `decide` answers it with an A."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGroup(Event[None]):
-    """Creates a group that begins after `progress`, unless it exists. `principal`: see `Join`."""
+    """Creates a group, unless it exists."""
 
     key: GroupKey
+    """The group."""
     scope: GroupScope
+    """What the group consumes."""
     limits: RoundLimits
+    """Limits of its rounds."""
     progress: Progress
+    """The group begins after this."""
     principal: str = ""
+    """Principal of the caller; '' if the server authenticates nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join(Event[Joined]):
-    """A reader comes, or comes back; the same request id twice is one join. `principal` is who asks, '' if the server
-    authenticates nobody."""
+    """A reader joins, or joins again. Two events with the same request id are one join."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     scope: GroupScope
+    """What the reader expects the group to consume."""
     request_id: str
+    """Id of this call; a retry has the same id."""
     principal: str = ""
+    """Principal of the caller; '' if the server authenticates nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +60,19 @@ class Heartbeat(Event[None]):
     """A member renews its lease."""
 
     member: Member
+    """The member that calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
-    """A member asks for more splits."""
+    """A member requests splits."""
 
     member: Member
+    """The member that calls."""
     max_splits: int
+    """Most splits in the answer."""
     sequence: int
+    """Number of the request: 1 or more, higher with each new request of the member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +80,9 @@ class CommitSplits(Event[Committed]):
     """A member commits progress of its splits."""
 
     member: Member
+    """The member that calls."""
     done: tuple[SplitProgress, ...]
+    """Progress of splits that the member holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,7 @@ class Leave(Event[None]):
     """A member leaves the group."""
 
     member: Member
+    """The member that calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,9 @@ class Reset(Event[None]):
     """An operator moves the group."""
 
     key: GroupKey
+    """The group."""
     progress: Progress
+    """The group continues after this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +108,29 @@ class Delete(Event[None]):
     """An operator deletes the group."""
 
     key: GroupKey
+    """The group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered(Event[None]):
-    """A round after `start` was planned. Ignored unless the group is still at `start` and of generation `number`."""
+    """Discovery planned a round after `start`. Ignored unless the group still has this position and generation."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Generation of the group that the discovery read."""
     start: Position
+    """Position from which the discovery read."""
     commit_range: CommitRange
+    """Range of the round."""
     progress: Progress
+    """Progress of the group after the round."""
     facts: SplitFacts
+    """Sizes and order of the splits."""
     reshaped: frozenset[int]
+    """Hashes of the partitions whose file groups the round replaces."""
     commits: int
+    """Number of commits in the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,85 +138,114 @@ class NothingFound(Event[None]):
     """Discovery found nothing after `start`."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Generation of the group that the discovery read."""
     start: Position
+    """Position from which the discovery read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CannotGoOn(Event[None]):
-    """The range after `start` cannot be planned, and a retry does not help: code and text of the error."""
+    """The range after `start` cannot be planned, and a retry does not help."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Generation of the group that the discovery read."""
     start: Position
+    """Position from which the discovery read."""
     code: str
+    """Code of the error."""
     text: str
+    """Text of the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeLost(Event[None]):
-    """The range after `start`, or the one of the open round `plan_id`, is lost, and the group's scope says to continue
-    from `progress`. With onLostRange=earliest the event is ignored unless `progress` lies after `start`; for an open
-    round, unless `progress` lies at or after the committed position."""
+    """The range after `start`, or the range of an open round, is lost, and the scope of the group says to continue
+    after `progress`. With onLostRange=earliest the event is ignored unless `progress` is after `start`; for an
+    open round, unless `progress` is at or after the committed position."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Generation of the group that the discovery read."""
     start: Position
+    """Position from which the discovery read."""
     progress: Progress
+    """The group continues after this."""
     plan_id: str = ""
+    """Plan id of the lost open round; '' if the range after `start` is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event[None]):
-    """Time has passed since `before_ms`, when the last tick was. A gap means that this process stood still."""
+    """Time has passed. A long time since the last tick means that this process was suspended."""
 
     before_ms: int
+    """When the last tick was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarted(Event[None]):
-    """The state was read from a store: nobody could renew anything meanwhile."""
+    """The state was read from a store. No reader could renew its lease while the server was down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPlan(Event[PlanHeld]):
-    """A plan was made and is to be held under `plan_id`; the same request id again, for a request with the same digest
-    of its content, is the same plan. `stream` is an id of the stream whose batch it is, or empty."""
+    """Holds a new plan. A second event with the same request id and the same digest answers with the first plan."""
 
     plan_id: str
+    """Id of the plan."""
     request_id: str
+    """Id of the call that opens it; '' if it has none."""
     table: str
+    """Name of the table."""
     query: PlanQuery
+    """Query of the plan."""
     facts: SplitFacts
+    """Sizes of its splits."""
     slots: int
+    """Number of slots that readers pull from."""
     stream: str = ""
+    """Id of the stream, if the plan is a batch of a stream; '' otherwise."""
     digest: str = ""
+    """Digest of the content of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsePlan(Event[PlanHeld]):
-    """A plan is used."""
+    """A reader uses a plan: its time to live starts again."""
 
     plan_id: str
+    """Id of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextEntry(Event[Entry]):
-    """A slot asks for the entry `index` of its list."""
+    """A slot requests an entry of its list."""
 
     plan_id: str
+    """Id of the plan."""
     slot: int
+    """Number of the slot."""
     index: int
+    """Index in the list of the slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishEntry(Event[Reported]):
-    """The split at that entry was read."""
+    """A reader finished the split of an entry."""
 
     plan_id: str
+    """Id of the plan."""
     slot: int
+    """Number of the slot."""
     index: int
+    """Index in the list of the slot."""
     report: SplitReport
+    """How the read went."""
 
 
 AnyEvent = (

@@ -104,7 +104,7 @@ def state_of(group: Group | None) -> GroupState:
 
 
 def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -> Decision[None]:
-    """The group, unless it is there. TooManyGroups."""
+    """Creates the group, unless it exists. TooManyGroups."""
     if event.key in state.groups:
         return changes()
     _check_room(state, event, settings)
@@ -136,7 +136,7 @@ def _check_room(state: State, event: ev.CreateGroup, settings: CoordinatorSettin
 
 
 def delete(group: Group) -> Decision[None]:
-    """The group is forgotten; ConfigurationError while it has readers."""
+    """Deletes the group. ConfigurationError while it has readers."""
     if group.readers:
         some = ", ".join(sorted(group.readers)[:5])
         raise ConfigurationError(f"{group.key} has {len(group.readers)} readers ({some}): stop them first")
@@ -144,20 +144,23 @@ def delete(group: Group) -> Decision[None]:
 
 
 def moved(group: Group, number: int, progress: Progress, cause: Moved) -> GroupMoved:
-    """The group starts again elsewhere, under a new generation."""
-    return GroupMoved(key=group.key, number=number, progress=progress, cause=cause, behind=group.progress.position)
+    """Moves the group: it continues after `progress`, under a new generation."""
+    return GroupMoved(key=group.key, number=number, progress=progress, cause=cause, before=group.progress.position)
 
 
 def round_id(key: GroupKey, number: int, commit_range: CommitRange) -> str:
-    """The plan id of a group's round: of what it is, so that it is the same after a restart."""
+    """The plan id of a group's round: a digest of its identity, so that it is the same after a restart."""
     identity = "\x00".join((key.table, key.group, str(number), str(commit_range.after), str(commit_range.upto)))
     return "r" + hashlib.sha256(identity.encode()).hexdigest()[:31]
 
 
 def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
-    """Whether a lost range would move a group with onLostRange=earliest to a position at or before its own: what lies
-    there was planned already, so nothing of it is lost. After the loss of an open round (`of_round`) the group begins
-    where it committed, at the earliest. A snapshot begins the table anew, by definition."""
+    """Whether a lost range would move a group with onLostRange=earliest to a position at or before its own.
+
+    The range up to its position is planned already, so nothing of it is lost. After the loss of an open round
+    (`of_round`) the group continues at the committed position at the earliest. onLostRange=snapshot reads
+    the whole table again.
+    """
     if group.scope.on_lost_range is not OnLostRange.EARLIEST:
         return False
     if of_round:
@@ -166,7 +169,7 @@ def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
 
 
 def needs_discovery(group: Group, settings: CoordinatorSettings) -> bool:
-    """Whether the next round of the group is to be looked for; back-pressure pauses that and moves nothing."""
+    """Whether discovery should plan the next round of the group. Back-pressure pauses discovery; the position stays."""
     return (
         state_of(group) is GroupState.FOLLOWING
         and group.pending < settings.max_pending_splits
@@ -174,8 +177,8 @@ def needs_discovery(group: Group, settings: CoordinatorSettings) -> bool:
     )
 
 
-def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Decision[None]:
-    """What was found counts only where the group still stands: anything else was overtaken."""
+def discovered(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Decision[None]:
+    """Applies the result of a discovery. Ignores it if the group moved, stopped or ended after the discovery began."""
     group = state.groups.get(event.key)
     if group is None or group.number != event.number or group.progress.position != event.start:
         return changes()
@@ -192,7 +195,7 @@ def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn |
                 return changes()
             return changes(moved(group, state.last_number + 1, progress, Moved.LOST_RANGE))
         case ev.Discovered():
-            planned = RoundPlanned(
+            next_round = RoundPlanned(
                 key=group.key,
                 plan_id=round_id(group.key, group.number, event.commit_range),
                 commit_range=event.commit_range,
@@ -202,4 +205,4 @@ def found(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn |
                 commits=event.commits,
             )
             at_end = group.scope.upto is not None and event.commit_range.upto >= group.scope.upto
-            return changes(planned, GroupEnded(key=group.key)) if at_end else changes(planned)
+            return changes(next_round, GroupEnded(key=group.key)) if at_end else changes(next_round)

@@ -25,8 +25,7 @@ from penstock.enumerator.core.state import Group, Reader, State
 
 
 def compacted_records(state: State) -> Iterator[Durable]:
-    """Records that, taken in by an empty state, give an equal one; but for leases, times of use and reports, which no
-    store keeps."""
+    """Records that rebuild the state from an empty one; leases, times of use and reports are volatile."""
     yield NumbersUsed(state.last_number)
     for plan_id, held in state.plans.items():
         yield PlanOpened(
@@ -54,21 +53,21 @@ def _of_group(group: Group) -> Iterator[Durable]:
         progress=begin,
         principal=group.principal,
     )
-    for one in group.rounds.values():
+    for open_round in group.rounds.values():
         yield RoundPlanned(
             key=group.key,
-            plan_id=one.plan_id,
-            commit_range=one.commit_range,
+            plan_id=open_round.plan_id,
+            commit_range=open_round.commit_range,
             progress=group.progress,
-            facts=one.facts,
-            reshaped=one.reshaped,
-            commits=one.commits,
+            facts=open_round.facts,
+            reshaped=open_round.reshaped,
+            commits=open_round.commits,
         )
     for reader in group.readers.values():
         yield from _of_reader(group, reader)
-    for one in group.rounds.values():
-        done = tuple((one.plan_id, int(index)) for index in np.flatnonzero(one.status == DONE))
-        ordinals = tuple((one.plan_id, index, ordinal) for index, ordinal in sorted(one.ordinals.items()))
+    for open_round in group.rounds.values():
+        done = tuple((open_round.plan_id, int(index)) for index in np.flatnonzero(open_round.status == DONE))
+        ordinals = tuple((open_round.plan_id, index, ordinal) for index, ordinal in sorted(open_round.ordinals.items()))
         if done or ordinals:
             yield SplitsCommitted(key=group.key, ordinals=ordinals, finished=done)
     if group.stopped is not None:

@@ -21,6 +21,7 @@ from penstock.proto.errors import ConfigurationError, Fenced, Overloaded, Permis
 from penstock.proto.model.groups import GroupScope, Joined, Member
 
 MAX_READERS: Final = 10_000
+"""Readers of one group."""
 
 
 def group_of(state: State, key: GroupKey) -> Group:
@@ -58,17 +59,17 @@ def _check_principal(group: Group, reader: Reader, principal: str) -> None:
 
 
 def join(state: State, event: ev.Join, now_ms: int, settings: CoordinatorSettings) -> Decision[Joined]:
-    """A new epoch; the same request again has the same."""
+    """Joins the reader under a new epoch. A retry (same request id) has the same epoch."""
     group = group_of(state, event.key)
     _check_scope(group, event.scope)
     until = now_ms + settings.lease_ms
-    known = group.readers.get(event.reader_id)
-    if known is not None:
-        _check_principal(group, known, event.principal)
-    if known is not None and known.request_id == event.request_id:
-        member = Member(event.key.table, event.key.group, event.reader_id, known.epoch)
+    before = group.readers.get(event.reader_id)
+    if before is not None:
+        _check_principal(group, before, event.principal)
+    if before is not None and before.request_id == event.request_id:
+        member = Member(event.key.table, event.key.group, event.reader_id, before.epoch)
         return Decision((renewed(group, member, now_ms, settings),), Joined(member, settings.lease_ms))
-    if known is None and len(group.readers) >= MAX_READERS:
+    if before is None and len(group.readers) >= MAX_READERS:
         raise Overloaded(f"{event.key} has {MAX_READERS} readers, and takes no more")
     epoch = state.last_number + 1
     member = Member(event.key.table, event.key.group, event.reader_id, epoch)
@@ -86,10 +87,14 @@ def join(state: State, event: ev.Join, now_ms: int, settings: CoordinatorSetting
 def _check_scope(group: Group, scope: GroupScope) -> None:
     if scope == group.scope:
         return
-    there, asked = group.scope, scope
-    pairs = [(name, getattr(there, name), getattr(asked, name)) for name in ("upto", "on_lost_range")]
-    pairs += [(name, getattr(there.request, name), getattr(asked.request, name)) for name in there.request.__slots__]
-    differing = "; ".join(f"{name}: the group has {ours}, got {given}" for name, ours, given in pairs if ours != given)
+    present, requested = group.scope, scope
+    pairs = [(name, getattr(present, name), getattr(requested, name)) for name in ("upto", "on_lost_range")]
+    pairs += [
+        (name, getattr(present.request, name), getattr(requested.request, name)) for name in present.request.__slots__
+    ]
+    differing = "; ".join(
+        f"{name}: the group has {ours}, got {theirs}" for name, ours, theirs in pairs if ours != theirs
+    )
     raise ConfigurationError(
         f"{group.key} consumes something else ({differing[:1500]}): what a group consumes is fixed when it is created; "
         "use another group name, or delete the group first"
@@ -97,12 +102,12 @@ def _check_scope(group: Group, scope: GroupScope) -> None:
 
 
 def renewed(group: Group, member: Member, now_ms: int, settings: CoordinatorSettings) -> LeaseRenewed:
-    """A new lease for the member from now on."""
+    """A new lease for the member, from now."""
     return LeaseRenewed(key=group.key, reader_id=member.reader_id, until_ms=now_ms + settings.lease_ms)
 
 
 def leave(state: State, member: Member) -> Decision[None]:
-    """Gives back what the member held; nothing, if it is no member (any more)."""
+    """The member leaves, and its splits are pending again. Does nothing if it is not (or no longer) a member."""
     key = GroupKey(member.table, member.group)
     group = group_of(state, key)
     reader = group.readers.get(member.reader_id)
@@ -113,12 +118,13 @@ def leave(state: State, member: Member) -> Decision[None]:
 
 
 def overdue(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
-    """Readers whose lease is over. After a standstill of this process they get a new one: they could not renew it."""
-    stood_still = now_ms - before_ms > settings.lease_ms // 2
+    """Removes readers whose lease has ended. If this process was suspended they get a new lease, because they could not
+    renew it."""
+    was_suspended = now_ms - before_ms > settings.lease_ms // 2
     records: list[Record] = []
     for key, group in state.groups.items():
         for reader_id, reader in group.readers.items():
-            if stood_still or reader.until_ms is None:
+            if was_suspended or reader.until_ms is None:
                 records.append(LeaseRenewed(key=key, reader_id=reader_id, until_ms=now_ms + settings.lease_ms))
             elif reader.until_ms <= now_ms:
                 records.append(ReaderGone(key=key, reader_id=reader_id, cause=Gone.EXPIRED))
@@ -126,16 +132,16 @@ def overdue(state: State, before_ms: int, now_ms: int, settings: CoordinatorSett
 
 
 def without_readers(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
-    """Groups without readers: since when, and those whose time is over are deleted. After a standstill of this process
-    the time begins anew: nobody could join."""
+    """Notes groups without readers, and deletes those without readers for `group_expiry_ms`. If this process was
+    suspended the time starts again: no reader could join."""
     if settings.group_expiry_ms is None:
         return []
-    stood_still = now_ms - before_ms > settings.lease_ms // 2
+    was_suspended = now_ms - before_ms > settings.lease_ms // 2
     records: list[Record] = []
     for key, group in state.groups.items():
         if group.readers:
             continue
-        if stood_still or group.idle_since_ms is None:
+        if was_suspended or group.idle_since_ms is None:
             records.append(GroupIdle(key, now_ms))
         elif now_ms - group.idle_since_ms >= settings.group_expiry_ms:
             records.append(GroupDeleted(key, expired=True))

@@ -1,12 +1,12 @@
 """The plan API: held plans and the lists of their slots. Pure decisions; see `decide`.
 
-A plan is forgotten when it was not used for its time to live: a batch reader never says that it is done, and may come
+A plan is forgotten when it was not used for its time to live: a batch reader does not report its end, and may come
 back. Beyond `max_plans` or `max_held_splits` the plans that are *settled* (every list sealed, every split reported) and
 idle for SETTLED_IDLE_MS make room, the longest idle first. If that is not enough, so do those idle for
 UNSETTLED_IDLE_MS; else the new plan is refused, and none is forgotten for it. A stream opens a plan each micro-batch
 and never comes back to an older one: when it opens another, all but its newest STREAM_PLANS are forgotten, if they are
 idle.
-A forgotten plan is an error (UnknownPlan) to whoever asks, never empty.
+A call for a forgotten plan is an error (UnknownPlan), never an empty answer.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from penstock.enumerator.core.state import HeldPlan, State
 from penstock.proto.errors import ConfigurationError, RequestIdReused, StorageError, UnknownPlan, UnknownSplit
 
 SETTLED_IDLE_MS: Final = 60_000
+"""How long a settled plan is idle before it may be forgotten to make room."""
 STREAM_PLANS: Final = 8
 """Plans of one stream that are held however old they are: a query may scan a table more than once."""
 UNSETTLED_IDLE_MS: Final = HOUR_MS
 """A read that stops early (a limit, Spark's `take`, a failure) never settles its plan, and must not fill the state for
-a whole time to live. Who comes back after that gets UnknownPlan: a clear error, never an empty answer."""
+a whole time to live. A later call gets UnknownPlan."""
 
 
 def opened_by(state: State, request_id: str, table: str, digest: str) -> str | None:
     """The plan that a request of this id, table and content opened; None if there is none. RequestIdReused if it opened
-    one of another table or content. A plan of a state of before digests were kept has none: its table alone counts."""
+    one of another table or content. A plan of a release without digests has none: only its table is compared."""
     plan_id = state.requests.get(request_id) if request_id else None
     if plan_id is None:
         return None
@@ -55,9 +56,9 @@ def open_plan(state: State, event: ev.OpenPlan, now_ms: int, settings: Coordinat
             f"the plan of table {event.table} has {len(event.facts)} splits, at most {settings.max_held_splits} are "
             "held: read a shorter range, or larger splits"
         )
-    gone = _making_room(state, len(event.facts), now_ms, settings)
-    gone += tuple(plan_id for plan_id in _passed_batches(state, event.stream, now_ms) if plan_id not in gone)
-    forgotten: tuple[Record, ...] = (PlansForgotten(gone),) if gone else ()
+    evicted = _evicted(state, len(event.facts), now_ms, settings)
+    evicted += tuple(plan_id for plan_id in _older_batches(state, event.stream, now_ms) if plan_id not in evicted)
+    forgotten: tuple[Record, ...] = (PlansForgotten(evicted),) if evicted else ()
     opened = PlanOpened(
         plan_id=event.plan_id,
         request_id=event.request_id,
@@ -77,13 +78,13 @@ def _held(plan: HeldPlan) -> PlanHeld:
 
 
 def use(state: State, plan_id: str, now_ms: int, settings: CoordinatorSettings) -> Decision[PlanHeld]:
-    """The plan's time to live starts anew. UnknownPlan if it was never opened here or is forgotten."""
+    """The time to live of the plan starts again. UnknownPlan if it was never opened here or is forgotten."""
     plan = plan_of(state, plan_id, now_ms, settings)
     return Decision((PlanUsed(plan_id, now_ms),), _held(plan))
 
 
 def next_entry(state: State, event: ev.NextEntry, now_ms: int, settings: CoordinatorSettings) -> Decision[Entry]:
-    """The entry of the list; the list grows by it if it is the next one. UnknownSplit as in `SlotAssigner.next`."""
+    """The entry of the list; the next entry is appended to the list. UnknownSplit as in `SlotAssigner.next`."""
     plan = plan_of(state, event.plan_id, now_ms, settings)
     assignment = plan.assigner.entry(event.slot, event.index)
     used = PlanUsed(event.plan_id, now_ms)
@@ -94,7 +95,7 @@ def next_entry(state: State, event: ev.NextEntry, now_ms: int, settings: Coordin
 
 
 def finish_entry(state: State, event: ev.FinishEntry, now_ms: int, settings: CoordinatorSettings) -> Decision[Reported]:
-    """Takes the report; a later one replaces it. UnknownSplit if no such split was handed out."""
+    """Accepts the report; a later report replaces it. UnknownSplit if no such split was handed out."""
     held = plan_of(state, event.plan_id, now_ms, settings)
     if not held.assigner.holds(event.slot, event.index):
         raise UnknownSplit(f"plan {event.plan_id}: slot {event.slot} was handed no split {event.index} to report on")
@@ -117,13 +118,13 @@ def plan_of(state: State, plan_id: str, now_ms: int, settings: CoordinatorSettin
 
 
 def expired(state: State, now_ms: int, settings: CoordinatorSettings) -> tuple[Record, ...]:
-    """Forgets the plans whose time to live is over."""
-    gone = tuple(_expired_ids(state, now_ms, settings))
-    return (PlansForgotten(gone),) if gone else ()
+    """Forgets the plans whose time to live has ended."""
+    evicted = tuple(_expired_ids(state, now_ms, settings))
+    return (PlansForgotten(evicted),) if evicted else ()
 
 
 def used(state: State, now_ms: int) -> Iterator[Record]:
-    """Every plan's time to live starts anew."""
+    """The time to live of every plan starts again."""
     yield from (PlanUsed(plan_id, now_ms) for plan_id in tuple(state.plans))
 
 
@@ -138,8 +139,8 @@ def _expired_ids(state: State, now_ms: int, settings: CoordinatorSettings) -> It
         yield plan_id
 
 
-def _passed_batches(state: State, stream: str, now_ms: int) -> list[str]:
-    """Batches of a stream that are over, for it opens a later one; but for its newest and those in use."""
+def _older_batches(state: State, stream: str, now_ms: int) -> list[str]:
+    """Batches of a stream that are no longer needed when it opens another one; not its newest, nor those in use."""
     if not stream:
         return []
     batches = [plan_id for plan_id, held in state.plans.items() if held.stream == stream]
@@ -147,19 +148,19 @@ def _passed_batches(state: State, stream: str, now_ms: int) -> list[str]:
     return [plan_id for plan_id in older if now_ms - state.plans[plan_id].used_ms >= SETTLED_IDLE_MS]
 
 
-def _making_room(state: State, splits: int, now_ms: int, settings: CoordinatorSettings) -> tuple[str, ...]:
-    """The plans to forget so that one more of so many splits fits."""
-    gone = list(_expired_ids(state, now_ms, settings))
-    plans = len(state.plans) - len(gone)
-    held_splits = state.plan_splits - sum(len(state.plans[plan_id].facts) for plan_id in gone)
+def _evicted(state: State, splits: int, now_ms: int, settings: CoordinatorSettings) -> tuple[str, ...]:
+    """The plans to forget so that another plan of so many splits fits. StorageError if that is impossible."""
+    evicted = list(_expired_ids(state, now_ms, settings))
+    plans = len(state.plans) - len(evicted)
+    held_splits = state.plan_splits - sum(len(state.plans[plan_id].facts) for plan_id in evicted)
 
     def has_room() -> bool:
         return plans < settings.max_plans and held_splits + splits <= settings.max_held_splits
 
-    for plan_id in _spare(state, len(gone), now_ms):
+    for plan_id in _evictable(state, len(evicted), now_ms):
         if has_room():
             break
-        gone.append(plan_id)
+        evicted.append(plan_id)
         plans -= 1
         held_splits -= len(state.plans[plan_id].facts)
     if not has_room():
@@ -169,14 +170,14 @@ def _making_room(state: State, splits: int, now_ms: int, settings: CoordinatorSe
             f"are kept until unused for {min(settings.plan_ttl_ms, UNSETTLED_IDLE_MS) / HOUR_MS:g} h: try again later, "
             "or start another server"
         )
-    return tuple(gone)
+    return tuple(evicted)
 
 
-def _spare(state: State, skip: int, now_ms: int) -> Iterator[str]:
-    """The plans that may make room, in the order in which they do."""
+def _evictable(state: State, skip: int, now_ms: int) -> Iterator[str]:
+    """The plans that may be forgotten to make room, in this order."""
     unsettled: list[str] = []
-    for place, (plan_id, held) in enumerate(state.plans.items()):
-        if place < skip:
+    for number, (plan_id, held) in enumerate(state.plans.items()):
+        if number < skip:
             continue
         idle_ms = now_ms - held.used_ms
         if idle_ms < SETTLED_IDLE_MS:

@@ -21,39 +21,52 @@ from penstock.proto.model.reports import SplitReport
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKey:
-    """A consumer group: its table's name and its own."""
+    """Identity of a consumer group."""
 
     table: str
+    """Name of its table."""
     group: str
+    """Name of the group."""
 
     def __str__(self) -> str:
         return f"group {self.group!r} of table {self.table!r}"
 
 
 class Gone(enum.Enum):
-    """Why a reader is no member any more."""
+    """Why a reader is no longer a member."""
 
     LEFT = "left"
+    """It left the group."""
     EXPIRED = "expired"
+    """Its lease ended."""
 
 
 class Moved(enum.Enum):
     """Why a group was moved to another position."""
 
     RESET = "reset"
+    """An operator reset the group."""
     LOST_RANGE = "lost range"
+    """The range that the group had to read next is lost."""
 
 
 class QueryKind(enum.Enum):
     """The kind of query of a held plan. The values are persisted: kinds are added, their values never change."""
 
     SNAPSHOT = "Snapshot"
+    """The newest state of the table."""
     SNAPSHOT_AS_OF = "SnapshotAsOf"
+    """The state of the table at an instant."""
     SNAPSHOT_PART = "SnapshotPart"
+    """A part of the snapshot with which a stream begins."""
     READ_OPTIMIZED = "ReadOptimized"
+    """Base files only."""
     INCREMENTAL = "Incremental"
+    """Rows that a range of commits wrote."""
     CHANGES = "Changes"
+    """Changes of a range of commits (CDC)."""
     TOPIC_RANGES = "TopicRanges"
+    """Ranges of offsets of a Kafka topic."""
     OTHER = "Other"
     """A kind that this release does not have, in a record of another release."""
 
@@ -83,194 +96,257 @@ _OF_STREAM: Final = "Stream"
 
 @dataclass(frozen=True, slots=True)
 class NumbersUsed:
-    """Epochs and generations up to this one were given out: none is ever given twice."""
+    """Epochs and generations up to `last` are used. No number is used twice."""
 
     last: int
+    """The highest number used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated:
-    """A group begins after `progress`. `number`: its generation. `principal`: whose reader created it; '' if the server
-    did not authenticate callers, or in a record of a release that did not keep principals."""
+    """A group was created."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Its generation."""
     scope: GroupScope
+    """What it consumes."""
     limits: RoundLimits
+    """Limits of its rounds."""
     progress: Progress
+    """The group begins after this."""
     principal: str = ""
+    """Principal that created the group; '' without authentication, and in a record of a release without principals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPlanned:
-    """The next round of a group: its position moves to the end of the range. No splits: it was passed."""
+    """The next round of a group; its position moves to the end of the range. An empty round is finished at once."""
 
     key: GroupKey
+    """The group."""
     plan_id: str
+    """Plan id of the round."""
     commit_range: CommitRange
+    """Range of the round."""
     progress: Progress
+    """Progress of the group after the round."""
     facts: SplitFacts
+    """Sizes and order of the splits."""
     reshaped: frozenset[int] = frozenset()
+    """Hashes of the partitions whose file groups the round replaces."""
     commits: int = 0
+    """Number of commits in the range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderJoined:
-    """A reader id has a new epoch. It keeps its splits, which are delivered again. `principal`: who joined; '' if the
-    server did not authenticate callers, or in a record of a release that did not keep principals."""
+    """A reader joined under a new epoch. It keeps its splits, which are delivered again."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     epoch: int
+    """Its new epoch."""
     request_id: str
+    """Id of the call that joined."""
     principal: str = ""
+    """Principal that joined; '' without authentication, and in a record of a release without principals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsAssigned:
-    """A member's request was answered with these splits, (round's plan id, index) in order."""
+    """A member received splits."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     sequence: int
+    """Number of the request that was answered."""
     splits: tuple[tuple[str, int], ...]
+    """(plan id of the round, index) of each split, in the order of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsCommitted:
-    """Rows of held splits are done: (plan id, index, ordinal), or all of them: (plan id, index)."""
+    """Progress of held splits is committed."""
 
     key: GroupKey
+    """The group."""
     ordinals: tuple[tuple[str, int, int], ...] = ()
+    """(plan id, index, ordinal): rows before the ordinal are done."""
     finished: tuple[tuple[str, int], ...] = ()
+    """(plan id, index): all rows are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderGone:
-    """A reader is no member any more; what it held is pending again, from the committed ordinals on."""
+    """A reader is no longer a member. Its splits are pending again, from the committed ordinals on."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     cause: Gone
+    """Why it is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStopped:
-    """The group hands out nothing until it is reset: what an error's code and text say."""
+    """An error stopped the group; it hands out no splits until it is reset."""
 
     key: GroupKey
+    """The group."""
     code: str
+    """Code of the error."""
     text: str
+    """Text of the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMoved:
-    """The group starts again after `progress`: rounds forgotten, readers fenced, a stop undone."""
+    """The group starts again after `progress`. Its rounds are dropped, its readers fenced, its error cleared."""
 
     key: GroupKey
+    """The group."""
     number: int
+    """Its new generation."""
     progress: Progress
+    """The group continues after this."""
     cause: Moved
-    behind: Position
+    """Why it moved."""
+    before: Position
+    """Position of the group before the move; stored as `behind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEnded:
-    """The group's `upto` is reached; nothing more is looked for."""
+    """Everything up to `upto` of the group is planned; discovery ends."""
 
     key: GroupKey
+    """The group."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted:
-    """The group is forgotten; `expired`: because it had no readers for its time."""
+    """The group is deleted."""
 
     key: GroupKey
+    """The group."""
     expired: bool = False
+    """Whether it was deleted because it had no readers for `group_expiry_ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOpened:
-    """A plan of the plan API is held; `slots` readers may pull from it. `query` is the kind of query, `stream` the
-    id of the stream whose batch it is, or empty. `digest` is that of the request's content, '' in a record of before
-    digests were kept."""
+    """A plan of the plan API is held."""
 
     plan_id: str
+    """Id of the plan."""
     request_id: str
+    """Id of the call that opened it; '' if it had none."""
     table: str
+    """Name of the table."""
     query: PlanQuery
+    """Query of the plan."""
     facts: SplitFacts
+    """Sizes of its splits."""
     slots: int
+    """Number of slots that readers pull from."""
     stream: str = ""
+    """Id of the stream, if the plan is a batch of a stream; '' otherwise."""
     digest: str = ""
+    """Digest of the content of the request; '' in a record of a release without digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotsAsked:
-    """The lists of these slots, one after the other, grew by an entry or were sealed: which of both, and by which
-    split, the order of all such calls decides, always alike."""
+    """The lists of these slots, in this order, grew by one entry or were sealed. The order of all calls determines
+    which of both, and the split: a replay gives the same lists."""
 
     plan_id: str
+    """Id of the plan."""
     slots: tuple[int, ...]
+    """Numbers of the slots, in the order of the calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlansForgotten:
-    """Plans that were not used any more."""
+    """Plans are no longer held."""
 
     plan_ids: tuple[str, ...]
+    """Ids of the plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanUsed:
-    """Volatile: somebody asked about a plan."""
+    """Volatile: a plan was used."""
 
     plan_id: str
+    """Id of the plan."""
     now_ms: int
+    """When it was used."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryReported:
-    """Volatile: how reading a split of a plan went."""
+    """Volatile: a reader reported on a split of a plan."""
 
     plan_id: str
+    """Id of the plan."""
     slot: int
+    """Number of the slot."""
     index: int
+    """Index in the list of the slot."""
     report: SplitReport
+    """How the read went."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRenewed:
-    """Volatile: a member's lease ends then, by the clock of this process."""
+    """Volatile: a member has a new lease."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     until_ms: int
+    """End of the lease, by the clock of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingGranted:
-    """Volatile: a member's request was answered with no splits. Late copies of it end with the process."""
+    """Volatile: a member's request was answered without splits. Delayed copies of the request end with the process."""
 
     key: GroupKey
+    """The group."""
     reader_id: str
+    """Name of the reader."""
     sequence: int
+    """Number of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
-    """Volatile: a discovery found nothing after this position."""
+    """Volatile: a discovery found nothing new."""
 
     key: GroupKey
+    """The group."""
     position: Position
+    """Position after which there was nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupIdle:
-    """Volatile: the group has had no readers since then, by the clock of this process."""
+    """Volatile: the group has no readers."""
 
     key: GroupKey
+    """The group."""
     since_ms: int
+    """Since when, by the clock of this process."""
 
 
 Durable = (

@@ -1,7 +1,7 @@
-"""A round of a group: which of its splits are pending, held, done, and which must wait for earlier ones.
+"""An open round of a group: which splits are pending, held or done, and which must wait for earlier splits.
 
-Pure, but changed in place by `apply` alone. Sized for a million splits: arrays for all, dictionaries only for splits
-that are held, came back, or are done in part.
+Pure; only `apply` changes a round. A round may have a million splits: arrays hold what all splits have, dictionaries
+only what held, returned and partly finished splits have.
 """
 
 from __future__ import annotations
@@ -19,29 +19,45 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import CommitRange
 
 PENDING: Final = 0
+"""No reader holds the split."""
 HELD: Final = 1
+"""A reader holds the split."""
 DONE: Final = 2
+"""The split is finished."""
 
 
 @dataclass(slots=True)
 class Round:
-    """`number` grows with each round of a group. `cursor` is the first split that nobody was considered for;
-    `skipped` are pending ones before it, ascending."""
+    """An open round of a group."""
 
     number: int
+    """Number of the round in its group; increases with each round."""
     plan_id: str
+    """Plan id of the round."""
     commit_range: CommitRange
+    """Range of the round."""
     facts: SplitFacts
+    """Sizes and order of the splits."""
     reshaped: frozenset[int]
+    """Hashes of the partitions whose file groups the round replaces."""
     commits: int
+    """Number of commits in the range."""
     status: npt.NDArray[np.uint8]
+    """PENDING, HELD or DONE, by split."""
     by_lane: Numbers
+    """Indices of the splits, sorted by lane."""
     contended: npt.NDArray[np.bool_]
+    """By split: whether it may have to wait for a split of an earlier round."""
     cursor: int = 0
+    """The first split that was not yet considered for any reader."""
     skipped: list[int] = field(default_factory=list)
+    """Pending splits before the cursor, ascending."""
     holders: dict[int, str] = field(default_factory=dict)
+    """Reader id by held split."""
     ordinals: dict[int, int] = field(default_factory=dict)
+    """Committed ordinal by partly finished split."""
     done: int = 0
+    """Number of finished splits."""
 
     @classmethod
     def of(
@@ -91,13 +107,13 @@ class Round:
                 yield index
 
     def first_with_others(self, reader_id: str) -> dict[int, int]:
-        """By partition that this round reshaped: its first split that another reader holds."""
-        found: dict[int, int] = {}
+        """By partition that this round reshaped: the first split that another reader holds."""
+        first: dict[int, int] = {}
         for index, holder in self.holders.items() if self.reshaped else ():
             partition = int(self.facts.partitions[index])
             if holder != reader_id and partition in self.reshaped:
-                found[partition] = min(index, found.get(partition, index))
-        return found
+                first[partition] = min(index, first.get(partition, index))
+        return first
 
     def open_in_lane(self, lane: int, reader_id: str, chosen: Collection[int]) -> bool:
         """Whether a split of the lane is not done, not the reader's own and not among those chosen for it."""
@@ -112,7 +128,7 @@ class Round:
         return False
 
     def open_in_partition(self, partition: int, reader_id: str, chosen: Collection[int]) -> bool:
-        """The same of a partition."""
+        """As `open_in_lane`, for a partition."""
         if self.is_finished:
             return False
         there = np.flatnonzero((self.facts.partitions == partition) & (self.status != DONE))
@@ -121,10 +137,10 @@ class Round:
     def _is_open(self, index: int, reader_id: str) -> bool:
         return self.status[index] == PENDING or (self.status[index] == HELD and self.holders[index] != reader_id)
 
-    # --- evolution
+    # --- changes, called by `apply` only
 
     def assign(self, index: int, reader_id: str) -> None:
-        """The reader holds the split; pending ones that the cursor passes were considered and left."""
+        """The reader holds the split. The cursor moves after it, past pending splits that were considered."""
         if self.status[index] == HELD and self.holders[index] == reader_id:
             return
         if self.status[index] != PENDING:
@@ -145,7 +161,7 @@ class Round:
         bisect.insort(self.skipped, index)
 
     def finish(self, index: int) -> None:
-        """The split is done, whoever holds it; again is nothing."""
+        """The split is done, whichever reader holds it. Does nothing if it is done already."""
         if self.status[index] == DONE:
             return
         self.holders.pop(index, None)

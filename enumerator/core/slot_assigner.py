@@ -1,8 +1,8 @@
-"""Which reader gets which split: lists per slot that only grow, own share first, then work stealing.
+"""Assigns splits to slots: an append-only list per slot, from its own share first, then by work stealing.
 
-Pure: a state machine over indices of the plan's splits, no clock, no lock. What may be added: another `Assigner`. Why
-it is right under Spark's second scans, retries, speculative attempts and `take(1)`: each slot's list is written once
-and replayed for ever, and a slot that never ran keeps its share.
+Pure: a state machine over indices of the plan's splits, without a clock or a lock. Repeated scans, retries, speculative
+attempts and `take(1)` in Spark get the same splits: the list of a slot is written once and then replayed, and a slot
+that never ran keeps its share.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Unknow
 
 MAX_AUTO_SLOTS: Final = 1000
 SLOT_BYTES: Final = 128 << 20
-"""What one slot should hold when the planner chooses how many there are."""
+"""Bytes of a slot, if the planner chooses the number of slots."""
 OPEN_COST_BYTES: Final = 4 << 20
 """The weight of opening a split, so that many tiny splits count."""
 TASK_COST_BYTES: Final = 16 << 20
-"""What a slot should hold at least: starting the task that reads it takes about as long as reading this."""
+"""Least bytes of a slot: to start a task takes about as long as to read this many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Entry of a slot's list: the split's index in the plan. `replayed` if an earlier call received it."""
+    """An entry of a slot's list."""
 
     split: int
+    """Index of the split in the plan."""
     replayed: bool
+    """Whether an earlier call received it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The slot's list ends here, now and for ever. `replayed` if an earlier call received it."""
+    """The end of a slot's list, which does not grow any more."""
 
     replayed: bool
+    """Whether an earlier call received it."""
 
 
 Assignment = Assigned | Sealed
@@ -163,7 +166,7 @@ class SlotAssigner:
             raise UnknownSplit(f"no slot {slot}: the plan has {len(self._lists)} slots, numbered from 0")
 
     def _offer(self, slot: int) -> None:
-        """Lets started slots see what this one has left."""
+        """Makes the rest of the share of this slot available to started slots."""
         if self._pending[slot]:
             heapq.heappush(self._steal_candidates, (-self._pending_bytes[slot], slot))
 

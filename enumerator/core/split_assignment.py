@@ -22,8 +22,8 @@ from penstock.proto.errors import (
 from penstock.proto.model.groups import MAX_SPLITS_A_REQUEST, EndOfGroup, NothingYet, SplitProgress
 
 MAX_CONSIDERED: Final = 5_000
-"""Pending splits looked at for one request. The first pending split of the oldest round waits for nothing but readers,
-so passing over the rest for now stops nobody for good."""
+"""Pending splits considered for one request. The first pending split of the oldest round never waits for another split,
+so that readers always make progress."""
 
 
 def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
@@ -33,27 +33,30 @@ def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ..
     chosen_splits: list[tuple[str, int]] = []
     considered = 0
     rounds = list(group.rounds.values())
-    for place, one in enumerate(rounds):
-        with_others = one.first_with_others(reader.reader_id)
+    for place, open_round in enumerate(rounds):
+        with_others = open_round.first_with_others(reader.reader_id)
         passed: set[int] = set()
-        for index in one.pending_in_order():
+        for index in open_round.pending_in_order():
             if len(undelivered) + len(chosen_splits) >= most or considered >= MAX_CONSIDERED:
                 return undelivered + tuple(chosen_splits)
             considered += 1
-            partition = int(one.facts.partitions[index])
-            if one.contended[index] and (
-                (partition in one.reshaped and (partition in passed or with_others.get(partition, index) < index))
-                or _must_wait(rounds[: place + 1], one, index, reader.reader_id, chosen)
+            partition = int(open_round.facts.partitions[index])
+            if open_round.contended[index] and (
+                (
+                    partition in open_round.reshaped
+                    and (partition in passed or with_others.get(partition, index) < index)
+                )
+                or _must_wait(rounds[: place + 1], open_round, index, reader.reader_id, chosen)
             ):
-                passed.add(partition)  # what follows it there waits too: no need to look at every round for that
+                passed.add(partition)  # later splits of the partition wait too: no need to check every round for them
                 continue
-            chosen[one.plan_id].add(index)
-            chosen_splits.append((one.plan_id, index))
+            chosen[open_round.plan_id].add(index)
+            chosen_splits.append((open_round.plan_id, index))
     return undelivered + tuple(chosen_splits)
 
 
-def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chosen: dict[str, set[int]]) -> bool:
-    lane, partition = int(one.facts.lanes[index]), int(one.facts.partitions[index])
+def _must_wait(rounds: list[Round], open_round: Round, index: int, reader_id: str, chosen: dict[str, set[int]]) -> bool:
+    lane, partition = int(open_round.facts.lanes[index]), int(open_round.facts.partitions[index])
     barrier = max((older.number for older in rounds if partition in older.reshaped), default=0)
     for older in rounds[:-1]:
         mine = chosen.get(older.plan_id, set())
@@ -65,6 +68,7 @@ def _must_wait(rounds: list[Round], one: Round, index: int, reader_id: str, chos
 
 
 MAX_HELD: Final = 100_000
+"""Splits that one reader may hold."""
 
 
 def request(
@@ -127,10 +131,10 @@ def _nothing(group: Group, settings: CoordinatorSettings) -> NothingYet | EndOfG
 
 
 def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings) -> Decision[Committed]:
-    """Commits all of the given progress or none of it.
+    """Commits all of the progress or none of it.
 
-    What is done already is recorded again, as nothing: a process that lost its store and does not know of a round takes
-    it for a finished one, and finds out when it writes.
+    Progress of finished splits is ignored, and so is a finished split of an unknown round: the round may be over. The
+    record is appended all the same: a process that lost its store then fails to write, instead of answering.
     """
     group, reader = member_of(state, event.member)
     ordinals: dict[tuple[str, int], int] = {}
@@ -157,8 +161,8 @@ def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: Coordina
 
 
 def _is_over(group: Group, done: SplitProgress) -> bool:
-    """Whether the split is finished already: it may be committed again."""
-    found = group.rounds.get(done.ref.plan_id)
-    if found is None:
+    """Whether the split is finished already; it may be committed again."""
+    open_round = group.rounds.get(done.ref.plan_id)
+    if open_round is None:
         return done.finished
-    return 0 <= done.ref.index < len(found.facts) and found.status[done.ref.index] == DONE
+    return 0 <= done.ref.index < len(open_round.facts) and open_round.status[done.ref.index] == DONE

@@ -1,7 +1,7 @@
-"""What deciding needs of a round's splits: sizes, and which of them must keep an order. Arrays, no split.
+"""What `decide` needs of the splits of a round: their sizes, and which of them must keep an order. Arrays, no splits.
 
 A *lane* is a file group: its splits of different rounds go to one reader at a time, in order. Lanes and partitions are
-identified by 64-bit hashes. Two that collide wait for each other without need; there is no other effect.
+identified by 64-bit hashes. Two that collide wait for each other without need; a collision has no other effect.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitFacts:
-    """By split of a plan, in its order: bytes, lane, partition. Equal lengths; not to be changed."""
+    """Facts of the splits of a plan, in their order. The arrays have equal lengths and are not changed."""
 
     sizes: Numbers
+    """Bytes, by split."""
     lanes: Numbers
+    """Hash of the file group, by split."""
     partitions: Numbers
+    """Hash of the partition, by split."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -41,7 +44,7 @@ class SplitFacts:
         return hash(self.encoded())
 
     def encoded(self) -> bytes:
-        """As bytes that `decoded` takes."""
+        """The facts as bytes; the inverse of `decoded`."""
         table = np.stack([self.sizes, self.lanes, self.partitions]).astype("<i8")
         return _MAGIC + zlib.compress(table.tobytes(), level=1)
 
@@ -64,7 +67,7 @@ class SplitFacts:
 
 
 def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
-    """Facts of splits given as (bytes, partition, file group)."""
+    """Facts of splits, each as (bytes, partition, file group)."""
     sizes, lanes, partitions = [], [], []
     for size_bytes, partition, file_group in splits:
         sizes.append(size_bytes)
@@ -75,12 +78,12 @@ def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
 
 
 def sizes_alone(sizes_bytes: Iterable[int]) -> SplitFacts:
-    """Facts of splits that nothing orders: those of the plan API."""
+    """Facts of splits without an order: those of the plan API."""
     sizes = np.fromiter(sizes_bytes, dtype=np.int64)
     return SplitFacts(sizes, np.zeros_like(sizes), np.zeros_like(sizes))
 
 
 def hash_of(*names: str) -> int:
-    """The same number for the same names, for ever."""
+    """A hash of the names; the same in every release, because it is persisted."""
     encoded = b"".join(len(name.encode()).to_bytes(8, "big") + name.encode() for name in names)
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "big", signed=True)

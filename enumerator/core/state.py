@@ -106,7 +106,7 @@ class Group:
     """Open rounds by plan id, the oldest first."""
     readers: dict[str, Reader] = field(default_factory=dict)
     """Members by reader id."""
-    planned: int = 0
+    rounds_planned: int = 0
     """How many rounds were planned by this process."""
     stopped: tuple[str, str] | None = None
     """Code and text of the error that stopped it."""
@@ -122,7 +122,7 @@ class Group:
     @property
     def pending(self) -> int:
         """How many planned splits no reader holds."""
-        return sum(one.pending for one in self.rounds.values())
+        return sum(open_round.pending for open_round in self.rounds.values())
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ def apply(state: State, record: Record) -> tuple[str, ...]:
     """Applies a record. Returns the ids of plans and rounds that are no longer needed."""
     match record:
         case PlanOpened() | SlotsAsked() | PlansForgotten() | PlanUsed() | EntryReported():
-            return _evolve_plans(state, record)
+            return _apply_to_plans(state, record)
         case NumbersUsed(last):
             state.last_number = max(state.last_number, last)
             return ()
@@ -205,10 +205,10 @@ def apply(state: State, record: Record) -> tuple[str, ...]:
             state.last_number = max(state.last_number, record.epoch)
         case GroupMoved():
             state.last_number = max(state.last_number, record.number)
-    return _evolve_group(state.groups[record.key], record)
+    return _apply_to_group(state.groups[record.key], record)
 
 
-def _evolve_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
+def _apply_to_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
     match record:
         case PlanOpened(plan_id=plan_id):
             assigner = SlotAssigner(record.facts.sizes.tolist(), record.slots)
@@ -245,7 +245,7 @@ def _evolve_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
     return ()
 
 
-def _evolve_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
+def _apply_to_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
     match record:
         case ReaderJoined():
             _join(group, record)
@@ -300,9 +300,9 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
 def _plan(group: Group, record: RoundPlanned) -> tuple[str, ...]:
     group.progress = record.progress
     group.caught_up = False
-    group.planned += 1
+    group.rounds_planned += 1
     group.rounds[record.plan_id] = Round.of(
-        group.planned,
+        group.rounds_planned,
         record.plan_id,
         record.commit_range,
         record.facts,
@@ -339,14 +339,14 @@ def _commit(group: Group, record: SplitsCommitted) -> tuple[str, ...]:
 
 def _settle(group: Group) -> tuple[str, ...]:
     """Moves the committed position to the end of the finished rounds, the oldest first."""
-    over = []
-    for plan_id, first in list(group.rounds.items()):
-        if not first.is_finished:
+    finished = []
+    for plan_id, oldest in list(group.rounds.items()):
+        if not oldest.is_finished:
             break
-        group.committed = first.commit_range.upto
+        group.committed = oldest.commit_range.upto
         del group.rounds[plan_id]
-        over.append(plan_id)
-    return tuple(over)
+        finished.append(plan_id)
+    return tuple(finished)
 
 
 def _remove(group: Group, reader_id: str) -> None:

@@ -94,7 +94,7 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         rec.SplitsCommitted(key=KEY, ordinals=(("r1", 1, 99),), finished=(("r1", 0),)),
         rec.ReaderGone(key=KEY, reader_id="r", cause=rec.Gone.EXPIRED),
         rec.GroupStopped(key=KEY, code="LATE_INSTANT", text="instant 5 is late"),
-        rec.GroupMoved(key=KEY, number=5, progress=Progress(EARLIEST), cause=rec.Moved.RESET, behind=INSIDE),
+        rec.GroupMoved(key=KEY, number=5, progress=Progress(EARLIEST), cause=rec.Moved.RESET, before=INSIDE),
         rec.GroupEnded(key=KEY),
         rec.GroupDeleted(KEY),
         rec.PlanOpened(
@@ -130,7 +130,7 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
             number=6,
             progress=replace(PROGRESS, position=SWITCHING.position, kafka=SWITCHING),
             cause=rec.Moved.RESET,
-            behind=INSIDE,
+            before=INSIDE,
         ),
     ),
 }

@@ -149,9 +149,9 @@ def test_the_table_of_transitions_is_drawn_in_the_docstring() -> None:
 
 @pytest.mark.parametrize("broken", ["a stopped group goes on", "a lost range is ignored"])
 def test_the_table_of_transitions_differs_from_a_broken_core(broken: str) -> None:
-    real = group_lifecycle.found
+    real = group_lifecycle.discovered
 
-    def found(state: State, event: Any) -> Decision[None]:
+    def broken_discovered(state: State, event: Any) -> Decision[None]:
         group = state.groups.get(event.key)
         if broken == "a lost range is ignored" and isinstance(event, ev.RangeLost):
             return changes()
@@ -164,5 +164,5 @@ def test_the_table_of_transitions_differs_from_a_broken_core(broken: str) -> Non
             return changes(group_lifecycle.moved(group, state.last_number + 1, group.progress, Moved.RESET))
         return real(state, event)
 
-    with patch.object(group_lifecycle, "found", found):
+    with patch.object(group_lifecycle, "discovered", broken_discovered):
         assert observed() != rows()

@@ -116,7 +116,7 @@ durable = st.one_of(
         number=numbers,
         progress=progresses,
         cause=st.sampled_from(rec.Moved),
-        behind=positions,
+        before=positions,
     ),
     st.builds(rec.GroupEnded, key=keys),
     st.builds(rec.GroupDeleted, keys, st.booleans()),
