@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TableReads(Protocol):
-    """What is asked of tables, by path: `tables.open_tables.OpenTables`, or a script in a test. Any thread."""
+    """Reads of tables by path: `tables.open_tables.OpenTables`. Any thread."""
 
     def check(self, path: str, /) -> None:
         """Fails if no table can be opened at `path`."""
@@ -56,7 +56,7 @@ class TableReads(Protocol):
 
 
 def random_plan_id() -> str:
-    """A plan id that cannot be guessed and never comes twice."""
+    """A unique plan id that cannot be guessed."""
     return uuid.uuid4().hex
 
 
@@ -68,12 +68,11 @@ def available_cpus() -> int:
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
-    `tables` maps the names that may be asked for to paths or URIs; None takes the name itself as the path, and calls
-    the table by it without credentials (`redacted_uri`). With `tables` plans leave this process, and so the
-    credentials of a URI are left out of them (`uri_without_credentials`): readers bring their own. Clock, ids and CPUs
-    are parameters for tests.
-    Needs no closing; plans live as long as it does, at most `settings.plan_ttl_ms` unused. With a `coordinator` they
-    live where that has them.
+    `tables` maps names of tables to paths or URIs. None: each name is a path itself, and plans and log lines have it
+    without credentials (`redacted_uri`). With `tables` plans leave this process, so they contain no credentials of a
+    URI (`uri_without_credentials`): readers have their own. Clock, ids and CPUs are parameters for tests.
+    Needs no closing. Plans are held while the object exists, and at most `settings.plan_ttl_ms` without use; with a
+    `coordinator`, in its plan store.
     """
 
     def __init__(
@@ -122,24 +121,24 @@ class EmbeddedEnumerator:
         """See `Enumerator.next_batch`."""
         table = scope.request.table
         begin_ms = self._clock_ms()
-        found = self._reads.next_batch(self.tables.path(table), self.tables.display_name(table), scope, point)
-        if found.point != point:
+        batch = self._reads.next_batch(self.tables.path(table), self.tables.display_name(table), scope, point)
+        if batch.point != point:
             self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000))
-            at_us = found.point.watermark.at_us
+            at_us = batch.point.watermark.at_us
             if at_us is not None and at_us < END_OF_TIME_US:
                 self._observer.observe(WatermarkPlanned(self.tables.display_name(table), at_us))
             log_event(
                 "batch of a stream",
                 table=self.tables.display_name(table),
                 after=point.progress.position,
-                upto=found.point.progress.position,
-                watermark_us=found.point.watermark.at_us,
-                ended=found.point.ended,
+                upto=batch.point.progress.position,
+                watermark_us=batch.point.watermark.at_us,
+                ended=batch.point.ended,
             )
-        return found
+        return batch
 
     def plan(self, request: PlanRequest) -> Plan:
-        """The plan of a request, not kept: for a caller that shares the splits out itself."""
+        """The plan of a request, which is not held: for a caller that distributes the splits itself."""
         if request.target_split_bytes <= 0:
             raise ConfigurationError(f"size of a split: got {request.target_split_bytes} bytes, expected at least 1")
         return self.tables.published(
@@ -163,7 +162,7 @@ class EmbeddedEnumerator:
         self._held.finish_split(plan_id, slot, index, report)
 
     def reports(self, plan_id: str) -> dict[tuple[int, int], SplitReport]:
-        """What readers reported of a plan's splits, by (slot, index). UnknownPlan as in `describe_plan`."""
+        """The reports of readers on the splits of a plan, by (slot, index). UnknownPlan as in `describe_plan`."""
         return self._held.reports(plan_id)
 
     def totals(self, plan_id: str) -> SplitReport:
@@ -172,7 +171,7 @@ class EmbeddedEnumerator:
 
     @property
     def _held(self) -> HeldPlans:
-        """Made when a plan is first kept: who only plans never loads what keeps them."""
+        """Created by the first call that holds a plan: a process that only plans never loads the coordinator."""
         with self._lock:
             if self._held_plans is None:
                 from penstock.enumerator.coordinator.coordinator import Coordinator

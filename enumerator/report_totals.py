@@ -1,4 +1,4 @@
-"""Sums of what readers reported. Pure."""
+"""Sums of the reports of readers. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.proto.model.reports import MergeOutcomes, SplitReport
 
 
 def total(reports: Iterable[SplitReport]) -> SplitReport:
-    """The sum of reports: phases by name in order, the highest event time. No reports: zeros."""
+    """The sum of reports, with phases sorted by name and the highest event time. Zeros if there are no reports."""
     rows = size_bytes = won = lost = duplicate = deleted = skipped_gaps = skipped_bytes = 0
     pruned_row_groups = pruned_rows = 0
     phases: dict[str, float] = {}

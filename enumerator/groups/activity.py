@@ -1,7 +1,6 @@
-"""What a server's groups did of late, in bounded memory: an `Observer` for `penstock top` and the page.
+"""Recent activity of a server's groups, in bounded memory: an `Observer` for `penstock top` and the status page.
 
-The clock (milliseconds since 1970 UTC) is passed in. Belongs here: what is kept, and for how long. Not here: metrics
-(`server.metrics`), how it is shown (`server.page`). Any thread: each call takes one lock, and none does I/O.
+The clock (milliseconds since 1970 UTC) is passed in. Any thread: each call takes one lock, and no call does I/O.
 """
 
 from __future__ import annotations
@@ -30,74 +29,104 @@ from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 
 MAX_GROUPS: Final = 200
+"""Groups with activity; further groups are ignored."""
 MAX_TABLES: Final = 200
+"""Tables with activity; further tables are ignored."""
 MAX_SAMPLES: Final = 720
+"""Samples of a group, and watermarks of a table."""
 SPACING_MS: Final = 5_000
-"""Between two samples of a group: an hour of them is kept."""
+"""Least time between two samples of a group: MAX_SAMPLES of them are an hour."""
 MAX_ROUNDS: Final = 500
-"""Of a table."""
+"""Rounds of a table."""
 MAX_BARS: Final = 2_000
-"""Splits that were held and ended, of all groups; as many may be open."""
+"""Bars of splits that readers no longer hold, of all groups; as many bars may be open."""
 RATE_MS: Final = 60_000
-"""What a throughput is taken over."""
+"""Time over which a throughput is measured."""
 _BUCKET_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A group at a moment."""
+    """The figures of a group at one time."""
 
     at_ms: int
+    """When the sample was taken."""
     pending: int
+    """Pending splits."""
     held: int
+    """Splits that readers hold."""
     finished: int
+    """Finished splits since the first event of the group."""
     lag_seconds: float | None
+    """Lag behind the table in seconds; None if unknown."""
     lag_commits: int | None
+    """Lag behind the table in commits; None if unknown."""
     issued_ms: int | None
+    """Instant of the newest planned commit; None if unknown."""
     rows: int
+    """Rows read since the first event of the group."""
 
 
 @dataclass(slots=True)
 class Bar:
-    """A split that a reader held. `end_ms` None: it still does; `how` is why it ended. Changed when it ends, never
-    again."""
+    """The time for which a reader held a split. Changes once: when it ends."""
 
     table: str
+    """Name of the table."""
     group: str
+    """Name of the group."""
     reader_id: str
+    """The reader."""
     plan_id: str
+    """Plan id of the round."""
     index: int
+    """Index of the split in the round."""
     begin_ms: int
+    """When the reader received the split."""
     end_ms: int | None = None
+    """When the reader no longer held it; None while it holds it."""
     how: str = ""
+    """Why it ended; '' while the reader holds the split."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSeen:
-    """A round that was planned, and when."""
+    """A planned round and its time."""
 
     at_ms: int
-    planned: RoundDiscovered
+    """When it was planned."""
+    discovered: RoundDiscovered
+    """The round."""
 
 
 @dataclass(slots=True)
 class GroupActivity:
-    """A group since this process knows it."""
+    """The activity of a group since the first event of it in this process."""
 
     since_ms: int
+    """Time of the first event."""
     gauges: GroupGauges | None = None
+    """The newest gauges."""
     lag: GroupLag | None = None
+    """The newest lag; None if it could not be measured."""
     lag_at_ms: int = 0
+    """When the lag was measured."""
     rows: int = 0
+    """Rows that readers finished."""
     size_bytes: int = 0
+    """Bytes that readers finished."""
     finished: int = 0
+    """Finished splits."""
     fenced: int = 0
+    """Fenced calls."""
     expired: int = 0
+    """Splits of readers whose lease ended."""
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
+    """Samples, oldest first."""
     _buckets: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=RATE_MS // _BUCKET_MS + 1))
 
     def read(self, now_ms: int, report: SplitReport) -> None:
-        """Rows and bytes that a reader finished."""
+        """Adds rows and bytes that a reader finished."""
         self.rows += report.rows
         self.size_bytes += report.size_bytes
         number = now_ms // _BUCKET_MS
@@ -108,20 +137,21 @@ class GroupActivity:
         self._buckets.append((number, rows, size_bytes))
 
     def rates(self, now_ms: int) -> tuple[float, float]:
-        """Rows and bytes a second, over the last RATE_MS or as long as the group is known."""
+        """Rows and bytes a second, over the last RATE_MS, or since the first event of the group if that is shorter."""
         since = (now_ms - RATE_MS) // _BUCKET_MS
         seconds = max(_BUCKET_MS, min(RATE_MS, now_ms - self.since_ms)) / 1000
-        kept = [(rows, size) for number, rows, size in self._buckets if number > since]
-        return sum(rows for rows, _ in kept) / seconds, sum(size for _, size in kept) / seconds
+        recent = [(rows, size) for number, rows, size in self._buckets if number > since]
+        return sum(rows for rows, _ in recent) / seconds, sum(size for _, size in recent) / seconds
 
 
 @dataclass(slots=True)
 class TableActivity:
-    """A table's rounds, newest last, and the watermark of the stream on it whose batch was planned last."""
+    """The activity of a table."""
 
     rounds: deque[RoundSeen] = field(default_factory=lambda: deque(maxlen=MAX_ROUNDS))
+    """Rounds, newest last."""
     watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
-    """(when it was planned, the watermark), both in milliseconds."""
+    """Watermarks of batches of streams, newest last: (when the batch was planned, the watermark), in milliseconds."""
 
 
 class Activity:
@@ -151,38 +181,38 @@ class Activity:
         self._subscriptions.dispatch(event)
 
     def now_ms(self) -> int:
-        """By the clock of what is kept."""
+        """The time now, by the clock of the events."""
         return self._clock_ms()
 
     def _group_measured(self, event: GroupMeasured) -> None:
         """Adds a sample, at most one every SPACING_MS."""
         now_ms, gauges = self._clock_ms(), event.gauges
         with self._lock:
-            known = self._group(event.table, event.group, now_ms)
-            if known is None:
+            activity = self._group(event.table, event.group, now_ms)
+            if activity is None:
                 return
-            known.gauges = gauges
-            if known.samples and 0 <= now_ms - known.samples[-1].at_ms < SPACING_MS:
+            activity.gauges = gauges
+            if activity.samples and 0 <= now_ms - activity.samples[-1].at_ms < SPACING_MS:
                 return
-            known.samples.append(
+            activity.samples.append(
                 Sample(
                     at_ms=now_ms,
                     pending=gauges.pending_splits,
                     held=gauges.assigned_splits,
-                    finished=known.finished,
-                    lag_seconds=None if known.lag is None else known.lag.seconds,
-                    lag_commits=None if known.lag is None else known.lag.commits,
+                    finished=activity.finished,
+                    lag_seconds=None if activity.lag is None else activity.lag.seconds,
+                    lag_commits=None if activity.lag is None else activity.lag.commits,
                     issued_ms=None if gauges.issued_instant_s is None else round(gauges.issued_instant_s * 1000),
-                    rows=known.rows,
+                    rows=activity.rows,
                 )
             )
 
     def _lag_measured(self, event: LagMeasured) -> None:
         now_ms = self._clock_ms()
         with self._lock:
-            known = self._group(event.table, event.group, now_ms)
-            if known is not None:
-                known.lag, known.lag_at_ms = event.lag, now_ms
+            activity = self._group(event.table, event.group, now_ms)
+            if activity is not None:
+                activity.lag, activity.lag_at_ms = event.lag, now_ms
 
     def _group_removed(self, event: GroupRemoved) -> None:
         with self._lock:
@@ -195,15 +225,15 @@ class Activity:
             return  # a split of a plan
         now_ms = self._clock_ms()
         with self._lock:
-            known = self._group(event.table, event.group, now_ms)
-            if known is not None:
-                known.read(now_ms, event.report)
+            activity = self._group(event.table, event.group, now_ms)
+            if activity is not None:
+                activity.read(now_ms, event.report)
 
     def _round_discovered(self, event: RoundDiscovered) -> None:
         with self._lock:
-            known = self._table(event.table)
-            if known is not None:
-                known.rounds.append(RoundSeen(self._clock_ms(), event))
+            activity = self._table(event.table)
+            if activity is not None:
+                activity.rounds.append(RoundSeen(self._clock_ms(), event))
 
     def _table_checked(self, event: TableChecked) -> None:
         with self._lock:
@@ -211,24 +241,24 @@ class Activity:
                 self._health[event.table] = event.code
 
     def health(self) -> dict[str, str]:
-        """By table: '', or the code of the error for which it cannot be opened."""
+        """By table: '' if it can be opened, or the code of the error."""
         with self._lock:
             return dict(self._health)
 
     def _watermark_planned(self, event: WatermarkPlanned) -> None:
         with self._lock:
-            known = self._table(event.table)
-            if known is not None:
-                known.watermarks.append((self._clock_ms(), event.at_us // 1000))
+            activity = self._table(event.table)
+            if activity is not None:
+                activity.watermarks.append((self._clock_ms(), event.at_us // 1000))
 
     def _reader_splits(self, event: ReaderSplits) -> None:
         now_ms, what = self._clock_ms(), event.event
         with self._lock:
-            known = self._group(event.table, event.group, now_ms)
-            if known is not None:
-                known.finished += len(event.splits) if what is SplitEvent.FINISHED else 0
-                known.expired += len(event.splits) if what is SplitEvent.EXPIRED else 0
-                known.fenced += what is SplitEvent.FENCED
+            activity = self._group(event.table, event.group, now_ms)
+            if activity is not None:
+                activity.finished += len(event.splits) if what is SplitEvent.FINISHED else 0
+                activity.expired += len(event.splits) if what is SplitEvent.EXPIRED else 0
+                activity.fenced += what is SplitEvent.FENCED
             for plan_id, index in event.splits:
                 key = (event.table, event.group, plan_id, index)
                 before = self._open.pop(key, None)
@@ -242,35 +272,37 @@ class Activity:
                 self._open.popitem(last=False)
 
     def groups(self) -> dict[tuple[str, str], GroupActivity]:
-        """By (table, group). What is in them still changes: for counters and rates that are read at once."""
+        """Activity by (table, group). The values still change: read counters and rates at once."""
         with self._lock:
             return dict(self._groups)
 
     def samples(self, table: str, group: str) -> tuple[Sample, ...]:
-        """Of a group, oldest first."""
+        """Samples of a group, oldest first."""
         with self._lock:
-            known = self._groups.get((table, group))
-            return () if known is None else tuple(known.samples)
+            activity = self._groups.get((table, group))
+            return () if activity is None else tuple(activity.samples)
 
     def tables(self) -> dict[str, tuple[tuple[RoundSeen, ...], tuple[tuple[int, int], ...]]]:
         """By table: its rounds, and its watermarks, oldest first."""
         with self._lock:
-            return {name: (tuple(known.rounds), tuple(known.watermarks)) for name, known in self._tables.items()}
+            return {
+                name: (tuple(activity.rounds), tuple(activity.watermarks)) for name, activity in self._tables.items()
+            }
 
     def bars(self) -> Iterator[Bar]:
-        """Splits that readers held or hold, by their end, open ones last."""
+        """Bars of splits in the order of their ends; splits that readers hold now are last."""
         with self._lock:
-            found = (*self._bars, *self._open.values())
-        yield from found
+            bars = (*self._bars, *self._open.values())
+        yield from bars
 
     def _group(self, table: str, group: str, now_ms: int) -> GroupActivity | None:
-        known = self._groups.get((table, group))
-        if known is None and len(self._groups) < MAX_GROUPS:
-            known = self._groups[table, group] = GroupActivity(now_ms)
-        return known
+        activity = self._groups.get((table, group))
+        if activity is None and len(self._groups) < MAX_GROUPS:
+            activity = self._groups[table, group] = GroupActivity(now_ms)
+        return activity
 
     def _table(self, table: str) -> TableActivity | None:
-        known = self._tables.get(table)
-        if known is None and len(self._tables) < MAX_TABLES:
-            known = self._tables[table] = TableActivity()
-        return known
+        activity = self._tables.get(table)
+        if activity is None and len(self._tables) < MAX_TABLES:
+            activity = self._tables[table] = TableActivity()
+        return activity

@@ -110,19 +110,19 @@ class ConsumerGroups:
             ref = SplitRef(granted.plan_id, granted.index)
             assigned.append(AssignedSplit(ref, split, granted.start, granted.position))
             if log.isEnabledFor(logging.DEBUG):
-                _tell("split assigned", member, ref, split=split.split_id, start=granted.start)
+                _log_split("split assigned", member, ref, split=split.split_id, start=granted.start)
         return Assignments(tuple(assigned))
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""
         committed = self._count_fenced(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done)))
         new = frozenset(committed.finished)
-        for one in done:
-            is_new = one.finished and (one.ref.plan_id, one.ref.index) in new
-            if log.isEnabledFor(logging.DEBUG) and (is_new or not one.finished):
-                _tell_progress(member, one)
-            if is_new and one.report is not None:
-                reported = SplitReported(member.table, member.group, member.reader_id, one.report)
+        for done_split in done:
+            is_new = done_split.finished and (done_split.ref.plan_id, done_split.ref.index) in new
+            if log.isEnabledFor(logging.DEBUG) and (is_new or not done_split.finished):
+                _log_progress(member, done_split)
+            if is_new and done_split.report is not None:
+                reported = SplitReported(member.table, member.group, member.reader_id, done_split.report)
                 self.coordinator.observer.observe(reported)
 
     def leave_group(self, member: Member) -> None:
@@ -154,10 +154,10 @@ class ConsumerGroups:
         description, progress = self.coordinator.read(read)
         troubled = self._with_trouble(description, key)
         if troubled is not description:
-            return troubled  # storage that fails, or does not answer, is not asked here
+            return troubled  # storage that fails or does not answer is not read here
         try:
             lag = self.split_discovery.follows.lag(self.tables.path(table), progress, description.summary.committed)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the group is described
+        except Exception as error:  # noqa: BLE001 - the group is described all the same
             code, text = code_and_text(error)
             log_event(
                 "lag cannot be measured", level=logging.WARNING, table=table, group=group, code=code, reason=text[:500]
@@ -168,7 +168,7 @@ class ConsumerGroups:
         return replace(description, lag=lag)
 
     def _with_trouble(self, description: GroupDescription, key: GroupKey) -> GroupDescription:
-        """A group that is not stopped, with the error of the looks that fail."""
+        """The description; a group that is not stopped has the error of its failed discoveries."""
         trouble = None if description.error else self.split_discovery.trouble_of(key)
         return description if trouble is None else replace(description, error=trouble.text, error_code=trouble.code)
 
@@ -181,12 +181,12 @@ class ConsumerGroups:
         def outcome(state: State) -> ResetOutcome:
             return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
 
-        found = self.coordinator.read(outcome)
+        reset = self.coordinator.read(outcome)
         if not dry_run:
             self.coordinator.handle(ev.Reset(key, progress))
-            log_event("group reset", table=table, group=group, before=found.before, after=found.after)
+            log_event("group reset", table=table, group=group, before=reset.before, after=reset.after)
             self.wake()
-        return found
+        return reset
 
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupService.delete_group`."""
@@ -197,17 +197,19 @@ class ConsumerGroups:
         """See `GroupService.describe_server`."""
         waiting, settings = self._waiting(), self.coordinator.settings
 
-        def found(state: State) -> list[tuple[GroupDescription, GroupKey]]:
+        def describe(state: State) -> list[tuple[GroupDescription, GroupKey]]:
             now_ms = self.clock_ms()
             keys = sorted(key for key in state.groups if table in ("", key.table))
             return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
 
-        described = [(self._with_trouble(each, key), key) for each, key in self.coordinator.read(found)]
+        described = [
+            (self._with_trouble(description, key), key) for description, key in self.coordinator.read(describe)
+        ]
         tables = {name: self.checks.trouble_of(name) for name in self.tables.names if table in ("", name)}
         return status_of(described, self.activity, tables)
 
     def _count_fenced(self, member: Member, call: Callable[[], _T]) -> _T:
-        """The result of the call; counts and logs a Fenced."""
+        """Returns the result of the call; counts and logs a Fenced."""
         try:
             return call()
         except Fenced:
@@ -224,7 +226,7 @@ class ConsumerGroups:
         return {key for key, trouble in tuple(self.split_discovery.troubles.items()) if trouble.waiting}
 
     def _start(self, table: str, start: GroupStart) -> Progress:
-        """Where a group begins. All of a table that is not there yet is new."""
+        """The progress with which a group begins. If the table does not exist yet, the group reads all of it."""
         path = self.tables.path(table)
         position = None if isinstance(start, StartLatest) else start.position
         try:
@@ -236,7 +238,7 @@ class ConsumerGroups:
 
 
 def _checked_scope(scope: GroupScope) -> GroupScope:
-    """The scope with what does not count left out, so that the same scope is equal to itself."""
+    """The scope without fields that do not matter, so that equal scopes compare as equal."""
     query = scope.request.query
     match query:
         case Incremental():
@@ -252,20 +254,24 @@ def _checked_scope(scope: GroupScope) -> GroupScope:
                 f"a consumer group of {type(other).__name__}: expected query=incremental or query=cdc"
             )
     request = replace(scope.request, query=query, slots=0)
-    return replace(scope, request=decode_request(encode_request(request)))  # what cannot be read again is never kept
+    return replace(
+        scope, request=decode_request(encode_request(request))
+    )  # a scope that cannot be decoded is never stored
 
 
-def _tell_progress(member: Member, one: SplitProgress) -> None:
-    if not one.finished:
-        _tell("split committed", member, one.ref, next=one.ordinal)
+def _log_progress(member: Member, done_split: SplitProgress) -> None:
+    if not done_split.finished:
+        _log_split("split committed", member, done_split.ref, next=done_split.ordinal)
         return
-    report = one.report or SplitReport(rows=0, size_bytes=0)
+    report = done_split.report or SplitReport(rows=0, size_bytes=0)
     spent_ms = sum(phase_ms for _, phase_ms in report.phase_ms)
-    _tell("split finished", member, one.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3))
+    _log_split(
+        "split finished", member, done_split.ref, rows=report.rows, bytes=report.size_bytes, ms=round(spent_ms, 3)
+    )
 
 
-def _tell(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
-    """A line about a split that a member holds. DEBUG: a group hands splits out without end, and two lines a split cost
-    more than deciding who gets it; rounds are logged at INFO, and metrics count splits."""
+def _log_split(what: str, member: Member, ref: SplitRef, **more: Any) -> None:
+    """Logs an event of a held split, at DEBUG: a group hands out splits without end, and two lines a split cost more
+    than its assignment. Rounds are logged at INFO, and metrics count splits."""
     ids: dict[str, Any] = {"table": member.table, "group": member.group, "reader": member.reader_id}
     log_event(what, level=logging.DEBUG, **ids, plan=ref.plan_id, index=ref.index, **more)

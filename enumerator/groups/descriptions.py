@@ -1,4 +1,4 @@
-"""A group as operators see it. Pure."""
+"""Summaries and descriptions of groups for operators. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.proto.model.positions import Position
 
 
 def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> GroupSummary:
-    """The group in a list; `waiting`: its table is not there yet."""
+    """The group in a list. `waiting`: its table does not exist yet."""
     return GroupSummary(
         table=group.key.table,
         group=group.key.group,
@@ -33,7 +33,7 @@ def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> 
 
 
 def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool) -> GroupDescription:
-    """The group in full, without its lag, which needs the table."""
+    """The full description of the group. It has no lag: that needs the table."""
     code, text = group.stopped or ("", "")
     readers = tuple(
         ReaderState(
@@ -50,7 +50,7 @@ def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, 
         limits=group.limits,
         rounds=len(group.rounds),
         pending_splits=group.pending,
-        held_splits=sum(len(one.holders) for one in group.rounds.values()),
+        held_splits=sum(len(open_round.holders) for open_round in group.rounds.values()),
         readers=readers,
         error_code=code,
         error=text,
@@ -59,6 +59,6 @@ def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, 
 
 
 def reset_outcome(group: Group, position: Position, *, dry_run: bool) -> ResetOutcome:
-    """What a reset to the position does, or would do."""
-    dropped = sum(len(one.facts) - one.done for one in group.rounds.values())
+    """The effect of a reset to the position."""
+    dropped = sum(len(open_round.facts) - open_round.done for open_round in group.rounds.values())
     return ResetOutcome(before=group.committed, after=position, dropped_splits=dropped, dry_run=dry_run)

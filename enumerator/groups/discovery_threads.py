@@ -1,4 +1,4 @@
-"""The threads of a service: one lets time pass, one begins looks at tables, and each look has a thread of its own.
+"""Background threads of a service: one ticks, one starts discoveries, and each discovery has a thread of its own.
 
 Neither an exception nor a slow table delays the discovery of another table.
 """
@@ -17,13 +17,13 @@ from penstock.enumerator.observer import ThreadFailed
 from penstock.enumerator.tables.table_checks import SLOW_DISCOVERY_MS, TableChecks
 
 MAX_RUNNING: Final = 4
-"""Looks and measurements that run at a time; one that has run for SLOW_DISCOVERY_MS no longer counts."""
+"""Jobs that run at a time; a job that has run for SLOW_DISCOVERY_MS no longer counts."""
 MAX_THREADS: Final = 64
-"""Looks and measurements that run at a time, also those whose storage does not answer."""
+"""Jobs that run at a time, including those whose storage does not answer."""
 STALLED_MS: Final = 30_000
 """A background thread that has completed no round for so long is reported."""
 STOP_S: Final = 10.0
-"""How long the looks that are under way at the end are waited for."""
+"""How long `stop` waits for running jobs."""
 _Job = tuple[str, str]
 """A kind of work and its table."""
 
@@ -31,15 +31,15 @@ _Job = tuple[str, str]
 class DiscoveryThreads:
     """Every `interval_ms`, or at once after `wake`: ticks the coordinator, starts discoveries that are due.
 
-    An exception ends neither. A thread that ends all the same is started again by the other one, or by `check`. While
-    a thread is dead, or has completed no round for STALLED_MS, `on_trouble` was last called with the reason; with ''
-    once all go on. All threads end when the store of the coordinator failed.
+    An exception ends neither thread. A thread that ends nevertheless is restarted by the other one, or by `check`.
+    `on_trouble` is called with the reason when a thread has ended, or has completed no round for STALLED_MS; with ''
+    once all threads run again. All threads end when the store of the coordinator failed.
     """
 
     def __init__(self, split_discovery: SplitDiscovery, interval_ms: int, checks: TableChecks | None = None) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
         self._split_discovery, self._checks = split_discovery, checks
-        self._measurer = LagMonitor(split_discovery)
+        self._lag_monitor = LagMonitor(split_discovery)
         self._ended = threading.Event()
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()
@@ -50,7 +50,7 @@ class DiscoveryThreads:
             _Loop("time", self._tick, interval_s, split_discovery.clock_ms, self._failed, self._ended, self.check),
             _Loop(
                 "discovery",
-                self._begin_looks,
+                self._start_jobs,
                 interval_s,
                 split_discovery.clock_ms,
                 self._failed,
@@ -60,19 +60,18 @@ class DiscoveryThreads:
         )
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the threads."""
         with self._checking:
             for loop in self._loops:
                 loop.start()
 
     def wake(self) -> None:
-        """Has it look now."""
+        """Starts a round of each thread now."""
         for loop in self._loops:
             loop.woken.set()
 
     def stop(self) -> None:
-        """Returns when the looks that are under way are over; those whose storage does not answer are left after
-        STOP_S."""
+        """Stops the threads. Waits for running jobs, for at most STOP_S."""
         with self._checking:
             self._ended.set()
         self.wake()
@@ -83,7 +82,7 @@ class DiscoveryThreads:
             log_event("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
 
     def check(self) -> None:
-        """Starts threads again that have ended, and reports whether all go on. Any thread."""
+        """Restarts threads that have ended, and reports whether all threads run. Any thread."""
         with self._checking:
             if self._ended.is_set():
                 return
@@ -100,7 +99,7 @@ class DiscoveryThreads:
                 self.on_trouble(reason)
 
     def _allow_for_standstill(self) -> None:
-        """A process that stood still as a whole is no trouble of one thread."""
+        """Does not report threads as stalled if the whole process was suspended."""
         before_ms, self._checked_ms = self._checked_ms, self._split_discovery.clock_ms()
         if self._checked_ms - before_ms >= STALLED_MS // 2:
             for loop in self._loops:
@@ -109,15 +108,15 @@ class DiscoveryThreads:
     def _tick(self) -> None:
         self._split_discovery.coordinator.tick()
 
-    def _begin_looks(self) -> None:
+    def _start_jobs(self) -> None:
         due: dict[_Job, Callable[[str], bool]] = {
             ("look", table): self._discover for table in sorted(self._split_discovery.due())
         }
         if self._checks is not None:
             due |= {("check", table): self._checks.check for table in self._checks.due()}
             self._checks.report_silent()
-        self._measurer.gauges()
-        due |= {("lag", table): self._measurer.measure_table for table in self._measurer.due()}
+        self._lag_monitor.gauges()
+        due |= {("lag", table): self._lag_monitor.measure_table for table in self._lag_monitor.due()}
         self._jobs.begin(due)
 
     def _discover(self, table: str) -> bool:
@@ -127,7 +126,7 @@ class DiscoveryThreads:
         self._loops[1].woken.set()
 
     def _failed(self, name: str, error: BaseException, where: str = "") -> None:
-        """What a round, or a job outside of its own handling of errors, raised."""
+        """Logs and counts an exception of a round or a job; ends all threads if the coordinator has lost its store."""
         lost = self._split_discovery.coordinator.lost
         if lost is not None:
             if not self._ended.is_set():
@@ -179,7 +178,7 @@ class _Loop:
         return self._thread is not None and not self._thread.is_alive()
 
     def trouble(self) -> str:
-        """Why the loop does not go on, '' if it does; a thread that was started again must complete a round first."""
+        """Why the loop does not run, '' if it does; a restarted thread must complete a round first."""
         if self.died() or self._restarted:
             return f"thread {self.name} ended{self._error}; it is started again"
         silent_ms = self._clock_ms() - self.completed_ms
@@ -209,8 +208,8 @@ class _Loop:
 
 
 class _Jobs:
-    """Looks and measurements, each on a thread of its own, one of a kind at a time for a table. Their threads end with
-    the process: storage that never answers holds up neither another table nor the end of the process."""
+    """Discoveries, checks and measurements, each on a daemon thread; one job of a kind at a time for a table. Storage
+    that never answers delays neither another table nor the end of the process."""
 
     def __init__(
         self,
@@ -224,11 +223,11 @@ class _Jobs:
         self._waiting: list[_Job] = []
 
     def begin(self, due: Mapping[_Job, Callable[[str], bool]]) -> None:
-        """Begins what is due, in its order, as far as it is not under way and few enough run. What has to wait comes
-        before all else the next time: a table that is always due cannot keep another from its turn."""
+        """Starts due jobs in their order, except running ones, within the limits. Jobs that have to wait are first the
+        next time: a table that is always due cannot starve another."""
         with self._changed:
-            first = {key: None for key in self._waiting if key in due}
-            self._waiting = [key for key in first | dict.fromkeys(due) if key not in self._since_ms]
+            waited = {key: None for key in self._waiting if key in due}
+            self._waiting = [key for key in waited | dict.fromkeys(due) if key not in self._since_ms]
         while (key := self._next()) is not None:
             try:
                 threading.Thread(target=self._run, args=(key, due[key]), name=f"penstock-{key[0]}", daemon=True).start()
@@ -237,7 +236,7 @@ class _Jobs:
                 raise
 
     def _next(self) -> _Job | None:
-        """Takes the next one that may run now; None if none may."""
+        """Takes the next job that may run now; None if there is none."""
         now_ms = self._split_discovery.clock_ms()
         with self._changed:
             answering = sum(now_ms - since_ms < SLOW_DISCOVERY_MS for since_ms in self._since_ms.values())
@@ -248,7 +247,7 @@ class _Jobs:
             return key
 
     def wait(self, seconds: float) -> list[str]:
-        """Waits until all have ended, for at most so long; those that have not."""
+        """Waits until all jobs have ended, for at most `seconds`. Returns those that have not."""
         with self._changed:
             self._changed.wait_for(lambda: not self._since_ms, seconds)
             return [f"{kind} at table {table}" for kind, table in self._since_ms]

@@ -1,6 +1,6 @@
 """Measures consumer groups for the observer, and warns before a cleaner removes data that a group has not read.
 
-Shell: tables' lag, a clock. Not here: what is counted as it happens (`coordinator.metrics`).
+Counters are not measured: `coordinator.metrics` sends them as they change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.positions import Position
 
 MEASURE_MS: Final = 30_000
+"""Interval of measurements of a table."""
 CLOSE_COMMITS: Final = 2
+"""See CLOSE_SECONDS."""
 CLOSE_SECONDS: Final = 3600.0
-"""A group that is closer to losing its next range than either is warned of, every MEASURE_MS."""
+"""A group whose next range will be lost within so many commits or seconds is logged as a warning, every MEASURE_MS."""
 
 
 @dataclass(slots=True)
 class LagMonitor:
-    """Measures the groups of a `SplitDiscovery`. Any thread; a table is measured by one at a time."""
+    """Measures the groups of a `SplitDiscovery`. Any thread; one measurement per table at a time."""
 
     split_discovery: SplitDiscovery
+    """Reads the tables of the groups."""
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
 
@@ -43,18 +46,18 @@ class LagMonitor:
             self.measure_table(table)
 
     def gauges(self) -> None:
-        """Gives the observer what the state says of the groups: no storage is asked."""
+        """Sends the gauges of all groups to the observer. Reads no storage."""
         observer = self.split_discovery.coordinator.observer
         for key, gauges in self.split_discovery.coordinator.read(self._gauges).items():
             observer.observe(GroupMeasured(key.table, key.group, gauges))
-        for measured in self.split_discovery.coordinator.read(_topics):
+        for measured in self.split_discovery.coordinator.read(_topics_of):
             observer.observe(measured)
 
     def due(self) -> list[str]:
-        """The tables whose lags are to be measured: every MEASURE_MS, and when a group is new. In their order."""
+        """The tables whose lags are due, sorted: every MEASURE_MS, and when the table has a new group."""
         now_ms = self.split_discovery.clock_ms()
         groups: defaultdict[str, set[GroupKey]] = defaultdict(set)
-        for key in self.split_discovery.coordinator.read(_places):
+        for key in self.split_discovery.coordinator.read(_positions_of):
             groups[key.table].add(key)
         for table in set(self._measured) - groups.keys():
             self._measured.pop(table, None)
@@ -66,22 +69,24 @@ class LagMonitor:
         ]
 
     def measure_table(self, table: str) -> bool:
-        """Gives the observer how far the table's groups are behind, and from a loss. A group whose lag cannot be
-        measured has none: the one measured before would be untrue."""
+        """Sends the lag of each group of the table, and its distance from a loss, to the observer. If a lag cannot be
+        measured it is None: the previous lag would be wrong."""
         observer = self.split_discovery.coordinator.observer
-        places = {
-            key: place for key, place in self.split_discovery.coordinator.read(_places).items() if key.table == table
+        positions = {
+            key: position
+            for key, position in self.split_discovery.coordinator.read(_positions_of).items()
+            if key.table == table
         }
-        self._measured[table] = (self.split_discovery.clock_ms(), frozenset(places))
+        self._measured[table] = (self.split_discovery.clock_ms(), frozenset(positions))
         lags: list[GroupLag] = []
-        together = self._together(table, list(places.values()))
-        for key, (progress, committed) in places.items():
+        shared_lags = self._measured_together(table, list(positions.values()))
+        for key, (progress, committed) in positions.items():
             try:
-                if together:
-                    lag = together.pop(0)
+                if shared_lags:
+                    lag = shared_lags.pop(0)
                 else:
                     lag = self.split_discovery.follows.lag(self.split_discovery.path_of(table), progress, committed)
-            except Exception as error:  # noqa: BLE001 - whatever it is, other groups are measured
+            except Exception as error:  # noqa: BLE001 - the other groups are measured all the same
                 code, text = code_and_text(error)
                 observer.observe(LagMeasured(table, key.group, None))
                 log_event(
@@ -110,10 +115,12 @@ class LagMonitor:
         observer.observe(TableMeasured(table=table, loss_commits=commits, loss_s=seconds))
         return False
 
-    def _together(self, table: str, places: list[tuple[Progress, Position]]) -> list[GroupLag]:
-        """The lags of all by one reading of the table; none if one of them fails: then each is measured alone."""
+    def _measured_together(self, table: str, positions: list[tuple[Progress, Position]]) -> list[GroupLag]:
+        """The lags of all groups, from one read of the table. Empty if one fails: then each is measured alone."""
         try:
-            return self.split_discovery.follows.lags(self.split_discovery.path_of(table), places) if places else []
+            return (
+                self.split_discovery.follows.lags(self.split_discovery.path_of(table), positions) if positions else []
+            )
         except Exception:  # noqa: BLE001 - the group that fails is then measured alone
             return []
 
@@ -138,11 +145,11 @@ class LagMonitor:
         return (now_ms - self.split_discovery.discovered_ms.get(key, self._since_ms[key])) / 1000
 
 
-def _places(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
+def _positions_of(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
     return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
 
 
-def _topics(state: State) -> list[TopicMeasured]:
+def _topics_of(state: State) -> list[TopicMeasured]:
     return [measured for group in state.groups.values() if (measured := topic_measured(group)) is not None]
 
 

@@ -1,11 +1,8 @@
-"""Planned rounds of groups whose files a cleaner took before they were read.
+"""Finds open rounds of groups whose files a cleaner removed before they were read.
 
-Shell: files of splits that are not finished. Belongs here: when they are looked at, and when a round counts as lost.
-`split_discovery` decides what a lost round means for its group.
-
-Files are looked at when the table has a clean that the look before did not show, and at every look while one is
-missing. A round is lost if it lacks a file for as long as a lease lasts: a reader that has the file open can finish it
-meanwhile, and a stale listing shows the file again.
+`split_discovery` decides what a lost round means for its group. Files of unfinished splits are checked after each new
+clean of the table, and at every call while a file is missing. A round is lost if a file is missing for the duration of
+a lease: meanwhile a reader that has the file open can finish it, and a stale listing can show the file again.
 """
 
 from __future__ import annotations
@@ -26,8 +23,8 @@ from penstock.proto.model.positions import Position
 from penstock.proto.model.splits import Split
 
 
-class ChecksFiles(Protocol):
-    """What is asked of tables, by path. Any thread."""
+class TableFiles(Protocol):
+    """Reads of the files of tables, by path. Any thread."""
 
     def newest_clean(self, path: str) -> str:
         """The requested time of the newest completed clean; '' if the table has none."""
@@ -40,76 +37,87 @@ class ChecksFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LostRound:
-    """An open round of a group, of which `file` is gone."""
+    """An open round of a group that cannot be read to its end."""
 
     plan_id: str
+    """Plan id of the round."""
     committed: Position
+    """Committed position of the group."""
     file: str
+    """Path of the missing file in the table."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the look before showed of a group's table. `missing`: the round that lacked a file, and since when."""
+    """Result of the previous check of a group."""
 
-    look: TableFingerprint
+    fingerprint: TableFingerprint
+    """Fingerprint of the table."""
     clean: str
+    """Requested time of the newest clean; '' if there is none."""
     missing: tuple[str, int] | None = None
+    """Plan id of the round with a missing file, and since when; None if there is none."""
 
 
 @dataclass(slots=True)
 class OpenRounds:
-    """Any thread; a table by one at a time."""
+    """Checks of the open rounds of groups. Any thread; one call per table at a time."""
 
     coordinator: Coordinator
-    files: ChecksFiles
+    """Holds the state of the groups."""
+    files: TableFiles
+    """Reads the files of tables."""
     clock_ms: Callable[[], int]
+    """The clock of leases."""
     _seen: dict[GroupKey, _Seen] = field(default_factory=dict)
     _checked_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def forget(self, groups: set[GroupKey]) -> None:
-        """Keeps what was seen for these groups alone."""
+        """Forgets all other groups than these."""
         for noted in (self._seen, self._checked_ms):
             for gone in set(noted) - groups:
                 noted.pop(gone, None)
 
     def is_due(self, key: GroupKey, interval_ms: int) -> bool:
-        """Whether the interval has passed since `lost` found nothing for the group."""
+        """Whether the interval has passed since `lost` last returned None for the group."""
         checked_ms = self._checked_ms.get(key)
         return checked_ms is None or self.clock_ms() - checked_ms >= interval_ms
 
-    def lost(self, key: GroupKey, path: str, look: TableFingerprint) -> LostRound | None:
-        """The oldest round of the group that is lost. `look` is the table's, taken before. Errors of storage: then the
-        same check is made again by the next call."""
-        found = self._checked(key, path, look)
-        if found is None:
-            self._checked_ms[key] = self.clock_ms()
-        return found
+    def lost(self, key: GroupKey, path: str, fingerprint: TableFingerprint) -> LostRound | None:
+        """The oldest lost round of the group; None if there is none.
 
-    def _checked(self, key: GroupKey, path: str, look: TableFingerprint) -> LostRound | None:
+        `fingerprint` is that of the table, taken before. Errors of storage; the next call repeats the check.
+        """
+        lost_round = self._checked(key, path, fingerprint)
+        if lost_round is None:
+            self._checked_ms[key] = self.clock_ms()
+        return lost_round
+
+    def _checked(self, key: GroupKey, path: str, fingerprint: TableFingerprint) -> LostRound | None:
         seen = self._seen.get(key)
-        if seen is not None and seen.missing is None and is_unchanged(seen.look, look):
+        if seen is not None and seen.missing is None and is_unchanged(seen.fingerprint, fingerprint):
             return None
         clean = self.files.newest_clean(path)
         if seen is not None and seen.missing is None and seen.clean == clean:
-            seen.look = look
+            seen.fingerprint = fingerprint
             return None
         before = None if seen is None else seen.missing
-        for plan_id, undone, committed in self.coordinator.read(lambda state: _undone(state, key)):
+        for plan_id, unfinished, committed in self.coordinator.read(lambda state: _unfinished(state, key)):
             try:
-                file = self.files.missing_file(path, self.coordinator.plan_store.splits(plan_id, undone))
+                file = self.files.missing_file(path, self.coordinator.plan_store.splits(plan_id, unfinished))
             except KeyError:
                 continue  # it was finished or dropped meanwhile
             if file:
                 since_ms = before[1] if before is not None and before[0] == plan_id else self.clock_ms()
-                self._seen[key] = _Seen(look, clean, (plan_id, since_ms))
+                self._seen[key] = _Seen(fingerprint, clean, (plan_id, since_ms))
                 is_lost = self.clock_ms() - since_ms >= self.coordinator.settings.lease_ms
                 return LostRound(plan_id, committed, file) if is_lost else None
-        self._seen[key] = _Seen(look, clean)
+        self._seen[key] = _Seen(fingerprint, clean)
         return None
 
 
 def may_lose_rounds(group: Group) -> bool:
-    """Whether a lost round of the group is to be found: it has open ones, and its scope says how to go on."""
+    """Whether rounds of the group must be checked: it has some, and its scope says how to continue after a loss."""
     scope = group.scope
     return (
         bool(group.rounds)
@@ -119,11 +127,11 @@ def may_lose_rounds(group: Group) -> bool:
     )
 
 
-def _undone(state: State, key: GroupKey) -> list[tuple[str, list[int], Position]]:
+def _unfinished(state: State, key: GroupKey) -> list[tuple[str, list[int], Position]]:
     group = state.groups.get(key)
-    return [] if group is None else list(_undone_of(group))
+    return [] if group is None else list(_unfinished_of(group))
 
 
-def _undone_of(group: Group) -> Iterator[tuple[str, list[int], Position]]:
-    for one in group.rounds.values():
-        yield one.plan_id, np.flatnonzero(one.status != DONE).tolist(), group.committed
+def _unfinished_of(group: Group) -> Iterator[tuple[str, list[int], Position]]:
+    for open_round in group.rounds.values():
+        yield open_round.plan_id, np.flatnonzero(open_round.status != DONE).tolist(), group.committed

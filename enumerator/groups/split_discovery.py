@@ -1,12 +1,9 @@
 """Discovers rounds of consumer groups: reads their tables and reports the next round to the coordinator.
 
-Shell: tables. Belongs here: when a table is due, and what each failure means for the group. Not here: threads
-(`discovery_threads`), what a round is (`continuous`), whether it still counts (`core`).
-
-A table that is not there (yet) is waited for. Where storage fails or refuses, or memory is short, the look is repeated
-after pauses that double up to a minute; the position stands meanwhile. Everything else that cannot be planned stops
-the group, with the error. Any other exception, of whatever class and from whichever step of a look, is trouble of that
-group alone: it is logged, counted, shown with the group, and the look is repeated after a pause.
+Discovery of a group is retried if the table does not exist (yet), storage fails or denies access, or memory is short.
+The delays double up to a minute, and the position of the group does not change. Every other Penstock error stops the
+group with that error. Any other exception affects only its group: it is logged, counted and reported with the group,
+and discovery is retried after a delay.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from penstock.enumerator.core.group_lifecycle import needs_discovery, round_id
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
-from penstock.enumerator.groups.open_rounds import ChecksFiles, OpenRounds, may_lose_rounds
+from penstock.enumerator.groups.open_rounds import OpenRounds, TableFiles, may_lose_rounds
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import DiscoveryFailed, Duration, DurationMeasured, RecordsExpired, RoundDiscovered
 from penstock.enumerator.tables.table_checks import RETRY, SLOW_DISCOVERY_MS
@@ -45,10 +42,10 @@ from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan
 
 MOST_CONTRADICTIONS: Final = 6
-"""Looks in a row, with their pauses about half a minute."""
+"""Failed discoveries in a row; with their delays about half a minute."""
 
 
-class GroupTables(ChecksFiles, Protocol):
+class GroupTables(TableFiles, Protocol):
     """Reads of tables for consumer groups, by path: `tables.followed_tables.FollowedTables`. Any thread."""
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
@@ -56,7 +53,7 @@ class GroupTables(ChecksFiles, Protocol):
         ...
 
     def probe(self, path: str) -> TableFingerprint:
-        """A cheap sign of whether the table changed; take it before the table is read."""
+        """A cheap fingerprint of the table, which changes with the table; take it before the table is read."""
         ...
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
@@ -76,36 +73,50 @@ class GroupTables(ChecksFiles, Protocol):
         ...
 
     def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
-        """`lag` of each, by one reading of the table."""
+        """The `lag` of each group, from one read of the table."""
         ...
 
 
 @dataclass(slots=True)
 class Trouble:
-    """Failed looks in a row, and when to look again."""
+    """Failed discoveries of a group."""
 
     count: int = 0
+    """Failures in a row."""
     until_ms: int = 0
+    """When discovery is retried."""
     text: str = ""
+    """Text of the last error."""
     code: str = ""
+    """Code of the last error."""
     waiting: bool = False
+    """Whether the table does not exist yet."""
 
 
 @dataclass(slots=True)
 class SplitDiscovery:
-    """`path_of` turns a table's name into its path, `published` takes credentials out of a plan. `every_ms`: tables
-    that are looked at less often than they are due. Any thread; a table is looked at by one at a time."""
+    """Discovery of the rounds of all groups. Any thread; one discovery per table at a time."""
 
     coordinator: Coordinator
+    """Holds the state of the groups."""
     follows: GroupTables
+    """Reads the tables."""
     path_of: Callable[[str], str]
+    """The path of a table by name."""
     clock_ms: Callable[[], int]
+    """The clock of intervals and delays."""
     published: Callable[[Plan], Plan] = lambda plan: plan
+    """Removes credentials from a plan."""
     every_ms: dict[str, int] = field(default_factory=dict)
+    """Interval of discovery in idle tables, by table; tables that are not listed are due at once."""
     troubles: dict[GroupKey, Trouble] = field(default_factory=dict)
+    """Failed discoveries, by group."""
     discovered_ms: dict[GroupKey, int] = field(default_factory=dict)
+    """When the last discovery succeeded, by group."""
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
+    """Newest instant of the newest round, by group."""
     running_since_ms: dict[str, int] = field(default_factory=dict)
+    """When the running discovery began, by table."""
     _idle: dict[GroupKey, tuple[int, Position, TableFingerprint]] = field(default_factory=dict)
     _open: OpenRounds = field(init=False)
 
@@ -113,44 +124,43 @@ class SplitDiscovery:
         self._open = OpenRounds(self.coordinator, self.follows, self.clock_ms)
 
     def discover(self) -> int:
-        """Looks at every table that is due, one after the other; how many rounds were found."""
+        """Discovers rounds in every table that is due, one after the other. Returns how many were planned."""
         return sum(self.discover_table(table) for table in self.due())
 
     def due(self) -> frozenset[str]:
-        """The tables of groups that want a look now."""
-        wanted, known = self.coordinator.read(
-            lambda state: ((*self._wanted(state), *self._with_rounds(state)), set(state.groups))
+        """The tables of groups whose discovery is due."""
+        due_groups, known_groups = self.coordinator.read(
+            lambda state: ((*self._due_groups(state), *self._with_rounds(state)), set(state.groups))
         )
-        self._open.forget(known)
-        for noted in (self.troubles, self._idle, self.discovered_ms, self.issued):
-            for gone in set(noted) - known:
-                noted.pop(gone, None)
-        return frozenset(key.table for key, *_ in wanted)
+        self._open.forget(known_groups)
+        for by_group in (self.troubles, self._idle, self.discovered_ms, self.issued):
+            for removed in set(by_group) - known_groups:
+                by_group.pop(removed, None)
+        return frozenset(key.table for key, *_ in due_groups)
 
     def discover_table(self, table: str) -> int:
-        """Discovers the next round of each group of the table. Returns how many were planned. One call per table at a
-        time."""
-        glances: dict[str, TableFingerprint] = {}
+        """Plans the next round of each group of the table. Returns how many were planned. One call at a time."""
+        fingerprints: dict[str, TableFingerprint] = {}
         self.running_since_ms[table] = self.clock_ms()
         try:
             for item in self.coordinator.read(self._with_rounds):
                 if item[0].table == table:
-                    self._isolated(self._check_rounds, *item, glances)
-            wanted = [item for item in self.coordinator.read(self._wanted) if item[0].table == table]
-            return sum(self._isolated(self._look_for, *item, glances) for item in wanted)
+                    self._isolated(self._check_rounds, *item, fingerprints)
+            due_groups = [item for item in self.coordinator.read(self._due_groups) if item[0].table == table]
+            return sum(self._isolated(self._discover_round, *item, fingerprints) for item in due_groups)
         finally:
             self.running_since_ms.pop(table, None)
 
     def trouble_of(self, key: GroupKey) -> Trouble | None:
-        """Why the group does not go on, as far as it is not stopped: failed looks, or a look that does not end."""
+        """Why a group that is not stopped makes no progress: failed discoveries, or a discovery that does not end."""
         since_ms = self.running_since_ms.get(key.table)
         spent_ms = 0 if since_ms is None else self.clock_ms() - since_ms
         if spent_ms < SLOW_DISCOVERY_MS:
             return self.troubles.get(key)
-        begun = f"table {key.table}: the look at it began {spent_ms // 1000} s ago and has not ended"
+        begun = f"table {key.table}: its discovery began {spent_ms // 1000} s ago and has not ended"
         return Trouble(text=f"{begun}: storage does not answer", code=StorageError.code)
 
-    def _wanted(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
+    def _due_groups(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
         now_ms = self.clock_ms()
         return [
             (key, group.number, _following(group), group.scope.on_lost_range)
@@ -159,7 +169,7 @@ class SplitDiscovery:
         ]
 
     def _with_rounds(self, state: State) -> list[tuple[GroupKey, int, Following, OnLostRange]]:
-        """Groups whose open rounds a cleaner may take; also those that back-pressure pauses."""
+        """Groups whose open rounds a cleaner may remove; also those that back-pressure pauses."""
         now_ms = self.clock_ms()
         return [
             (key, group.number, _following(group), group.scope.on_lost_range)
@@ -170,7 +180,7 @@ class SplitDiscovery:
         ]
 
     def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
-        """After a failure not before its pause; else what nobody read yet at once, an idle table by its interval."""
+        """After a failure: once its delay is over. Otherwise at once, or after the interval of an idle table."""
         if self.troubles.get(key, Trouble()).until_ms > now_ms:
             return False
         idle = self._idle.get(key)
@@ -185,11 +195,11 @@ class SplitDiscovery:
         number: int,
         following: Following,
         on_lost: OnLostRange,
-        glances: dict[str, TableFingerprint],
+        fingerprints: dict[str, TableFingerprint],
     ) -> int:
-        """The step, whose exceptions are this group's trouble. Raises only if the coordinator has lost its store."""
+        """Runs the step. Its exceptions affect only this group; raises only if the coordinator has lost its store."""
         try:
-            return step(key, number, following, on_lost, glances)
+            return step(key, number, following, on_lost, fingerprints)
         except BaseException as error:
             if self.coordinator.lost is not None or isinstance(error, KeyboardInterrupt):
                 raise
@@ -202,15 +212,15 @@ class SplitDiscovery:
         number: int,
         following: Following,
         on_lost: OnLostRange,
-        glances: dict[str, TableFingerprint],
+        fingerprints: dict[str, TableFingerprint],
     ) -> int:
-        """Moves the group if a cleaner took files of a round that was planned: no reader could ever finish it."""
+        """Moves the group if a cleaner removed files of a planned round: no reader could ever finish it."""
         path = self.path_of(key.table)
-        if path not in glances:
-            glances[path] = self.follows.probe(path)
-        lost = self._open.lost(key, path, glances[path])
+        if path not in fingerprints:
+            fingerprints[path] = self.follows.probe(path)
+        lost = self._open.lost(key, path, fingerprints[path])
         if key in self.troubles and self.coordinator.read(lambda state: not self._needs_discovery(state, key)):
-            self._seen(key)  # no other look of a paused group would say that storage answers again
+            self._succeeded(key)  # a paused group has no discovery that would clear its trouble
         if lost is None:
             return 0
         after = EARLIEST
@@ -224,90 +234,95 @@ class SplitDiscovery:
     def _needs_discovery(self, state: State, key: GroupKey) -> bool:
         return key in state.groups and needs_discovery(state.groups[key], self.coordinator.settings)
 
-    def _look_for(
+    def _discover_round(
         self,
         key: GroupKey,
         number: int,
         following: Following,
         on_lost: OnLostRange,
-        glances: dict[str, TableFingerprint],
+        fingerprints: dict[str, TableFingerprint],
     ) -> int:
         start, in_lake = following.progress.position, following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:
             path = self.path_of(key.table)
-            if path not in glances:
-                glances[path] = self.follows.probe(path)
-            if in_lake and idle is not None and idle[:2] == (number, start) and is_unchanged(idle[2], glances[path]):
+            if path not in fingerprints:
+                fingerprints[path] = self.follows.probe(path)
+            if (
+                in_lake
+                and idle is not None
+                and idle[:2] == (number, start)
+                and is_unchanged(idle[2], fingerprints[path])
+            ):
                 self._idle[key] = idle
-                self._seen(key)
+                self._succeeded(key)
                 return 0
             begin_s = time.perf_counter()
-            found = self.follows.advance(path, key.table, following)
+            discovery = self.follows.advance(path, key.table, following)
             spent_s = time.perf_counter() - begin_s
-            kind = Duration.TIMELINE_REFRESH if isinstance(found, NothingNew) else Duration.PLAN
+            kind = Duration.TIMELINE_REFRESH if isinstance(discovery, NothingNew) else Duration.PLAN
             self.coordinator.observer.observe(DurationMeasured(kind, spent_s))
         except PositionExpired as error:
-            self._lost(key, number, following, on_lost, error)
+            self._range_lost(key, number, following, on_lost, error)
             return 0
         except PenstockError as error:
             if is_repeated(error):
                 raise
             if error.missing_file:
-                self._contradicted(key, number, start, error)
+                self._retry_or_stop(key, number, start, error)
             else:
                 self._stop(key, number, start, error)
             return 0
-        if isinstance(found, NextRound):
-            self._found(key, number, start, found)
+        if isinstance(discovery, NextRound):
+            self._round_planned(key, number, start, discovery)
         else:
-            if in_lake or following.drained:  # else the topic was not asked: what is held must be done first
+            if in_lake or following.drained:  # else the topic was not read: open rounds come first
                 self.coordinator.handle(ev.NothingFound(key=key, number=number, start=start))
-            self._idle[key] = (number, start, glances[path])
-        self._seen(key)
-        return int(isinstance(found, NextRound))
+            self._idle[key] = (number, start, fingerprints[path])
+        self._succeeded(key)
+        return int(isinstance(discovery, NextRound))
 
-    def _found(self, key: GroupKey, number: int, start: Position, found: NextRound) -> None:
-        plan = self.published(found.plan)
+    def _round_planned(self, key: GroupKey, number: int, start: Position, discovery: NextRound) -> None:
+        plan = self.published(discovery.plan)
         event = ev.Discovered(
             key=key,
             number=number,
             start=start,
-            commit_range=found.commit_range,
-            progress=found.progress,
+            commit_range=discovery.commit_range,
+            progress=discovery.progress,
             facts=facts_of((split.size_bytes, split.partition, split.file_group) for split in plan.splits),
-            reshaped=frozenset(map(hash_of, found.reshaped)),
-            commits=found.commits,
+            reshaped=frozenset(map(hash_of, discovery.reshaped)),
+            commits=discovery.commits,
         )
-        plan_id = round_id(key, number, found.commit_range)
+        plan_id = round_id(key, number, discovery.commit_range)
         self.coordinator.handle(event, (plan_id, plan))
-        if found.issued is not None:
-            self.issued[key] = found.issued
+        if discovery.issued is not None:
+            self.issued[key] = discovery.issued
         discovered = RoundDiscovered(
             table=key.table,
             group=key.group,
-            commits=found.commits,
+            commits=discovery.commits,
             splits=len(plan.splits),
             size_bytes=sum(split.size_bytes for split in plan.splits),
-            instant_ms=None if found.issued is None else found.issued.instant_ms,
+            instant_ms=None if discovery.issued is None else discovery.issued.instant_ms,
         )
         self.coordinator.observer.observe(discovered)
-        if found.lost_records:
-            self.coordinator.observer.observe(RecordsExpired(key.table, key.group, found.lost_records))
+        if discovery.lost_records:
+            self.coordinator.observer.observe(RecordsExpired(key.table, key.group, discovery.lost_records))
         log_event("round planned", table=key.table, group=key.group, plan=plan_id,
-                  after=found.commit_range.after, upto=found.commit_range.upto, splits=len(plan.splits),
-                  commits=found.commits)  # fmt: skip
+                  after=discovery.commit_range.after, upto=discovery.commit_range.upto, splits=len(plan.splits),
+                  commits=discovery.commits)  # fmt: skip
 
-    def _lost(
+    def _range_lost(
         self, key: GroupKey, number: int, following: Following, on_lost: OnLostRange, error: PositionExpired
     ) -> None:
-        """The range after the position is lost: acts as the group's scope says, and always logs it."""
+        """The range after the position is lost: moves or stops the group, as its scope says."""
         start = following.progress.position
         if on_lost is OnLostRange.FAIL or following.request.hybrid is not None:
             self._stop(key, number, start, error)
             return
         if on_lost is OnLostRange.EARLIEST and not following.drained:
-            self._failed(key, error)  # what is planned can be read: it is, before the group moves past what is lost
+            self._failed(key, error)  # the group moves past the lost range after its planned rounds are read
             return
         try:
             path = self.path_of(key.table)
@@ -315,13 +330,13 @@ class SplitDiscovery:
             if on_lost is OnLostRange.EARLIEST:
                 after = self.follows.earliest(path, key.table, following.request)
             progress = self.follows.start(path, after)
-        except PenstockError as failed:
-            if is_repeated(failed):
+        except PenstockError as start_error:
+            if is_repeated(start_error):
                 raise
-            self._stop(key, number, start, failed)
+            self._stop(key, number, start, start_error)
             return
         if on_lost is OnLostRange.EARLIEST and progress.position <= start:
-            self._contradicted(key, number, start, error)
+            self._retry_or_stop(key, number, start, error)
             return
         if progress.position == start:
             self._stop(key, number, start, error)
@@ -335,10 +350,10 @@ class SplitDiscovery:
                   goes_on_behind=progress.position, reason=reason[:500])  # fmt: skip
         self.coordinator.handle(ev.RangeLost(key=key, number=number, start=start, progress=progress, plan_id=plan_id))
 
-    def _contradicted(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
-        """The table says that the range is lost, and a moment later that it can be answered; or a completed instant
-        names a file that is not there, and nothing took it. A file may be out of sight (a stale listing, an upload, a
-        restored backup): the position stands; after MOST_CONTRADICTIONS looks in a row the group stops."""
+    def _retry_or_stop(self, key: GroupKey, number: int, start: Position, error: PenstockError) -> None:
+        """Retries after contradictory reads; stops the group after MOST_CONTRADICTIONS in a row. Either the range was
+        lost and could be planned a moment later, or a completed instant refers to a missing file that no service
+        removed: the file may be invisible for a time (a stale listing, an upload, a restored backup)."""
         trouble = self.troubles.get(key, Trouble())
         if trouble.code == error.code and trouble.count >= MOST_CONTRADICTIONS:
             self._stop(key, number, start, error)
@@ -356,22 +371,22 @@ class SplitDiscovery:
         trouble.count += 1
         trouble.code, trouble.text = code_and_text(error)
         trouble.waiting = isinstance(error, TableNotFound)
-        pause_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
-        trouble.until_ms = self.clock_ms() + pause_ms
+        delay_ms = round(RETRY.backoff_ms(trouble.count, chance=0))
+        trouble.until_ms = self.clock_ms() + delay_ms
         self.coordinator.observer.observe(DiscoveryFailed(key.table, key.group, trouble.code))
         log_event("table not there yet" if trouble.waiting else "discovery failed",
                   level=logging.WARNING if isinstance(error, PenstockError) else logging.ERROR,
-                  table=key.table, group=key.group, failures=trouble.count, again_in_ms=pause_ms,
+                  table=key.table, group=key.group, failures=trouble.count, again_in_ms=delay_ms,
                   code=trouble.code, reason=trouble.text[:500],
                   exc_info=None if isinstance(error, PenstockError) else error)  # fmt: skip
 
-    def _seen(self, key: GroupKey) -> None:
+    def _succeeded(self, key: GroupKey) -> None:
         self.troubles.pop(key, None)
         self.discovered_ms[key] = self.clock_ms()
 
 
 def is_repeated(error: PenstockError) -> bool:
-    """Whether what failed so may succeed later without a person's decision about the group."""
+    """Whether a retry may succeed without a decision of an operator about the group."""
     return error.retryable or isinstance(error, StorageDenied | TableNotFound | OutOfMemory)
 
 

@@ -35,7 +35,7 @@ class FollowedTables:
 
     @translates_errors
     def probe(self, path: str) -> TableFingerprint:
-        """See `GroupTables.probe`. No listing with `hollow_after_ms`: there time alone may complete a round."""
+        """See `GroupTables.probe`. With `hollow_after_ms` no listing: time alone may complete a round."""
         return self._tables.probe(path, closely=self._hollow_after_ms is None)
 
     @translates_errors
@@ -77,13 +77,13 @@ class FollowedTables:
 
     @translates_errors
     def newest_clean(self, path: str) -> str:
-        """See `open_rounds.ChecksFiles`."""
+        """See `open_rounds.TableFiles`."""
         cleans = read_timeline(self._tables.current(path)).timeline.completed_cleans
         return cleans[-1].requested_time if cleans else ""
 
     @translates_errors
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
-        """See `open_rounds.ChecksFiles`."""
+        """See `open_rounds.TableFiles`."""
         return missing_file(self._tables.current(path).storage, splits)
 
     @translates_errors
@@ -96,5 +96,5 @@ class FollowedTables:
         """The lag of each (progress, committed position), from one read of the table."""
         in_lake = [group for group in groups if group[0].kafka is None]
         measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
-        none = GroupLag(commits=0, size_bytes=0, seconds=0.0)
-        return [next(measured) if progress.kafka is None else none for progress, _ in groups]
+        no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
+        return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]

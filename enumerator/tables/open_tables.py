@@ -1,7 +1,4 @@
-"""Tables by path: opened once, asked many times, never stale.
-
-Shell: storage through `penstock.table`. Not here: planning (`planning`), names (`embedded`).
-"""
+"""Open tables by path: opened once, read many times, never stale."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ from penstock.table.arrow_errors import translates_errors
 from penstock.table.hudi_table import HudiTable, open_table
 
 MAX_TABLES: Final = 64
-"""Tables kept open; the one unused longest is let go."""
+"""Open tables; the least recently used one is closed."""
 
 
 def _named(plan: Plan, name: str) -> Plan:
@@ -44,11 +41,10 @@ def _named(plan: Plan, name: str) -> Plan:
 class OpenTables:
     """Reads of tables by path or URI, from any thread.
 
-    A table stays open for what it has cached of commits that cannot change. Its properties are read for each question,
-    so that a table that was upgraded, or deleted and created again, is seen as it is. `scan_event_time` reads splits
-    whose files do not have their event times, for requests that ask for it; event times of files and reads are cached.
-    `open_topic` is the way to the topics of hybrid reads, `topics` says how those of tables (by name) are reached;
-    None: as each request says.
+    A table stays open for its cache of commits, which never change. Its properties are read again for each call, so
+    that an upgraded or recreated table is read correctly. `scan_event_time` reads splits whose files do not have their
+    event times, for requests that need them; event times of files and reads are cached. `open_topic` opens the topics
+    of hybrid reads. `topics` has the access to the topics by name of the table; None: each request has its own access.
     """
 
     def __init__(
@@ -85,11 +81,11 @@ class OpenTables:
 
     @translates_errors
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
-        """The plan of a request; its scan calls the table `name`."""
+        """The plan of a request; the table of its scan is `name`."""
         request = self.with_topic_access(name, request)
-        taken = self._streams.take_plan(path, request)
-        if taken is not None:
-            return _named(taken, name)
+        prepared = self._streams.take_plan(path, request)
+        if prepared is not None:
+            return _named(prepared, name)
         table = self.current(path)
         if isinstance(request.query, SnapshotPart):
             return plan_part(table, name, request, request.query, self.plan_table)
@@ -122,7 +118,7 @@ class OpenTables:
                 return NextBatch(point=point)
             table = self.current(path)
             fingerprint = self.probe(path)
-            found = self._stream_planner(table, path, name, scope).next_batch(point)
+            batch = self._stream_planner(table, path, name, scope).next_batch(point)
         except TableNotFound:
             if is_earliest(point.progress.position) and point.snapshot is None:
                 return NextBatch(point=point)
@@ -131,9 +127,9 @@ class OpenTables:
             if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
                 raise
             raise StorageError(f"{error}; it is waited for, as a listing may be stale: a retry may succeed") from error
-        if found.point == point and scope.upto is None and not hybrid:
+        if batch.point == point and scope.upto is None and not hybrid:
             self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
-        return found
+        return batch
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
         return StreamPlanner(
@@ -161,7 +157,7 @@ class OpenTables:
         )
 
     def plan_table(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
-        """See `planning.plan.plan_request`; event times are read as these tables read them."""
+        """See `planning.plan.plan_request`; event times are read from the sources of these tables."""
         return planning.plan_request(table, name, request, passed_over, self._sources)
 
     def probe(self, path: str, *, closely: bool = False) -> TableFingerprint:
@@ -173,14 +169,14 @@ class OpenTables:
     def last_opened(self, path: str) -> HudiTable:
         """The table with its properties as last read; opened if it is not open."""
         with self._lock:
-            held = self._opened.get(path)
-        return self.current(path) if held is None else held
+            open_before = self._opened.get(path)
+        return self.current(path) if open_before is None else open_before
 
     def current(self, path: str) -> HudiTable:
         """The table with its properties as they are now."""
         with self._lock:
-            held = self._opened.get(path)
-        table = open_table(path) if held is None else held.refreshed()
+            open_before = self._opened.get(path)
+        table = open_table(path) if open_before is None else open_before.refreshed()
         with self._lock:
             self._opened[path] = table
             self._opened.move_to_end(path)

@@ -1,6 +1,6 @@
-"""Whether each table of a server can be opened: looked at when it starts and again and again, each table by itself.
+"""Checks whether each table of a server can be opened: at the start, then repeatedly, each table by itself.
 
-`check` opens a table; `groups.discovery_threads` runs the checks.
+`groups.discovery_threads` runs the checks.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ SLOW_DISCOVERY_MS: Final = 10_000
 """A check or discovery that takes longer is reported as an error of its table, and no longer counts among those that
 may run at once."""
 HEALTHY_MS: Final = 60_000
-"""A table that could be opened is opened again after so long."""
+"""Time from a successful check of a table to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableHealth:
-    """What the last check of a table gave: no error if it could be opened. `failures` in a row."""
+    """Result of the last check of a table."""
 
     error: BaseException | None = None
+    """The error; None if the table could be opened."""
     failures: int = 0
+    """Failed checks in a row."""
     again_ms: int = 0
+    """When the next check is due."""
 
 
 class TableChecks:
-    """The tables `names`. Any thread; a table is checked by one at a time. `check` raises if one cannot be opened."""
+    """Checks of the tables `names`. Any thread; one check per table at a time. `check` raises if a table cannot be
+    opened."""
 
     def __init__(
         self, names: Iterable[str], check: Callable[[str], None], clock_ms: Callable[[], int], observer: Observer
@@ -47,27 +51,27 @@ class TableChecks:
         self._since_ms: dict[str, int] = {}
 
     def due(self) -> list[str]:
-        """Tables to be checked now: those never checked first."""
+        """Tables whose check is due; those that were never checked come first."""
         now_ms = self._clock_ms()
         with self._changed:
-            known = dict(self._health)
-        due = [name for name in self.names if name not in known or known[name].again_ms <= now_ms]
-        return sorted(due, key=lambda name: name in known)
+            health = dict(self._health)
+        due = [name for name in self.names if name not in health or health[name].again_ms <= now_ms]
+        return sorted(due, key=lambda name: name in health)
 
     def check(self, name: str) -> bool:
-        """Checks one table; whatever is raised is that table's error."""
+        """Checks one table. Every exception is an error of that table. Returns False: no discovery is due after it."""
         with self._changed:
             before = self._health.get(name, TableHealth())
             self._since_ms[name] = self._clock_ms()
         error: BaseException | None = None
         try:
             self._check(name)
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, the other tables are served
+        except BaseException as raised:  # noqa: BLE001 - the other tables are served all the same
             error = raised
         failures = before.failures + 1 if error is not None else 0
-        pause_ms = round(RETRY.backoff_ms(failures, chance=0)) if failures else HEALTHY_MS
+        delay_ms = round(RETRY.backoff_ms(failures, chance=0)) if failures else HEALTHY_MS
         with self._changed:
-            self._health[name] = TableHealth(error, failures, self._clock_ms() + pause_ms)
+            self._health[name] = TableHealth(error, failures, self._clock_ms() + delay_ms)
             self._since_ms.pop(name, None)
             self._changed.notify_all()
         self._observer.observe(TableChecked(name, "" if error is None else code_and_text(error)[0]))
@@ -78,13 +82,13 @@ class TableChecks:
         return False
 
     def wait_for_all(self, seconds: float) -> Mapping[str, TableHealth]:
-        """What is known once each table was checked, or so long after."""
+        """Waits until each table was checked, for at most `seconds`. Returns the health of the checked tables."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._health) == len(self.names), seconds)
             return dict(self._health)
 
     def begin_logging(self) -> None:
-        """Logs failures from now on, and those that were not logged."""
+        """Logs failures from now on, and the present failures."""
         self.is_logging = True
         with self._changed:
             failed = {name: health for name, health in self._health.items() if health.error is not None}
@@ -99,7 +103,7 @@ class TableChecks:
                 self._observer.observe(TableChecked(name, StorageError.code))
 
     def trouble_of(self, name: str) -> tuple[str, str]:
-        """Code and text of why the table cannot be opened now; ('', '') if it can, or was never checked."""
+        """Code and text of the table's error; ('', '') if it can be opened, or was never checked."""
         if self._is_silent(name):
             return StorageError.code, f"table {name}: opening it has not ended: storage does not answer"
         with self._changed:

@@ -33,7 +33,7 @@ def page_data(activity: Activity) -> dict[str, object]:
                 "table": table,
                 # time, time of its newest instant or null, commits, splits
                 "rounds": [
-                    [round_.at_ms, round_.planned.instant_ms, round_.planned.commits, round_.planned.splits]
+                    [round_.at_ms, round_.discovered.instant_ms, round_.discovered.commits, round_.discovered.splits]
                     for round_ in thinned(rounds)
                 ],
                 "watermarks": [list(pair) for pair in thinned(watermarks)],  # time, watermark
