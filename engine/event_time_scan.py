@@ -1,7 +1,6 @@
 """Reads the event times of a split whose files have no statistics of them: an `EventTimeScan` for planning.
 
-Belongs here: the one way from planning into the reader. Not here: when a split is read
-(`enumerator.planning.annotate`).
+`enumerator.planning.annotate` decides when a split is read.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ _REGISTERED: Final = (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
 
 def hybrid_of(options: ParsedOptions, entry_point: EntryPoint, policy: OnLostRange = OnLostRange.FAIL) -> Hybrid | None:
-    """The topic that a stream (`EntryPoint.STREAM`) or a group goes on in; None where `hybrid` is not given.
+    """The topic in which a stream (`EntryPoint.STREAM`) or a group continues; None without the option `hybrid`.
 
-    `policy` FAIL stops at offsets that have expired, anything else goes on behind them. ConfigurationError for options
-    that do not go together; it never shows a setting of the client.
+    `policy` FAIL stops at offsets that have expired, any other continues after them. ConfigurationError for options
+    that exclude each other; its text never contains a setting of the client.
     """
     if options.hybrid is None:
         _refuse_without_hybrid(options)
@@ -122,8 +122,8 @@ def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoi
 def _check_event_time(options: ParsedOptions) -> None:
     if options.event_time and options.watermark_fallback != "scan":
         raise ConfigurationError(
-            f"watermarkFallback={options.watermark_fallback} with hybrid: of a topic's records only the records "
-            "themselves tell event times, which are read when they are planned; use scan, or leave it out"
+            f"watermarkFallback={options.watermark_fallback} with hybrid: only the records of a topic "
+            "contain event times, and planning reads them; use scan, or leave it out"
         )
 
 
@@ -150,7 +150,7 @@ def _value_format(options: ParsedOptions) -> ValueFormat:
     if options.schema_registry_url and form not in _REGISTERED:
         raise ConfigurationError(
             f"option schemaRegistryUrl says where schemas are, and kafkaValueFormat={form.value} needs none: give "
-            f"{' or '.join(each.value for each in _REGISTERED)}, or leave it out"
+            f"{' or '.join(registered.value for registered in _REGISTERED)}, or leave it out"
         )
     return form
 

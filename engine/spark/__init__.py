@@ -1,4 +1,4 @@
-"""The Spark data source `penstock`, batch and stream. pyspark is imported under this folder alone.
+"""The Spark data source `penstock`, batch and stream. Only this folder imports pyspark.
 
 * In the planner processes of Spark: `source`, `planning`, `batch_reader`, `stream.reader`.
 * In the Python workers: `task`, `schema.casting`, `schema.narrowing`. `interpreter` starts both kinds of process.

@@ -1,5 +1,8 @@
-"""The batch reader: plan once in the driver, then rows of one slot a task. No pushFilters: Spark 4.1 to 4.3 use the
-planned read of one scan for the others of the same relation, and so give wrong rows."""
+"""The batch reader: the driver plans once, and each task reads one slot.
+
+Does not implement pushFilters: Spark 4.1 to 4.3 reuse the planned read of one scan for other scans of the same
+relation, and so return wrong rows.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ from penstock.proto.retry import Retry
 
 
 class PenstockBatchReader(DataSourceReader):
-    """Reads one snapshot or range. Spark keeps the planned slots as long as the DataFrame or view lives: every action
-    reads the same state of the table, a new load() reads the newest."""
+    """Reads one snapshot or range. Spark keeps the planned slots as long as the DataFrame or view exists: every action
+    reads the same state of the table, and a new load() reads the newest."""
 
     def __init__(self, load: Loaded, schema: StructType) -> None:
         self._load, self._reading = resolved(load, schema, limit_rows=load.options.limit)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What a task needs: Spark pickles the reader into every task."""
+        """Spark pickles the reader into every task, which needs only the SlotReader."""
         return (SlotReader, (self._reading,))
 
     def partitions(self) -> list[InputPartition]:
-        """The plan's slots; []: no rows. Errors: `penstock.proto.errors`."""
+        """The slots of the plan; [] if it has no split. Errors: `penstock.proto.errors`."""
         table, options = self._load.table, self._load.options
         enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
         request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)))
@@ -39,5 +42,5 @@ class PenstockBatchReader(DataSourceReader):
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slot; the same rows whichever attempt reads it."""
+        """The rows of one slot, the same in every attempt of the task."""
         return SlotReader(self._reading).read(partition)

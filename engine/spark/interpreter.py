@@ -1,11 +1,11 @@
-"""The command `penstock-python`: Python for Spark's processes, out of compiled code (`PYSPARK_PYTHON=penstock-python`).
+"""The command `penstock-python`: a Python for Spark's processes that uses compiled PySpark modules.
 
-Spark starts a Python daemon for each kind of process that a query has (four for a first read), and puts its archive
-`pyspark.zip` in front of the installed package. The archive holds sources alone, so every daemon compiles PySpark anew.
-Here it steps back for an installed package of the same version; where there is none, nothing is changed.
+Use it as `PYSPARK_PYTHON=penstock-python`. Spark starts a Python daemon for each kind of process of a query (four for
+a first read), and puts its archive `pyspark.zip` before the installed package on the import path. The archive contains
+only sources, so every daemon compiles PySpark again. This command removes the archive from the path if a package of the
+same version is installed; otherwise it changes nothing.
 
-Nothing but the choice of the import path belongs here; nothing of `penstock` or `pyspark` may be imported above it: it
-runs in front of every daemon.
+It runs before every daemon, so this module must not import `penstock` or `pyspark`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PACKAGES: Final = ("pyspark", "py4j")
 
 
 def command() -> str:
-    """What to set PYSPARK_PYTHON to: `penstock-python` beside this Python; this Python where it is not."""
+    """The value for PYSPARK_PYTHON: `penstock-python` beside this Python, or this Python if that does not exist."""
     beside = pathlib.Path(sys.executable).with_name("penstock-python")
     return str(beside) if beside.exists() else sys.executable
 
 
-def compiled_first(path: Sequence[str]) -> list[str]:
-    """`path` without those archives of PySpark and Py4J that a folder further back holds in the same version."""
+def without_archives(path: Sequence[str]) -> list[str]:
+    """`path` without the archives of PySpark and Py4J whose version a folder of the path also contains."""
     return [entry for entry in path if not any(_is_elsewhere(package, entry, path) for package in PACKAGES)]
 
 
 def _is_elsewhere(package: str, archive: str, path: Sequence[str]) -> bool:
-    """Whether `archive` is a zip of the package, and a folder of the path holds the package in that version."""
+    """Whether `archive` is a zip of the package, and a folder of the path contains the package in that version."""
     version = _archived_version(package, archive)
     return version is not None and any(_installed_version(package, folder) == version for folder in path)
 
@@ -55,8 +55,8 @@ def _installed_version(package: str, folder: str) -> bytes | None:
 
 
 def main() -> NoReturn:
-    """This installation's Python in place of this process: its arguments, its environment but for those archives."""
-    archives = set(sys.path).difference(compiled_first(sys.path))
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join(entry for entry in given if entry not in archives)
+    """Replaces this process with Python: the same arguments, and the same environment without those archives."""
+    archives = set(sys.path).difference(without_archives(sys.path))
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(entry for entry in entries if entry not in archives)
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {**os.environ, "PYTHONPATH": path})

@@ -1,7 +1,4 @@
-"""Spark in this process, for a short run on one machine: a session, and what the source returned as Arrow.
-
-For `penstock demo` and for trying things out; a real job brings its own session. Not here: the source itself.
-"""
+"""A local Spark session in this process that returns rows as Arrow, for `penstock demo` and experiments."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ STREAM_TIMEOUT_S: Final = 120
 
 
 class LocalSpark:
-    """A local session with two task threads in UTC; what the JVM and its workers print goes to a file."""
+    """A local session with two task threads, in UTC. The stderr of the JVM and its workers goes to a file."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
@@ -52,30 +49,30 @@ class LocalSpark:
         register(self._session)
 
     def rows(self, table: str, options: Mapping[str, str]) -> pa.Table:
-        """A batch read. `table` is a path, or a name that the server of `options` serves."""
-        with _told_briefly():
+        """The rows of a batch read. `table`: a path, or a name that the server in `options` serves."""
+        with _spark_errors():
             return self._session.read.format(FORMAT).options(**options).load(table).toArrow()
 
     def micro_batches(self, table: str, options: Mapping[str, str]) -> list[pa.Table]:
-        """A stream from its start to the newest commit, then its end: the rows of each micro-batch, in order."""
-        taken: list[pa.Table] = []
+        """Runs a stream to the newest commit. Returns the rows of each micro-batch, in order."""
+        batches: list[pa.Table] = []
 
-        def take(batch: DataFrame, number: int) -> None:
-            if number != len(taken):
-                raise InvariantViolation(f"micro-batch {number} came after {len(taken)} others")
-            taken.append(batch.toArrow())
+        def collect(batch: DataFrame, number: int) -> None:
+            if number != len(batches):
+                raise InvariantViolation(f"micro-batch {number} followed {len(batches)} others")
+            batches.append(batch.toArrow())
 
-        with _told_briefly():
-            self._run_stream(table, options, take)
-        return taken
+        with _spark_errors():
+            self._run_stream(table, options, collect)
+        return batches
 
     def stop(self) -> None:
-        """Ends the session and its JVM's work."""
+        """Stops the session."""
         self._session.stop()
 
-    def _run_stream(self, table: str, options: Mapping[str, str], take: Callable[[DataFrame, int], None]) -> None:
+    def _run_stream(self, table: str, options: Mapping[str, str], collect: Callable[[DataFrame, int], None]) -> None:
         source = self._session.readStream.format(FORMAT).options(**options).load(table)
-        writer = source.writeStream.foreachBatch(take).trigger(availableNow=True)
+        writer = source.writeStream.foreachBatch(collect).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
         if not query.awaitTermination(STREAM_TIMEOUT_S):
             query.stop()
@@ -83,8 +80,8 @@ class LocalSpark:
 
 
 @contextmanager
-def _told_briefly() -> Iterator[None]:
-    """What Spark raises inside, as one line without the JVM's stack."""
+def _spark_errors() -> Iterator[None]:
+    """Converts the errors of Spark to PenstockError, on one line without the stack of the JVM."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -93,14 +90,15 @@ def _told_briefly() -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(file: pathlib.Path) -> Iterator[None]:
-    """What is started inside writes its stderr to the file; this process's own stderr comes back afterwards."""
+    """Redirects stderr to the file; processes started in the block inherit it. Restores stderr of this process at the
+    end."""
     sys.stderr.flush()
-    kept = os.dup(2)
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    stderr_copy = os.dup(2)
+    log_file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.dup2(opened, 2)
+        os.dup2(log_file, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(opened)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
+        os.close(log_file)

@@ -1,7 +1,7 @@
-"""The options of one `load()`: which table, and the parsed rest, for a batch, for a stream, or for either.
+"""The table and the parsed options of one `load()`, for a batch or a stream. Pure: the environment is passed in.
 
-Pure: the environment is passed in. Belongs here: what Spark does to options (lower-case keys, the table as `path`).
-Not here: what an option is called or means (`penstock.proto.options.registry`, `penstock.engine.requests.batch`).
+Spark lower-cases the keys, and passes the table as the option `path`. `penstock.proto.options.registry` defines the
+options.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ _TABLES_KEY = "paths"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table and what is asked of it: small, picklable, the state of every reader."""
+    """The table and the options of a load; picklable, because it is the state of every reader."""
 
     table: str
+    """Path or URI of the table, or its name on the server."""
     options: ParsedOptions
+    """The parsed options."""
 
 
 def loaded(given: Mapping[str, str], entry_point: EntryPoint, environment: Mapping[str, str]) -> Loaded:
-    """The options as Spark hands them over. ConfigurationError: no table, several, an unknown or misplaced option."""
+    """Parses the options that Spark passes. ConfigurationError: no table, several, an unknown or misplaced option."""
     by_name = {name.lower(): value for name, value in given.items()}
     if _TABLES_KEY in by_name:
-        raise ConfigurationError("one table a load(): got a list of paths, expected one; load each and union them")
+        raise ConfigurationError("one table per load(): got a list of paths, expected one; load each and union them")
     table = by_name.pop(_TABLE_KEY, "")
     if not table:
-        raise ConfigurationError("no table: give load() its path, or with the option server the name it serves")
+        raise ConfigurationError("no table: give load() its path, or with the option server its name there")
     return Loaded(table, parse_options(by_name, entry_point=entry_point, environment=environment))
 
 
 _OF_SPARK: Final = frozenset({EntryPoint.BATCH, EntryPoint.STREAM})
 
 
-def door_before_use(given: Mapping[str, str]) -> EntryPoint:
-    """The door by which options are parsed at load(), where Spark does not say yet whether a batch or a stream follows:
-    an option that only a stream has makes it one."""
+def entry_point_at_load(given: Mapping[str, str]) -> EntryPoint:
+    """The entry point whose options load() accepts. At load() Spark does not say whether a batch or a stream follows:
+    STREAM if one of the options exists only for streams, else BATCH."""
     ours = [option for option in map(option_named, given) if option is not None]
     return (
         EntryPoint.STREAM
@@ -59,21 +61,21 @@ def door_before_use(given: Mapping[str, str]) -> EntryPoint:
 
 
 def only_a_batch(options: ParsedOptions) -> bool:
-    """Whether no stream could have these options, so that a batch's rules hold already at load()."""
+    """Whether no stream accepts these options, so that the rules of a batch apply at load()."""
     never_streamed = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
     return bool(options.explicit & never_streamed) or ("query" in options.explicit and options.query not in RANGES)
 
 
 def only_a_stream(options: ParsedOptions) -> bool:
-    """Whether no batch could have these options, so that a stream's rules hold already at load()."""
+    """Whether no batch accepts these options, so that the rules of a stream apply at load()."""
     return any(
         option.entry_points & _OF_SPARK == {EntryPoint.STREAM} for option in OPTIONS if option.name in options.explicit
     )
 
 
-def wanted_columns(schema: StructType, options: ParsedOptions) -> tuple[str, ...]:
-    """The columns a reader with this schema asks for: always named, so that a column which the table gains between
-    load() and the plan does not show. ConfigurationError if `.schema()` says otherwise than the option `columns`."""
+def requested_columns(schema: StructType, options: ParsedOptions) -> tuple[str, ...]:
+    """The columns that a reader with this schema requests. They are always named, so that a column added between load()
+    and the plan does not appear. ConfigurationError if `.schema()` and the option `columns` disagree."""
     names: list[str] = schema.fieldNames()
     if not names:
         raise ConfigurationError("the schema has no columns: name at least one")
@@ -88,13 +90,13 @@ def wanted_columns(schema: StructType, options: ParsedOptions) -> tuple[str, ...
 def resolved(
     load: Loaded, schema: StructType, *, limit_rows: int | None = None, narrows: bool = False
 ) -> tuple[Loaded, SlotReading]:
-    """The load with its columns, and the event-time column, named as the schema does; and the reading of its slots.
+    """The load with its columns and event-time column named as in the schema, and the settings for reading its slots.
 
-    ConfigurationError: the schema does not hold what the options ask for.
+    ConfigurationError: the schema lacks a column that the options need.
     """
     options = load.options
     table = table_part(schema, options)
-    columns = wanted_columns(table, options)
+    columns = requested_columns(table, options)
     event_time = event_time_column(table, options).name if options.event_time else ""
     reading = SlotReading(
         schema=table,

@@ -1,7 +1,4 @@
-"""The driver's side: the schema of a load, and a request planned into slots.
-
-Shell: asks an enumerator. Runs in Spark's planner processes, never in a task.
-"""
+"""The schema of a load, and the slots of a plan. Runs in Spark's planner processes, never in a task."""
 
 from __future__ import annotations
 
@@ -42,11 +39,11 @@ log = logging.getLogger("penstock.engine.spark")
 
 
 def schema_of(load: Loaded) -> StructType:
-    """The schema that `load()` shows, projected by the option `columns`.
+    """The schema of a load, projected by the option `columns`.
 
-    The table's newest, also for a range; for `asOf` the schema of that instant, which only a plan tells (a server
-    keeps that one, unread, until it idles out). Options that exclude each other are told here where no stream could
-    have them, else when the batch or stream starts.
+    It is the newest schema of the table, also for a range. For `asOf` it is the schema of that instant, which needs a
+    plan (a server keeps this plan until its idle timeout). Options that exclude each other raise an error here if no
+    stream accepts them, else at the start of the batch or stream.
     """
     table, options = load.table, load.options
     enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
@@ -60,7 +57,7 @@ def schema_of(load: Loaded) -> StructType:
         if isinstance(query, SnapshotAsOf):
             request = request_of(table, query, options, slots=1)
             opened = retry.call(lambda: enumerator.open_plan(request))
-            return _shown(spark_schema(output_schema(opened.scan)), options)
+            return _with_watermark_columns(spark_schema(output_schema(opened.scan)), options)
     else:
         check_streamable(options)
         stream_start(table, options, describe)
@@ -68,17 +65,17 @@ def schema_of(load: Loaded) -> StructType:
             stream_scope(table, options, describe)
     schema_json = describe().schema_json
     if not schema_json:
-        raise SchemaMismatch(f"no schema: table {redacted_uri(table)} has no data, and nothing recorded one")
+        raise SchemaMismatch(f"no schema: table {redacted_uri(table)} has no data, and no schema is recorded")
     schema = arrow_schema(parse_record_schema(schema_json, f"schema of table {redacted_uri(table)}"))
     changes = changes_read(options)
     if changes is not None:
         schema = change_schema(schema, changes)
     columns = resolve_columns(options.columns, schema.names)
-    return _shown(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
+    return _with_watermark_columns(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
 
 
-def _shown(table: StructType, options: ParsedOptions) -> StructType:
-    """The schema of a load of these columns of the table."""
+def _with_watermark_columns(table: StructType, options: ParsedOptions) -> StructType:
+    """The schema of the table's columns; with `eventTime` also the two columns of the watermark."""
     if not options.event_time:
         return table
     event_time_column(table, options)
@@ -100,12 +97,13 @@ def plan_slots(
     narrows: bool = False,
     watermark_us: int | None = None,
 ) -> list[Slot]:
-    """One slot a Spark task; [] if the plan has no split. Errors in types show here, before a task runs.
+    """Plans the request. Returns one slot for each Spark task; [] if the plan has no split.
 
-    `schema`: of the table's columns (`casting`, also for `narrows`); `watermark_us` goes into the slots.
+    `schema`: the table's columns in the DataFrame; a type that cannot be cast raises an error here, before a task runs
+    (`casting`, also for `narrows`). `watermark_us` is stored in the slots.
 
-    With a server one plan is opened there, and a slot is its number, with the `access` that tasks need; embedded, the
-    slots hold the splits themselves, and of the table's URI what is no secret: tasks bring credentials of their own.
+    With a server, the plan is opened there, and a slot has the plan id, its number and the `access` for the task.
+    Embedded, the slots contain the splits and the table's URI without credentials: tasks have their own.
     """
     if server is not None:
         opened = enumerator.open_plan(request)

@@ -1,6 +1,7 @@
-"""The data source `penstock`: what Spark constructs, pickles and asks for a schema and for readers.
+"""The data source `penstock`, which Spark constructs and pickles, and which creates the schema and the readers.
 
-Imported by each of Spark's Python processes, in tasks for its name alone: what a method needs it imports itself.
+Every Python process of Spark imports this module, also tasks, which use only the class name. So each method imports its
+own dependencies.
 """
 
 from __future__ import annotations
@@ -27,12 +28,11 @@ class PenstockDataSource(DataSource):
     (HOST:PORT of `penstock serve`) `.load(name)`.
 
     Options are those of docs/reference/options.md, in any case. A batch reads the snapshot (`query`, `asOf`, `after`,
-    `upto`). A stream reads the table as it is at its start, then ranges of commits (or from `after` on), to `upto`
-    if that is given, within `maxCommitsPerTrigger` and its like. With `eventTime` rows carry a watermark, which
-    `with_source_watermark` makes Spark's. `limit` stops each split after so many rows. Spark prunes no columns by
-    itself: use `columns` or `.schema("id bigint, name string")`.
-    A time of day shows as TIME(6), which Spark takes only with `spark.sql.timeType.enabled`; or leave the column out.
-    """
+    `upto`). A stream reads a snapshot of the table at its start, then ranges of commits (or only commits from `after`
+    on), to `upto` if that is given, within `maxCommitsPerTrigger` and the other limits. With `eventTime` rows carry a
+    watermark, which `with_source_watermark` passes to Spark. `limit` stops each split after so many rows. Spark prunes
+    no columns by itself: use `columns` or `.schema("id bigint, name string")`. A time of day has the type TIME(6),
+    which Spark accepts only with `spark.sql.timeType.enabled`; or leave the column out."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
@@ -43,20 +43,20 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
-        """The table's schema, the meta columns in front, projected by `columns`. Not asked where `.schema()` is given.
+        """The schema of the table, meta columns first, projected by `columns`. Not called if `.schema()` is given.
 
         Errors: `penstock.proto.errors`.
         """
-        from penstock.engine.spark.options import door_before_use, loaded
+        from penstock.engine.spark.options import entry_point_at_load, loaded
         from penstock.engine.spark.planning import schema_of
 
-        load = loaded(self.options, door_before_use(self.options), os.environ)
+        load = loaded(self.options, entry_point_at_load(self.options), os.environ)
         for warning in load.options.warnings:
             log.warning("%s", warning)
         return schema_of(load)
 
     def reader(self, schema: StructType) -> PenstockBatchReader:
-        """A batch read of just these columns."""
+        """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
         from penstock.engine.spark.options import loaded
         from penstock.proto.options.registry import EntryPoint
@@ -64,7 +64,7 @@ class PenstockDataSource(DataSource):
         return PenstockBatchReader(loaded(self.options, EntryPoint.BATCH, os.environ), schema)
 
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
-        """A stream of just these columns."""
+        """A reader for a stream of the columns in `schema`."""
         from penstock.engine.spark.options import loaded
         from penstock.engine.spark.stream.reader import PenstockStreamReader
         from penstock.proto.options.registry import EntryPoint
@@ -75,6 +75,6 @@ class PenstockDataSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Registers the format `penstock` with this session. Calling it again has no effect.
 
-    Needed only where Spark did not find the module `pyspark_penstock` on the driver's Python path by itself.
+    Needed only if the module `pyspark_penstock` is not on the Python path of the driver.
     """
     spark.dataSource.register(PenstockDataSource)

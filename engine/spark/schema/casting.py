@@ -1,7 +1,7 @@
-"""A split's batches in the exact shape Spark accepts: column for column cast, renamed, bounded in bytes.
+"""Converts batches to the schema that Spark expects: casts and renames columns, and splits large batches. Pure.
 
-Pure but for Arrow's compute. Columns are matched by position: the request named them in the DataFrame's order, so a
-declared name may differ from the table's by letter case.
+Columns are matched by position: the request has the order of the DataFrame, so a declared name may differ from the
+table's by letter case.
 """
 
 from __future__ import annotations
@@ -19,37 +19,42 @@ from penstock.engine.spark.schema.types import arrow_schema, spark_type
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 
 MAX_BATCH_BYTES: Final = 16 << 20
-"""Above this a batch is cut before it goes to the JVM, which copies it whole."""
+"""A larger batch is split before it is sent to the JVM, which copies each batch as a whole."""
 
 
-class Way(Enum):
-    """How a column becomes the target's: as it is, in another Arrow type of the same Spark type, value for value back
-    to the type that it was widened from."""
+class Conversion(Enum):
+    """How a column is converted to the target type."""
 
     SAME = "same"
+    """Not at all."""
     CAST = "cast"
+    """To another Arrow type of the same Spark type."""
     NARROWED = "narrowed"
+    """Each value exactly, back to the type from which the column was widened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """How each column of a source becomes the target's; created once for each slot, by `casting`."""
+    """The conversion of batches to a target schema. `casting` creates one for each slot."""
 
     target: pa.Schema
-    ways: tuple[Way, ...]
+    """The schema of the converted batches."""
+    conversions: tuple[Conversion, ...]
+    """The conversion of each column."""
     table: str = ""
+    """The table, for error texts."""
 
     def batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch's rows in order, in the target schema, in pieces of about MAX_BATCH_BYTES; no empty piece.
+        """The rows in order, in the target schema, as non-empty batches of about MAX_BATCH_BYTES.
 
         ConfigurationError for a null in a column that the caller declared NOT NULL; SchemaMismatch for a value that
         does not fit the type which its column was widened from.
         """
-        if batch.num_columns != len(self.ways):
-            raise InvariantViolation(f"a batch of {batch.num_columns} columns, expected {len(self.ways)}")
+        if batch.num_columns != len(self.conversions):
+            raise InvariantViolation(f"a batch of {batch.num_columns} columns, expected {len(self.conversions)}")
         columns = [
-            self._column(column, field, way)
-            for column, field, way in zip(batch.columns, self.target, self.ways, strict=True)
+            self._converted(column, field, conversion)
+            for column, field, conversion in zip(batch.columns, self.target, self.conversions, strict=True)
         ]
         for column, field in zip(columns, self.target, strict=True):
             if not field.nullable and column.null_count:
@@ -58,24 +63,23 @@ class Casting:
                 )
         yield from _pieces(pa.RecordBatch.from_arrays(columns, schema=self.target))
 
-    def _column(self, column: pa.Array, field: pa.Field, way: Way) -> pa.Array:
-        match way:
-            case Way.SAME:
+    def _converted(self, column: pa.Array, field: pa.Field, conversion: Conversion) -> pa.Array:
+        match conversion:
+            case Conversion.SAME:
                 return column
-            case Way.CAST:
+            case Conversion.CAST:
                 return column.cast(field.type)
-            case Way.NARROWED:
+            case Conversion.NARROWED:
                 from penstock.engine.spark.schema.narrowing import narrowed
 
                 return narrowed(column, field.type, field.name, self.table)
 
 
 def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: bool = False) -> Casting:
-    """The way from a scan's output schema to the schema of a DataFrame, its columns in the same order.
+    """The conversion from a scan's output schema to the schema of a DataFrame with the same order of columns.
 
-    ConfigurationError names a column whose declared type is not the table's: nothing is widened or parsed silently.
-    With `narrows` (a stream, whose schema was fixed when it was loaded) a column of `table` may have been widened since
-    (`schema_changes`).
+    ConfigurationError for a column whose declared type is not the table's: no value is widened or parsed silently. With
+    `narrows` (a stream, whose schema is fixed at load()) a column may have been widened since (`schema_changes`).
     """
     target = arrow_schema(schema)
     if len(source) != len(target):
@@ -83,11 +87,11 @@ def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: 
             f"the DataFrame has {len(target)} columns, the plan {len(source)}: got {source.names}, expected"
             f" {target.names}"
         )
-    ways = []
+    conversions = []
     for field, declared, target_field in zip(source, schema.fields, target, strict=True):
         if not is_same(field.type, target_field.type, field.name):
             if narrows and is_widened(target_field.type, field.type):
-                ways.append(Way.NARROWED)
+                conversions.append(Conversion.NARROWED)
                 continue
             own = spark_type(field.type, field.name)
             raise ConfigurationError(
@@ -95,9 +99,9 @@ def casting(source: pa.Schema, schema: StructType, *, table: str = "", narrows: 
                 f" {declared.dataType.simpleString()}; declare it as {own.simpleString()} and cast it in the query"
                 " (if the table's schema changed after load(): load it again, a stream must be started again)"
             )
-        # Text, not ==: Arrow calls map types equal whose entries carry other names; the JVM does not.
-        ways.append(Way.SAME if str(field.type) == str(target_field.type) else Way.CAST)
-    return Casting(target, tuple(ways), table)
+        # Text, not ==: Arrow ignores the names of map entries in comparisons, the JVM does not.
+        conversions.append(Conversion.SAME if str(field.type) == str(target_field.type) else Conversion.CAST)
+    return Casting(target, tuple(conversions), table)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

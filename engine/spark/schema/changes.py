@@ -1,9 +1,8 @@
-"""What became of a table's columns since a stream's schema was fixed: whether the stream goes on under that schema.
+"""Compares a table's schema with the fixed schema of a stream, and decides whether the stream can continue. Pure.
 
-Pure. A column goes on as it is, or widened (as Hudi promotes types: each value is cast back where it fits exactly), or
-not at all: it is gone, or its new type has nothing to do with the old. What was added is not seen. Not here: the cast
-itself (`narrowing`), what the stream does about it (`stream.reader`).
-"""
+A stream continues with an unchanged column, and with one that was widened as Hudi promotes types: each value is cast
+back if it fits exactly (`narrowing`). It cannot continue if a column was dropped or has an unrelated type. Added
+columns are ignored."""
 
 from __future__ import annotations
 
@@ -21,11 +20,14 @@ from penstock.table.columns import resolve_columns
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """The table's type now holds more than the stream's; each value is cast back exactly, or the read fails."""
+    """The column was widened. Each value is cast back exactly, or the read fails."""
 
     column: str
+    """The name of the column."""
     was: str
+    """Its Spark type in the stream."""
     now: str
+    """Its Spark type in the table."""
 
     def __str__(self) -> str:
         return f"column {self.column} was widened from {self.was} to {self.now}"
@@ -33,9 +35,10 @@ class Widened:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The table has no such column any more."""
+    """The table no longer has the column."""
 
     column: str
+    """The name of the column."""
 
     def __str__(self) -> str:
         return f"column {self.column} is gone (dropped, or renamed)"
@@ -43,11 +46,14 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """The table's type now is no promotion of the stream's."""
+    """The table's type is not a promotion of the stream's type."""
 
     column: str
+    """The name of the column."""
     was: str
+    """Its Spark type in the stream."""
     now: str
+    """Its Spark type in the table."""
 
     def __str__(self) -> str:
         return f"column {self.column} was {self.was}, and is {self.now} now"
@@ -56,11 +62,11 @@ class Clash:
 SchemaChange = Widened | Gone | Clash
 
 _NUMBERS: Final = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
-"""Each type is promoted to those after it."""
+"""Each type can be promoted to the types after it."""
 
 
 def schema_changes(fixed: StructType, table: pa.Schema) -> tuple[SchemaChange, ...]:
-    """What differs for the columns of `fixed` in a table that has the columns `table` now, in the order of `fixed`."""
+    """The changes of the columns of `fixed` in a table that now has the schema `table`, in the order of `fixed`."""
     changes: list[SchemaChange] = []
     for field in arrow_schema(fixed):
         try:
@@ -72,17 +78,17 @@ def schema_changes(fixed: StructType, table: pa.Schema) -> tuple[SchemaChange, .
         if is_same(now, field.type, field.name):
             continue
         change = Widened if is_widened(field.type, now) else Clash
-        changes.append(change(field.name, _shown(field.type, field.name), _shown(now, field.name)))
+        changes.append(change(field.name, _type_text(field.type, field.name), _type_text(now, field.name)))
     return tuple(changes)
 
 
 def breaking(changes: tuple[SchemaChange, ...]) -> tuple[SchemaChange, ...]:
-    """Those under which the stream cannot go on."""
+    """The changes with which the stream cannot continue."""
     return tuple(change for change in changes if not isinstance(change, Widened))
 
 
 def is_same(now: pa.DataType, fixed: pa.DataType, column: str) -> bool:
-    """Whether the table's type is the one that Spark was promised."""
+    """Whether the table's type is the fixed type of the stream."""
     try:
         return str(arrow_type(spark_type(now, column), column)) == str(fixed)
     except PenstockError:
@@ -103,16 +109,16 @@ def is_widened(was: pa.DataType, now: pa.DataType) -> bool:
     if pat.is_string(was):
         return bool(pat.is_binary(now) or pat.is_date(now) or pat.is_decimal128(now))
     if pat.is_struct(was) and pat.is_struct(now):
-        held = {field.name: field.type for field in now}
+        types = {field.name: field.type for field in now}
         return all(
-            field.name in held
-            and (str(held[field.name]) == str(field.type) or is_widened(field.type, held[field.name]))
+            field.name in types
+            and (str(types[field.name]) == str(field.type) or is_widened(field.type, types[field.name]))
             for field in was
         )
     return False
 
 
-def _shown(arrow: pa.DataType, column: str) -> str:
+def _type_text(arrow: pa.DataType, column: str) -> str:
     try:
         return str(spark_type(arrow, column).simpleString())
     except PenstockError:

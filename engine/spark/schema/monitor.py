@@ -1,7 +1,4 @@
-"""Looks at the schema that each micro-batch would be read with, and says once what changed.
-
-Shell: logs. Not here: what counts as a change (`schema_changes`).
-"""
+"""Compares the schema of each micro-batch with the fixed schema of the stream, and logs each change once."""
 
 from __future__ import annotations
 
@@ -22,20 +19,20 @@ from penstock.table.storage.filesystem import redacted_uri
 log = logging.getLogger("penstock.engine.spark")
 
 
-class SchemaWatch:
-    """For one stream. Used by one thread."""
+class SchemaMonitor:
+    """The monitor of one stream. Used by one thread."""
 
     def __init__(self, table: str, fixed: StructType, changes: ChangeFormat | None) -> None:
-        """`fixed`: the table's columns as the stream was loaded with them; `changes`: their format if it reads them."""
+        """`fixed`: the table's columns at load(). `changes`: the format of changes; None if the stream reads rows."""
         self._table, self._fixed, self._changes = table, fixed, changes
         self._last: tuple[str, tuple[SchemaChange, ...]] = ("", ())
-        self.seen: Counter[str] = Counter()
-        """Changes that the stream went on with, in words, and the micro-batches since each."""
+        self.counts: Counter[str] = Counter()
+        """The number of micro-batches with each change with which the stream continued, by its text."""
 
-    def broken(self, schema_json: str) -> tuple[SchemaChange, ...]:
-        """Why a micro-batch of this schema ('': of no rows) cannot be read under the fixed one; () if it can.
+    def breaking_changes(self, schema_json: str) -> tuple[SchemaChange, ...]:
+        """The changes because of which a micro-batch of this schema ('': no rows) cannot be read; () if it can.
 
-        A change under which the stream goes on is counted, and logged the first time.
+        A change with which the stream continues is counted, and logged the first time.
         """
         if not schema_json or self._changes is ChangeFormat.HUDI:
             return ()
@@ -44,12 +41,12 @@ class SchemaWatch:
             if self._changes is not None:
                 table = change_schema(table, self._changes)
             self._last = schema_json, schema_changes(self._fixed, table)
-        broken = breaking(self._last[1])
-        if broken:
-            return broken
+        breaking_changes = breaking(self._last[1])
+        if breaking_changes:
+            return breaking_changes
         for change in map(str, self._last[1]):
-            self.seen[change] += 1
-            if self.seen[change] == 1:
+            self.counts[change] += 1
+            if self.counts[change] == 1:
                 log.warning(
                     "table %s: %s; the stream goes on under the schema that it was loaded with, as long as each value"
                     " fits it exactly",
@@ -58,12 +55,14 @@ class SchemaWatch:
                 )
         return ()
 
-    def mismatch(self, broken: tuple[SchemaChange, ...], start: Position, end: Position | None) -> SchemaMismatch:
-        """The error that ends the stream before the micro-batch from `start` to `end`; None: it is one of a topic."""
+    def mismatch(
+        self, breaking_changes: tuple[SchemaChange, ...], start: Position, end: Position | None
+    ) -> SchemaMismatch:
+        """The error that ends the stream before the micro-batch from `start` to `end` (None: a batch of a topic)."""
         since = "" if end is None else f", from commit {end} on"
         return SchemaMismatch(
             f"table {redacted_uri(self._table)} no longer fits the schema that the stream was loaded with{since}: "
-            f"{'; '.join(map(str, broken))}. Everything up to {start} "
-            "was delivered; start the query again with a new load() (and a sink that takes the new schema): it goes on "
-            "behind that from the checkpoint"
+            f"{'; '.join(map(str, breaking_changes))}. Everything up to {start} "
+            "was delivered; start the query again with a new load() (and a sink that accepts the new schema): it "
+            "continues after that from the checkpoint"
         )

@@ -1,6 +1,6 @@
-"""A widened column cast back to the type that a stream's schema was fixed with: exactly, or not at all.
+"""Casts a widened column back to its type in the fixed schema of a stream, exactly or with an error. Pure.
 
-Pure but for Arrow's compute. Not here: which types may be cast back (`schema_changes`).
+`changes` decides which types may be cast back.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from penstock.proto.errors import SchemaMismatch
 
 
 def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
-    """The column in the target type, value for value equal. A float that became a double is taken either way that Hudi
-    promotes it: the value itself, or its decimal text read as a double (0.1f as 0.1).
+    """The column in the target type, with equal values. For a float that became a double, both promotions of Hudi are
+    accepted: the value itself, or its decimal text parsed as a double (0.1f as 0.1).
 
-    SchemaMismatch names column, table and the first value that the target cannot hold.
+    SchemaMismatch names the column, the table and the first value that the target type cannot represent.
     """
     if str(column.type) == str(target):
         return column
@@ -27,7 +27,7 @@ def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa
             return _floats_of_decimals(column, target, name, table)
         cast = column.cast(target)
         if pat.is_decimal(column.type) and pat.is_integer(target):
-            return cast  # exact or an error; the way back would need more digits than the column's type has
+            return cast  # exact or an error; casting back would need more digits than the column's type has
         different = pc.fill_null(pc.not_equal(_comparable(column, target), _back(cast, column.type)), False)
         if pat.is_float64(column.type) and pat.is_float32(target):
             parsed = cast.cast(pa.string()).cast(pa.float64())
@@ -43,15 +43,15 @@ def narrowed(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa
 
 
 def _narrowed_struct(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
-    """Field for field; fields that the target lacks are left out."""
-    held = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
+    """Narrows each field of the target; drops the others."""
+    children_by_name = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
     fields = list(target)
-    children = [narrowed(held[field.name], field.type, f"{name}.{field.name}", table) for field in fields]
+    children = [narrowed(children_by_name[field.name], field.type, f"{name}.{field.name}", table) for field in fields]
     return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
 
 
 def _floats_of_decimals(column: pa.Array, target: pa.DataType, name: str, table: str) -> pa.Array:
-    """By their text, which is how Hudi made the decimals: Arrow's own cast is off in the last digit."""
+    """Casts through text, as Hudi created the decimals: Arrow's own cast is inexact in the last digit."""
     cast = column.cast(pa.string()).cast(target)
     different = pc.fill_null(pc.not_equal(column, cast.cast(pa.string()).cast(column.type)), False)
     if pc.any(different).as_py():
@@ -60,8 +60,7 @@ def _floats_of_decimals(column: pa.Array, target: pa.DataType, name: str, table:
 
 
 def _comparable(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """What the way back is compared with: numbers told as text by their value, not-a-number, which equals nothing, as
-    null."""
+    """The column for the comparison with the values that were cast back: text of numbers as doubles, NaN as null."""
     if pat.is_string(column.type) and (pat.is_floating(target) or pat.is_decimal128(target)):
         column = column.cast(pa.float64())
     if pat.is_floating(column.type):
@@ -76,6 +75,6 @@ def _back(cast: pa.Array, source: pa.DataType) -> pa.Array:
 def _unfit(column: pa.Array, target: pa.DataType, name: str, table: str, what: str) -> SchemaMismatch:
     return SchemaMismatch(
         f"table {table}, column {name}: it was widened to {column.type} since the stream's schema was fixed as "
-        f"{target}, and a row holds what {target} cannot ({what}); start the query again with a new load(), which "
-        "takes the table's new schema and goes on from the checkpoint"
+        f"{target}, and a row does not fit {target} ({what}); start the query again with a new load(), which uses "
+        "the table's new schema and continues from the checkpoint"
     )

@@ -1,7 +1,6 @@
-"""Spark types and Arrow types, both ways, by one table.
+"""Maps Arrow types of tables to Spark types, and Spark types to the Arrow types that Spark requires. Pure.
 
-Pure. What belongs here: which Spark type a table's Arrow type shows as, and the Arrow type that Spark 4.2+ demands for
-a Spark type (it refuses any other: SPARK-55583). Not here: the casting of batches (`casting`).
+Spark 4.2 and later reject any other Arrow type (SPARK-55583). `casting` converts the batches.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ _TIME_DIGITS: Final = 6
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:
-    """The schema a DataFrame of these columns has, in their order, everything nullable.
+    """The schema of a DataFrame with these columns, in their order, all nullable.
 
-    UnsupportedFeature names a column whose type this Spark has no type for.
+    UnsupportedFeature for a column whose type has no equivalent in this Spark.
     """
     return st.StructType([st.StructField(f.name, spark_type(f.type, f.name), True) for f in schema])
 
 
 def spark_type(arrow: pa.DataType, column: str, depth: int = 0) -> st.DataType:
-    """The Spark type of a table's Arrow type; `column` is the path named in an error."""
+    """The Spark type of a table's Arrow type; `column` is its path, for error texts."""
     _check_depth(column, depth)
     for known, simple in _SIMPLE:
         if arrow == known:
@@ -69,8 +68,8 @@ def spark_type(arrow: pa.DataType, column: str, depth: int = 0) -> st.DataType:
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The exact Arrow schema Spark demands for `schema`: timestamps us and UTC, times in ns, map entries named key and
-    value, no large types; nullable but for top-level fields declared NOT NULL.
+    """The exact Arrow schema that Spark requires for `schema`: timestamps us and UTC, times in ns, map entries named
+    key and value, no large types; nullable but for top-level fields declared NOT NULL.
 
     ConfigurationError for a declared type that no table column has.
     """
@@ -78,7 +77,7 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def arrow_type(spark: st.DataType, column: str, depth: int = 0) -> pa.DataType:
-    """The Arrow type Spark demands for a Spark type, nested fields nullable."""
+    """The Arrow type that Spark requires for a Spark type, with nullable nested fields."""
     _check_depth(column, depth)
     for arrow, known in _SIMPLE:
         if type(spark) is type(known):
@@ -101,8 +100,8 @@ def arrow_type(spark: st.DataType, column: str, depth: int = 0) -> pa.DataType:
         element = _nested(spark.elementType, spark.containsNull, f"{column}.element", depth)
         return pa.list_(pa.field("element", element, nullable=True))
     raise ConfigurationError(
-        f"column {column}: the declared type {spark.simpleString()} is no type of a table's column;"
-        " declare the type that the table shows without .schema()"
+        f"column {column}: the declared type {spark.simpleString()} is not a type of a table's column;"
+        " declare the type that a load() without .schema() has"
     )
 
 

@@ -15,13 +15,13 @@ from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, NoBatch, StreamPoint, Watermark
 
 IDLE_S: Final = 0.2
-"""The table is looked at no more often than this while nothing is new."""
+"""The minimum interval between reads of the table while nothing is new."""
 REST_S: Final = 0.05
-"""Spark asks an idle source about 65 times a second, each time through a socket; each answer without a look waits so
-long. Short, for another source of the query may have rows."""
+"""The wait before an answer that does not read the table: Spark calls an idle source about 65 times a second through a
+socket. Short, because another source of the query may have rows."""
 
-NextAsked = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
-"""Asks for the batch after a point, within limits, up to a target."""
+NextBatchCall = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
+"""Requests the batch after a point, within limits, up to a target."""
 
 
 class StreamProgress:
@@ -29,13 +29,13 @@ class StreamProgress:
 
     def __init__(
         self,
-        next_batch: NextAsked,
+        next_batch: NextBatchCall,
         clock: Callable[[], float],
         pause: Callable[[float], None],
         idle_timeout_us: int | None = None,
     ) -> None:
-        """`clock` in seconds, never going back. After each whole `idle_timeout_us` without a new commit the watermark
-        goes on by as much."""
+        """`clock` returns seconds and never runs backwards. After each whole `idle_timeout_us` without a new commit the
+        watermark advances by that time."""
         self._next_batch = next_batch
         self._clock = clock
         self._pause = pause
@@ -47,12 +47,12 @@ class StreamProgress:
         self._quiet_since_s: float | None = None
 
     def pin(self, newest: Callable[[], Position]) -> None:
-        """Fixes the newest position now as the end of this run: nothing that completes later is taken."""
+        """Fixes the newest position as the end of this run: instants that complete later are not read."""
         self._target = newest()
 
     def pin_to_topic(self) -> None:
-        """Ends this run of a hybrid stream after the first batch that takes all the topic then holds; or where the
-        stream cannot leave the lake."""
+        """Ends this run of a hybrid stream after the first batch that reads the topic to its end, or if the stream
+        cannot leave the lake."""
         self._ends_with_topic = True
 
     def begin(self, point: StreamPoint) -> None:
@@ -81,16 +81,15 @@ class StreamProgress:
         return NextBatch(point=self._after_silence(start))
 
     def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
-        """The batch after `start` within other limits, asked for now."""
+        """The batch after `start` within other limits, without waiting."""
         batch = self._next_batch(start, limits, self._target)
         self._drained = self._ends_with_topic and _takes_all(batch.point)
         return batch
 
     def _after_silence(self, start: StreamPoint) -> StreamPoint:
-        """The point, its watermark moved on by each whole idle timeout that passed since something was new.
+        """The point, with its watermark advanced by each whole idle timeout since the last new batch.
 
-        Not in a run with an end: it ends where the table, or the topic, stood. The time is this process's own: a
-        restart begins it anew.
+        Not in a run with a fixed end. The time is measured in this process: a restart begins again.
         """
         known = start.watermark.at_us
         bounded = self._target is not None or self._ends_with_topic
@@ -106,6 +105,6 @@ class StreamProgress:
 
 
 def _takes_all(point: StreamPoint) -> bool:
-    """Whether the batch that ends here takes all that the topic held when it was planned."""
+    """Whether the batch that ends here reads the topic to its end at the time of planning."""
     kafka = point.progress.kafka
     return kafka is not None and kafka.phase is Phase.KAFKA and kafka.behind == 0

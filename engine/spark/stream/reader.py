@@ -1,7 +1,7 @@
-"""The stream reader: an offset is a point of the stream, which says what the micro-batch before it holds.
+"""The stream reader. An offset is a point of the stream, and determines the micro-batch before it.
 
-Shell around `offsets`, `progress` and `schema_changes`: it holds the clock and the enumerator. Nothing in the process
-is needed after a restart: a plan follows from an offset alone.
+Combines `offsets`, `progress` and `schema_changes` with the clock and the enumerator. A restart needs no state of the
+process: the offset alone determines the plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.engine.requests.stream import (
 from penstock.engine.spark.options import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.schema.changes import SchemaChange
-from penstock.engine.spark.schema.monitor import SchemaWatch
+from penstock.engine.spark.schema.monitor import SchemaMonitor
 from penstock.engine.spark.stream.lost_batches import remaining_batch
 from penstock.engine.spark.stream.offsets import Offset, ScopeId, continued, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.progress import StreamProgress
@@ -55,7 +55,7 @@ log = logging.getLogger("penstock.engine.spark")
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a table batch by batch, each once, from a checkpoint alone."""
+    """Reads a table batch by batch, each once. The checkpoint is the only state."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What a task needs: Spark pickles the reader into every task."""
+        """Spark pickles the reader into every task, which needs only the SlotReader."""
         return (SlotReader, (self._reading,))
 
     def initialOffset(self) -> Offset:
-        """Where a new query starts: with the table as it is now, or as the option `after` says.
+        """The start of a new query: a snapshot of the table now, or the option `after`.
 
-        Spark calls it twice and takes the second answer: it stays the same for the reader's life.
+        Spark calls it twice and uses the second result, so the result of a reader never changes.
         """
         if self._initial is None:
             point = self._retry.call(self._first_point)
@@ -93,18 +93,18 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Anything but ReadAllAvailable where the options limit a micro-batch: Spark hands that in by itself
-        (Trigger.Once), and `latestOffset` tells the two apart. The numbers are the reader's own."""
+        """Any limit but ReadAllAvailable if the options limit a micro-batch: Spark itself passes ReadAllAvailable for
+        Trigger.Once, and `latestOffset` has to distinguish the two. The reader does not use the numbers."""
         limits = self._limits
         if limits.max_rows:
             return ReadMaxRows(limits.max_rows)
         if limits.max_bytes:
             return ReadMaxBytes(limits.max_bytes)
-        most = limits.max_files or limits.max_commits
-        return ReadMaxFiles(most) if most else ReadAllAvailable()
+        max_files = limits.max_files or limits.max_commits
+        return ReadMaxFiles(max_files) if max_files else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fixes the newest position as the run's end; of a hybrid stream the end of its topic."""
+        """Fixes the newest position as the end of the run; for a hybrid stream the end of its topic."""
         if self._load.options.hybrid is not None:
             self._progress.pin_to_topic()
         else:
@@ -133,19 +133,19 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             slots = self._retry.call(lambda: self._slots(point))
         except PositionExpired as error:
-            left = self._retry.call(partial(remaining_batch, self._enumerator, self._scope, before, point, error))
+            remaining = self._retry.call(partial(remaining_batch, self._enumerator, self._scope, before, point, error))
             log.warning(
-                "table %s: the micro-batch up to %s can no longer be planned as it was; the stream goes on with what "
-                "is left of it (onLostRange): %s",
+                "table %s: the micro-batch up to %s can no longer be planned as it was; the stream continues with "
+                "the rest of it (onLostRange): %s",
                 redacted_uri(self._load.table),
                 point.progress.position,
                 error,
             )
-            slots = self._retry.call(lambda: self._slots(left))
+            slots = self._retry.call(lambda: self._slots(remaining))
         return [InputPartition(slot) for slot in slots]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one slot; the same rows whichever attempt reads it."""
+        """The rows of one slot, the same in every attempt of the task."""
         return SlotReader(self._reading).read(partition)
 
     def commit(self, end: Offset) -> None:
@@ -162,7 +162,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _scope(self) -> StreamScope:
-        """Options checked against the table, by the first call of this process that asks about the stream."""
+        """Options checked against the table, on first use in this process."""
         scope = stream_scope(self._load.table, self._load.options, self._describe)
         return replace(scope, request=replace(scope.request, of_stream=self._new_id()))
 
@@ -171,13 +171,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return scope_id(self._scope)
 
     @cached_property
-    def _schemas(self) -> SchemaWatch:
+    def _schemas(self) -> SchemaMonitor:
         query = self._scope.request.query
         changes = query.format if isinstance(query, Changes) else None
-        return SchemaWatch(self._load.table, self._reading.schema, changes)
+        return SchemaMonitor(self._load.table, self._reading.schema, changes)
 
     def _slots(self, point: StreamPoint) -> list[Slot]:
-        """A marker row stands where a watermark moves without rows, and at the stream's end."""
+        """The slots of the micro-batch, with a marker row if the watermark moves without rows, and at the end of the
+        stream."""
         scope, options = self._scope, self._load.options
         watermark = point.watermark
         slots: list[Slot] = []
@@ -198,7 +199,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return slots
 
     def _readable_batch(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:
-        """The next batch if the stream's schema can take it, else the one up to the next commit if it can take that."""
+        """The next batch if it can be read with the stream's schema, else the batch up to the next commit if that
+        can."""
         try:
             batch = self._progress.advance(start, limits)
             broken = self._broken(batch)
@@ -220,12 +222,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _broken(self, batch: NextBatch) -> tuple[SchemaChange, ...]:
         """Why the batch cannot be read under the stream's schema; () if it can. A batch after the hand-over has no
         commit whose schema could differ: its plan is checked (`casting`)."""
-        return () if batch.point.progress.kafka is not None else self._schemas.broken(batch.schema_json)
+        return () if batch.point.progress.kafka is not None else self._schemas.breaking_changes(batch.schema_json)
 
     def _check_now(self, start: StreamPoint, error: ConfigurationError, *, only: bool) -> None:
         """A batch could not be planned: raises SchemaMismatch if the table's schema breaks the stream's now and nothing
         smaller can be planned (`only`); any other error as it is."""
-        broken = self._schemas.broken(self._describe().schema_json)
+        broken = self._schemas.breaking_changes(self._describe().schema_json)
         if not broken:
             raise error
         if start.progress.kafka is not None:

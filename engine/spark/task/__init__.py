@@ -1,1 +1,1 @@
-"""What runs in a Spark task."""
+"""The code that runs in Spark tasks."""

@@ -1,7 +1,7 @@
-"""What a Spark task is given: a slot, small and pickled, and how it is read; and how an embedded plan's splits are
-packed into slots.
+"""The slots that Spark tasks read, the settings of reading, and the packing of an embedded plan's splits into slots.
+Pure.
 
-Pure: values and one packing rule. A slot holds no client, no option, no secret; its `repr` (Spark logs it) no data.
+Slots are pickled. They contain no client, option or secret, and their `repr`, which Spark logs, contains no data.
 """
 
 from __future__ import annotations
@@ -21,41 +21,49 @@ if TYPE_CHECKING:
     from penstock.proto.model.streams import Watermark
 
 SLOT_BYTES: Final = 128 << 20
-"""What a slot should hold at most, unless one split alone is larger."""
+"""The target maximum of a slot; a larger split is a slot of its own."""
 OPEN_COST_BYTES: Final = 4 << 20
 """The weight of opening a split, so that many tiny splits count; Spark's own default for files."""
 TASK_COST_BYTES: Final = 16 << 20
-"""What a task should hold at least: starting one takes about as long as reading this, or four tiny splits."""
+"""The target minimum of a task: starting one takes about as long as reading this, or four tiny splits."""
 MAX_SLOTS: Final = 10_000
-"""Pickled slots live in the driver's JVM; beyond this many they grow larger instead."""
+"""The driver's JVM holds the pickled slots, so a larger plan has larger slots instead of more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedSlot:
-    """A slot planned in the driver: the encoded scan, and its encoded splits in commit order."""
+    """A slot planned in the driver."""
 
     scan: bytes = field(repr=False)
+    """The encoded scan."""
     splits: tuple[bytes, ...] = field(repr=False)
+    """The encoded splits, in commit order."""
     watermark_us: int | None = None
-    """That of the slot's micro-batch, for its rows to carry; None: not known, or none is asked for."""
+    """The watermark for the rows of the micro-batch; None: unknown, or not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class PulledSlot:
-    """A slot of a plan that a server holds; its task asks there for one split after the other."""
+    """A slot of a plan on a server. Its task requests one split after the other."""
 
     server: str
+    """HOST:PORT of the server."""
     plan_id: str
+    """The id of the plan."""
     slot: int
+    """The number of the slot in the plan."""
     access: ServerAccess = field(default=NO_ACCESS, repr=False)
+    """The files with certificates and token for the connection."""
     watermark_us: int | None = None
+    """The watermark for the rows of the micro-batch; None: unknown, or not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerSlot:
-    """One row that is none of the table's: it carries a watermark to Spark where no other row does."""
+    """One row that is not in the table: it carries a watermark to Spark when no other row does."""
 
     watermark: Watermark
+    """The watermark of the micro-batch."""
 
 
 Slot = PackedSlot | PulledSlot | MarkerSlot
@@ -63,35 +71,37 @@ Slot = PackedSlot | PulledSlot | MarkerSlot
 
 @dataclass(frozen=True, slots=True)
 class SlotReading:
-    """How a reader reads every slot: the schema Spark expects of the table, the rows after which a split stops (None:
-    never), rows of a batch, the column whose highest value is reported ('': none).
-
-    `watermarked` is the whole schema with the columns of a watermark, None without them; `event_time_unit` that of a
-    column of plain numbers; `narrows`: columns may have been widened since the schema was fixed. `access`: to the topic
-    that a hybrid stream goes on in; references to secrets in it are resolved in the task. `retry`: how long a task
-    waits for storage or a server, as the driver does. `skips_lost`: a split ends, with a warning, where a file of it is
-    gone (`failOnDataLoss=false`).
-    """
+    """The settings with which a reader reads every slot."""
 
     schema: StructType
+    """The schema that Spark expects for the table's columns."""
     limit_rows: int | None
+    """The number of rows after which a split stops; None: no limit."""
     batch_rows: int
+    """The maximum number of rows in a batch."""
     event_time: str
+    """The column whose highest value is reported; '' for none."""
     watermarked: StructType | None = None
+    """The whole schema, with the columns of the watermark; None without them."""
     event_time_unit: str | None = None
+    """The unit of an event-time column of plain numbers."""
     narrows: bool = False
+    """Whether columns may have been widened since the schema was fixed."""
     access: KafkaAccess | None = field(default=None, repr=False)
+    """The access to the topic of a hybrid stream. The task resolves its references to secrets."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    """The retries of storage and server calls, the same as in the driver."""
     skips_lost: bool = False
+    """Whether a split ends, with a warning, at a file that no longer exists (`failOnDataLoss=false`)."""
 
 
 def pack(sizes_bytes: Sequence[int], cores: int, requested: int = 0) -> list[tuple[int, ...]]:
-    """Splits (by index, in commit order) shared out to slots of about equal weight.
+    """Distributes splits, by index in commit order, over slots of about equal weight.
 
-    `requested` slots; or if that is 0, one for each core as long as each holds TASK_COST_BYTES (an opening weighs
-    OPEN_COST_BYTES), and as many more as SLOT_BYTES asks for. Never more than splits or MAX_SLOTS, none empty. Every
-    index once; indices ascend inside a slot, slots by their first index. Same arguments: same slots. No splits: no
-    slots.
+    Returns `requested` slots. If that is 0, one slot for each core as long as each has TASK_COST_BYTES (opening a split
+    counts as OPEN_COST_BYTES), and more if SLOT_BYTES requires them. There are never more slots than splits or
+    MAX_SLOTS, and no slot is empty. Each index occurs once; indexes ascend inside a slot, and slots by their first
+    index. The result is deterministic.
     """
     if not sizes_bytes:
         return []

@@ -1,6 +1,7 @@
-"""What a Spark task does with its slot: split after split, read, cast, handed to the JVM; a report for each.
+"""Reads a slot in a Spark task: reads and casts each split, passes the batches to the JVM, and reports the split.
 
-Runs on executors. Never lists a table, never plans: an embedded slot carries its splits, a server's slot asks for them.
+Runs on executors. Does not list a table and does not plan: an embedded slot contains its splits, and for a slot of a
+server's plan the task requests them.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ log = logging.getLogger("penstock.engine.spark")
 
 
 def read_partition(partition: InputPartition | None, reading: SlotReading) -> Iterator[pa.RecordBatch]:
-    """The rows of one input partition in the exact schema.
+    """The rows of one input partition, in the exact schema.
 
-    Nothing for None and InputPartition(None), which Spark makes of an empty plan. Errors are `penstock.proto.errors`;
-    a killed or failed task reports nothing for the split it was in.
+    No rows for None and InputPartition(None), which Spark creates for an empty plan. Errors: `penstock.proto.errors`. A
+    killed or failed task does not report the split that it was reading.
     """
     match getattr(partition, "value", None):
         case None:
@@ -63,7 +64,7 @@ def _read_packed(slot: PackedSlot, reading: SlotReading) -> Generator[pa.RecordB
 
 
 def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.RecordBatch, None, None]:
-    """The slot's list is walked from its start: any attempt of a slot gives the same rows."""
+    """Requests the slot's splits from the first one on, so that each attempt of the task returns the same rows."""
     enumerator, retry = enumerator_for(pulled.server, pulled.access), Retry(policy=reading.retry)
     scan = retry.call(lambda: scan_of(enumerator, pulled.server, pulled.plan_id))
     shape = casting(output_schema(scan), reading.schema, table=scan.table, narrows=reading.narrows)
@@ -80,7 +81,7 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.Recor
 
 
 def _deliver(send_report: Callable[[], None], retry: Retry) -> None:
-    """The rows of the split are with Spark: a report that cannot be delivered is logged, and never fails the task."""
+    """Spark has the rows of the split, so a report that cannot be delivered is logged and does not fail the task."""
     try:
         retry.call(send_report)
     except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
@@ -91,7 +92,7 @@ def _deliver(send_report: Callable[[], None], retry: Retry) -> None:
 def _watermarked(
     rows: Generator[pa.RecordBatch, None, int], reading: SlotReading, watermark_us: int | None
 ) -> Generator[pa.RecordBatch, None, int]:
-    """The same batches with the columns of a watermark, if they are asked for."""
+    """The batches with the columns of the watermark, if the reading has them."""
     if reading.watermarked is None:
         return (yield from rows)
     with closing(rows):
@@ -106,17 +107,17 @@ def _watermarked(
 def _rows(
     scan: Scan, split: Split, shape: Casting, reading: SlotReading, tally: SplitTally
 ) -> Generator[pa.RecordBatch, None, int]:
-    """The split's rows, cast, at most `limit_rows`; returns how many were handed on."""
+    """The split's rows, cast, at most `limit_rows`. Returns their number."""
     limit, rows = reading.limit_rows, 0
     if limit == 0:
         return rows
     options = ReadOptions(batch_rows=reading.batch_rows if limit is None else min(reading.batch_rows, limit))
     topics = topic_reading(scan, reading.access)
 
-    def opened(start: int) -> Generator[SplitBatch, None, None]:
+    def open_split(start: int) -> Generator[SplitBatch, None, None]:
         return read_split(scan, split, start=start, options=options, tally=tally, topics=topics)
 
-    with closing(_resumed(opened, Retry(policy=reading.retry))) as batches:
+    with closing(_resumed(open_split, Retry(policy=reading.retry))) as batches:
         while (part := _next(batches, scan, split, reading, rows)) is not None:
             batch = part.batch if limit is None else part.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
@@ -129,7 +130,7 @@ def _rows(
 def _next(
     batches: Iterator[SplitBatch], scan: Scan, split: Split, reading: SlotReading, rows: int
 ) -> SplitBatch | None:
-    """The next batch of a split; None at its end, or where files of it are lost and the reading skips what is lost."""
+    """The next batch of a split; None at its end, or at a lost file if the reading skips lost files."""
     try:
         return next(batches, None)
     except (CorruptFile, PositionExpired) as error:
@@ -146,9 +147,9 @@ def _next(
 
 
 def _resumed(
-    opened: Callable[[int], Generator[SplitBatch, None, None]], retry: Retry
+    open_split: Callable[[int], Generator[SplitBatch, None, None]], retry: Retry
 ) -> Generator[SplitBatch, None, None]:
-    """The batches of a split that `opened` reads from an ordinal on. After an error that may get better the split is
+    """The batches of a split that `opened` reads from an ordinal on. After a retryable error the split is
     read again from the row after the last batch. Closing the generator closes the reading."""
     next_ordinal = 0
     reading: Generator[SplitBatch, None, None] | None = None
@@ -156,7 +157,7 @@ def _resumed(
     def step() -> SplitBatch | None:
         nonlocal reading
         if reading is None:
-            reading = opened(next_ordinal)
+            reading = open_split(next_ordinal)
         try:
             return next(reading, None)
         except PenstockError:

@@ -1,7 +1,6 @@
-"""What a reader becomes in a task: Spark pickles the reader of the driver into every task, and only reading is asked of
-it there.
+"""The reader in a task: Spark pickles the driver's reader into every task, which only reads.
 
-Belongs here: nothing that a driver needs, so that a task imports the data plane alone.
+Does not import the driver's modules, so that a task imports only the data plane.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SlotReader:
-    """Reads slots, batch and stream alike."""
+    """Reads the slots of a batch or a stream."""
 
     reading: SlotReading
+    """The settings of reading."""
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one slot; the same rows whichever attempt reads it."""
+        """The rows of one slot, the same in every attempt of the task."""
         from penstock.engine.spark.task.read import read_partition
 
         return read_partition(partition, self.reading)

@@ -1,8 +1,7 @@
-"""What one Python worker process keeps between tasks: the scans of the last few plans.
+"""Caches the scans of recent plans in a Python worker process, across its tasks.
 
-The only module with process-wide state: Spark reuses its Python workers, and a task asks `describe_plan` only where no
-earlier task of its process did. One task at a time runs in a worker, so there is no lock. (Connections are kept by
-`penstock.proto.client.client`.)
+Spark reuses its Python workers, so a task calls `describe_plan` only if no earlier task of its process did. One task at
+a time runs in a worker, so there is no lock. `penstock.proto.client.client` caches the connections.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ V = TypeVar("V")
 
 
 class LastUsed(Generic[K, V]):
-    """At most `capacity` values by key; the one used longest ago makes room."""
+    """At most `capacity` values by key; evicts the least recently used one."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -42,5 +41,5 @@ _scans: Final[LastUsed[tuple[str, str], Scan]] = LastUsed(MAX_SCANS)
 
 
 def scan_of(enumerator: Enumerator, server: str, plan_id: str) -> Scan:
-    """What the splits of a plan share, asked of the server once a process (plan ids are never used again)."""
+    """The scan of a plan, requested from the server once per process (plan ids are never reused)."""
     return _scans.get((server, plan_id), lambda: enumerator.describe_plan(plan_id))

@@ -1,7 +1,6 @@
-"""The two columns that rows have in Spark with the option `eventTime`, and the row that carries nothing else.
+"""The two columns that rows have in Spark with the option `eventTime`, and the marker row. Pure.
 
-Pure but for Arrow. Belongs here: their names and types, what a schema must hold, how a batch gets them. Not here: what
-a watermark is (`penstock.proto.model.streams`), how Spark takes it (`eviction`).
+`penstock.proto.model.streams` defines the watermark, `eviction` passes it to Spark.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from penstock.proto.options.registry import ParsedOptions
 
 WATERMARK: Final = "_penstock_watermark"
-"""The watermark of a row's micro-batch: the same on all of its rows; null where nothing can be said yet."""
+"""The watermark of a row's micro-batch: the same on all of its rows; null while it is unknown."""
 MARKER: Final = "_penstock_marker"
-"""False on the table's rows; true on a row that is none, and only carries a watermark."""
+"""False on the table's rows; true on a marker row, which only carries a watermark."""
 
 COLUMNS: Final = (
     st.StructField(WATERMARK, st.TimestampType(), True),
@@ -45,10 +44,10 @@ def with_columns(table: st.StructType) -> st.StructType:
 
 
 def table_part(schema: st.StructType, options: ParsedOptions) -> st.StructType:
-    """The columns of a DataFrame's schema that the table has: all of them without `eventTime`.
+    """The columns of a DataFrame's schema that are in the table; without `eventTime` all of them.
 
-    ConfigurationError: with `eventTime` one of the two columns, or the event-time column, is not there, not nullable,
-    or of another type.
+    ConfigurationError: with `eventTime` one of the two columns, or the event-time column, is missing, not nullable, or
+    of another type.
     """
     if not options.event_time:
         return schema
@@ -59,7 +58,7 @@ def table_part(schema: st.StructType, options: ParsedOptions) -> st.StructType:
         ]:
             raise ConfigurationError(
                 f"with the option eventTime the schema holds the column {column.name} once, as a nullable "
-                f"{column.dataType.simpleString()}: got {', '.join(_shown(field) for field in matches) or 'none'}; add "
+                f"{column.dataType.simpleString()}: got {', '.join(_typed(field) for field in matches) or 'none'}; add "
                 f"`{WATERMARK} timestamp, {MARKER} boolean` to .schema(), or leave .schema() out"
             )
     own = st.StructType([field for field in schema.fields if field.name not in _NAMES])
@@ -71,8 +70,8 @@ def table_part(schema: st.StructType, options: ParsedOptions) -> st.StructType:
 def event_time_column(table: st.StructType, options: ParsedOptions) -> st.StructField:
     """The event-time column among a table's columns, by Spark's case rule.
 
-    ConfigurationError: it is not there, no time (a plain number without `eventTimeUnit`, a time with one), or declared
-    NOT NULL, as a marker row could not be then.
+    ConfigurationError: it is missing, not a time (a plain number without `eventTimeUnit`, or a time with one), or
+    declared NOT NULL, which a marker row cannot satisfy.
     """
     if not any(name.lower() == options.event_time.lower() for name in table.fieldNames()):
         raise ConfigurationError(
@@ -103,7 +102,7 @@ def event_time_column(table: st.StructType, options: ParsedOptions) -> st.Struct
 
 
 def added(batch: pa.RecordBatch, schema: st.StructType, watermark_us: int | None) -> pa.RecordBatch:
-    """The batch of table columns with the two constant ones, in the order of `schema`."""
+    """The batch of table columns with the two constant columns, in the order of `schema`."""
     rows = batch.num_rows
     constant = {
         WATERMARK: pa.repeat(pa.scalar(watermark_us, pa.timestamp("us", tz="UTC")), rows),
@@ -115,9 +114,9 @@ def added(batch: pa.RecordBatch, schema: st.StructType, watermark_us: int | None
 
 
 def marker_batch(schema: st.StructType, event_time: str, unit: str | None, watermark: Watermark) -> pa.RecordBatch:
-    """One row: the watermark, the marker, and an event time, as Spark's windows let go of rows without one.
+    """One row with the watermark, the marker and an event time: Spark's windows drop rows without one.
 
-    The event time is the highest of the rows before it, so that a filter on times which takes them takes it too.
+    The event time is the highest of the rows before it, so that a filter on times that keeps those rows keeps it too.
     """
     if watermark.at_us is None:
         raise InvariantViolation("a marker row without a watermark")
@@ -145,5 +144,5 @@ def _time(at_us: int, column: pa.DataType, unit: str | None) -> pa.Scalar:
     return pa.scalar(at_us, column)
 
 
-def _shown(field: st.StructField) -> str:
+def _typed(field: st.StructField) -> str:
     return f"{field.name} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"

@@ -1,9 +1,9 @@
-"""Makes Spark's stateful operators evict by the enumerator's watermark instead of one that Spark guesses.
+"""Makes Spark's stateful operators evict by the enumerator's watermark instead of one that Spark computes.
 
-What Spark does, and why the steps are in this order: `withWatermark` takes the highest value of a column over all rows
+The order of the steps follows from Spark: `withWatermark` takes the highest value of a column over all rows
 of a micro-batch; only the metadata key defines which column is the event time, and `withWatermark` removes it
-elsewhere. The filter that takes the marker rows out is not deterministic, so that Spark pushes neither it nor a user's
-filter below the node that takes the watermark (SPARK-21587): rows that are filtered out still move it.
+elsewhere. The filter that removes the marker rows is not deterministic, so that Spark pushes neither it nor a user's
+filter below the node that computes the watermark (SPARK-21587): rows that are filtered out still move it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def with_source_watermark(df: DataFrame, event_time: str = "ts", delay_ms: int =
 
     `df` is what `load()` with the option `eventTime` returned, batch or stream, or derived from it with both columns
     kept. A filter before this call removes rows, and their watermark: put filters after it. A column derived from the
-    event time later (a cast, an interval added) is no event time for Spark. `delay_ms`: how much longer
-    than the watermark says `dropDuplicatesWithinWatermark` keeps keys.
+    event time later (a cast, an interval added) is not an event time for Spark. `delay_ms`: the time after the
+    watermark for which `dropDuplicatesWithinWatermark` keeps keys.
 
-    ConfigurationError: the source's columns are not there, or `event_time` is no timestamp column.
+    ConfigurationError: the source's columns are missing, or `event_time` is not a timestamp column.
     """
     names = df.schema.fieldNames()
     missing = [name for name in (WATERMARK, MARKER) if name not in names]

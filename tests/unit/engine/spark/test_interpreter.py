@@ -11,7 +11,7 @@ import zipfile
 import pyspark
 import pytest
 
-from penstock.engine.spark.interpreter import compiled_first
+from penstock.engine.spark.interpreter import without_archives
 
 PENSTOCK_PYTHON = str(pathlib.Path(sys.executable).with_name("penstock-python"))
 OTHERS = ["", "/nowhere", "/nowhere.zip"]
@@ -34,7 +34,7 @@ def installed(folder: pathlib.Path, package: str, version: str) -> str:
 @pytest.mark.parametrize("package", ["pyspark", "py4j"])
 def test_an_installed_package_of_the_same_version_comes_first(tmp_path: pathlib.Path, package: str) -> None:
     zipped, folder = archive(tmp_path, package, "4.3.0"), installed(tmp_path / "site", package, "4.3.0")
-    assert compiled_first([OTHERS[0], zipped, *OTHERS[1:], folder]) == [*OTHERS, folder]
+    assert without_archives([OTHERS[0], zipped, *OTHERS[1:], folder]) == [*OTHERS, folder]
 
 
 @pytest.mark.parametrize("version", [None, "4.2.1"])
@@ -42,14 +42,14 @@ def test_without_one_the_archive_stays(tmp_path: pathlib.Path, version: str | No
     path = [archive(tmp_path, "pyspark", "4.3.0"), *OTHERS]
     if version is not None:
         path.append(installed(tmp_path / "site", "pyspark", version))
-    assert compiled_first(path) == path
+    assert without_archives(path) == path
 
 
 def test_what_is_no_archive_stays(tmp_path: pathlib.Path) -> None:
     broken = tmp_path / "broken.zip"
     broken.write_bytes(b"PK")
     path = [str(broken), archive(tmp_path, "other", "4.3.0"), installed(tmp_path / "site", "pyspark", "4.3.0")]
-    assert compiled_first(path) == path
+    assert without_archives(path) == path
 
 
 def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib.Path) -> None:

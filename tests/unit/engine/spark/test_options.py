@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pyspark.sql import types as st
 
-from penstock.engine.spark.options import door_before_use, loaded, only_a_batch, only_a_stream, wanted_columns
+from penstock.engine.spark.options import entry_point_at_load, loaded, only_a_batch, only_a_stream, requested_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
@@ -34,7 +34,7 @@ def test_no_table(given: dict[str, str]) -> None:
 
 
 def test_several_tables() -> None:
-    with pytest.raises(ConfigurationError, match="one table a load"):
+    with pytest.raises(ConfigurationError, match="one table per load"):
         loaded({"paths": '["/a","/b"]'}, EntryPoint.BATCH, {})
 
 
@@ -63,8 +63,8 @@ def test_the_environment_fills_in() -> None:
 
 
 def test_the_door_before_spark_says_which() -> None:
-    assert door_before_use({"path": "/t", "upto": "latest"}) is EntryPoint.BATCH
-    assert door_before_use({"path": "/t", "maxcommitspertrigger": "1"}) is EntryPoint.STREAM
+    assert entry_point_at_load({"path": "/t", "upto": "latest"}) is EntryPoint.BATCH
+    assert entry_point_at_load({"path": "/t", "maxcommitspertrigger": "1"}) is EntryPoint.STREAM
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_what_no_batch_could_have() -> None:
 
 
 def test_columns_are_always_named() -> None:
-    assert wanted_columns(declared("b", "A"), ParsedOptions()) == ("b", "A")
-    assert wanted_columns(declared("ID"), ParsedOptions(columns=("id",))) == ("ID",)
+    assert requested_columns(declared("b", "A"), ParsedOptions()) == ("b", "A")
+    assert requested_columns(declared("ID"), ParsedOptions(columns=("id",))) == ("ID",)
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "a"), ("a", "b", "c")])
 def test_columns_and_a_declared_schema_must_agree(names: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="name different columns"):
-        wanted_columns(declared(*names), ParsedOptions(columns=("a", "b")))
+        requested_columns(declared(*names), ParsedOptions(columns=("a", "b")))
 
 
 def test_a_schema_without_columns() -> None:
     with pytest.raises(ConfigurationError, match="no columns"):
-        wanted_columns(st.StructType([]), ParsedOptions())
+        requested_columns(st.StructType([]), ParsedOptions())

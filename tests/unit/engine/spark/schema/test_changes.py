@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import types as st
 
 from penstock.engine.spark.schema.changes import Clash, Gone, Widened, breaking, schema_changes
-from penstock.engine.spark.schema.monitor import SchemaWatch
+from penstock.engine.spark.schema.monitor import SchemaMonitor
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.model.changes import ChangeFormat
@@ -108,22 +108,22 @@ class TestWatch:
     fixed = st.StructType([st.StructField("id", st.IntegerType()), st.StructField("x", st.FloatType())])
 
     def test_each_change_is_logged_once_and_counted(self, caplog: pytest.LogCaptureFixture) -> None:
-        watch = SchemaWatch("t", self.fixed, None)
+        monitor = SchemaMonitor("t", self.fixed, None)
         with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
             for schema in ("", avro(id="int", x="float"), *[avro(id="long", x="float", more="int")] * 3):
-                assert watch.broken(schema) == ()
-            assert watch.broken(avro(id="long", x="double")) == ()
+                assert monitor.breaking_changes(schema) == ()
+            assert monitor.breaking_changes(avro(id="long", x="double")) == ()
         assert [record.getMessage().split(";")[0] for record in caplog.records] == [
             "table t: column id was widened from int to bigint",
             "table t: column x was widened from float to double",
         ]
-        assert list(watch.seen.values()) == [4, 1]
+        assert list(monitor.counts.values()) == [4, 1]
 
     def test_what_breaks_is_told_with_commit_and_way_out(self) -> None:
-        watch = SchemaWatch("t", self.fixed, None)
-        broken = watch.broken(avro(id="string"))
+        monitor = SchemaMonitor("t", self.fixed, None)
+        broken = monitor.breaking_changes(avro(id="string"))
         start, end = (Position(InstantTime(digits)) for digits in ("20260101000000", "20260102000000"))
-        error = watch.mismatch(broken, start, end)
+        error = monitor.mismatch(broken, start, end)
         assert isinstance(error, SchemaMismatch)
         for text in ("table t", "from commit 20260102000000 on", "column x is gone", "new load()", "checkpoint"):
             assert text in str(error)
@@ -131,9 +131,9 @@ class TestWatch:
 
     def test_columns_of_changes_are_there(self) -> None:
         fixed = st.StructType([*self.fixed.fields, st.StructField("_change_type", st.StringType())])
-        assert SchemaWatch("t", fixed, ChangeFormat.ROWS).broken(avro(id="int", x="float")) == ()
-        assert SchemaWatch("t", fixed, None).broken(avro(id="int", x="float")) == (Gone("_change_type"),)
+        assert SchemaMonitor("t", fixed, ChangeFormat.ROWS).breaking_changes(avro(id="int", x="float")) == ()
+        assert SchemaMonitor("t", fixed, None).breaking_changes(avro(id="int", x="float")) == (Gone("_change_type"),)
 
     def test_changes_as_text_hold_any_schema(self) -> None:
         fixed = st.StructType([st.StructField("op", st.StringType())])
-        assert SchemaWatch("t", fixed, ChangeFormat.HUDI).broken(avro(id="int")) == ()
+        assert SchemaMonitor("t", fixed, ChangeFormat.HUDI).breaking_changes(avro(id="int")) == ()

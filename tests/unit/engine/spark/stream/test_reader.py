@@ -589,7 +589,7 @@ class TestRenamedColumn:
         for text in (
             "column b is gone",
             f"up to {self.before} was delivered",
-            "goes on behind that from the checkpoint",
+            "continues after that from the checkpoint",
         ):
             assert text in str(error.value)
         assert start["order_key"] == self.before
