@@ -172,7 +172,7 @@ def test_storage_that_fails_may_be_asked_again(tmp_path: pathlib.Path, monkeypat
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(base._file, "iter_batches", fail)
-        with pytest.raises(StorageError, match=r"base file base\.parquet: reading failed: .*again"):
+        with pytest.raises(StorageError, match=r"base file base\.parquet: reading failed: .*a retry may succeed"):
             list(group.batches())
 
 
