@@ -40,20 +40,20 @@ def test_a_reader_gets_what_exact_reading_needs() -> None:
     assert config["bootstrap.servers"] == "broker:9092"
 
 
-def test_a_users_settings_stand_before_ours_where_they_may() -> None:
-    given = (
+def test_settings_of_the_user_override_defaults_that_are_not_forced() -> None:
+    value = (
         SERVERS,
         ("group.id", "theirs"),
         ("isolation.level", "read_uncommitted"),
         ("fetch.max.bytes", "1000000"),
         ("sasl.password", "x"),
     )
-    config = consumer_config(given, "ours")
-    assert config.items() >= dict(given).items()
+    config = consumer_config(value, "ours")
+    assert config.items() >= dict(value).items()
     assert config["queued.max.messages.kbytes"] == "16384"
 
 
-def test_who_asks_gets_no_settings_of_a_reader() -> None:
+def test_admin_client_has_no_settings_of_a_reader() -> None:
     config = admin_config((SERVERS, ("isolation.level", "read_uncommitted"), ("client.id", "me")))
     assert config["client.id"] == "me"
     assert not config.keys() & {*FORCED, "isolation.level", "group.id", "fetch.max.bytes"}
@@ -82,7 +82,7 @@ def test_row_05_a_setting_against_a_forced_one_is_refused_by_name(name: str, val
 @pytest.mark.parametrize(
     ("name", "value"), [("enable.auto.commit", "FALSE"), ("enable.partition.eof", "1"), ("auto.offset.reset", "error")]
 )
-def test_what_is_forced_may_be_said_too(name: str, value: str) -> None:
+def test_forced_setting_may_be_repeated(name: str, value: str) -> None:
     assert consumer_config((SERVERS, (name, value)), "id")[name] == FORCED[name]
 
 
@@ -119,7 +119,7 @@ def test_settings_are_bounded_and_checked(client: Any, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("new", [new_consumer, new_admin_client])
-def test_a_client_that_refuses_is_quoted_by_name_only(new: Any, name: str, value: str) -> None:
+def test_refusal_of_the_client_names_the_setting_only(new: Any, name: str, value: str) -> None:
     settings = {"bootstrap.servers": "broker:9092", "group.id": "g", "security.protocol": "ssl", name: value}
     with pytest.raises(ConfigurationError, match=f"kafka.{name}") as caught:
         new(settings, ErrorLog(settings))
@@ -127,11 +127,11 @@ def test_a_client_that_refuses_is_quoted_by_name_only(new: Any, name: str, value
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
-def test_a_refusal_that_names_nothing_names_what_was_given() -> None:
+def test_refusal_without_a_name_lists_the_given_settings() -> None:
     assert "kafka.b" in str(rejected_settings("odd", {"kafka.b": "secret"}))
 
 
-def test_secrets_are_taken_out_of_a_brokers_text() -> None:
+def test_secrets_are_removed_from_the_text_of_a_broker() -> None:
     settings = {
         "sasl.username": "alice",
         "sasl.password": "alice-pw",
@@ -142,13 +142,13 @@ def test_secrets_are_taken_out_of_a_brokers_text() -> None:
     assert text == "sasl_ssl://b:1: <kafka.sasl.password> of <kafka.sasl.username> is wrong"
 
 
-def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = builtins.__import__
+def test_missing_package_is_an_error_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
         if name.startswith("confluent_kafka"):
             raise ImportError(name)
-        return found(name, *rest)
+        return result(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[kafka\]'"):

@@ -30,19 +30,19 @@ from penstock.proto.errors import (
         ("_INVALID_ARG", ConfigurationError),
     ],
 )
-def test_what_asking_again_cannot_mend(name: str, error: type[Exception]) -> None:
-    found = permanent_error(ReportedError(name, "the text"), "looking up topic orders")
-    assert type(found) is error
-    assert str(found).startswith("looking up topic orders: the text")
+def test_permanent_errors_are_mapped_to_their_class(name: str, error: type[Exception]) -> None:
+    result = permanent_error(ReportedError(name, "the text"), "looking up topic orders")
+    assert type(result) is error
+    assert str(result).startswith("looking up topic orders: the text")
 
 
 @pytest.mark.parametrize("name", sorted(errors.TRANSIENT))
-def test_what_passes_is_no_error_yet(name: str) -> None:
+def test_transient_errors_are_not_permanent(name: str) -> None:
     assert permanent_error(ReportedError(name, "x"), "asking") is None
 
 
 @pytest.mark.parametrize(
-    ("said", "denies_access"),
+    ("message", "denies_access"),
     [
         (ReportedError("_AUTHENTICATION", "Invalid username or password"), True),
         (ReportedError("_AUTHENTICATION", "handshake failed: Local: Broker transport failure"), False),
@@ -51,18 +51,18 @@ def test_what_passes_is_no_error_yet(name: str) -> None:
         (ReportedError("_TRANSPORT", "certificate"), False),
     ],
 )
-def test_a_broken_line_denies_nobody(said: ReportedError, denies_access: bool) -> None:
-    assert said.denies_access is denies_access
+def test_lost_connection_is_not_a_denial_of_access(message: ReportedError, denies_access: bool) -> None:
+    assert message.denies_access is denies_access
 
 
-def test_no_answer_says_why_and_may_be_asked_again() -> None:
+def test_missing_answer_is_retryable_and_has_the_reason() -> None:
     error = unavailable_error(ReportedError("_TRANSPORT", "Connection refused"), "looking up topic orders", 15.0)
     assert isinstance(error, KafkaUnavailable) and error.retryable
     assert "Connection refused" in str(error) and "15 s" in str(error)
     assert "None" not in str(unavailable_error(None, "looking up", 1.0))
 
 
-def test_every_name_is_one_of_the_clients() -> None:
+def test_error_names_are_those_of_the_client() -> None:
     """A name with a typing error would never match."""
     known = {KafkaError(getattr(KafkaError, name)).name() for name in dir(KafkaError) if name.isupper()}
     sets = (errors.OUT_OF_RANGE, errors.TRUNCATED, errors.DAMAGED, errors.GONE, errors.STALE, errors.TRANSIENT)

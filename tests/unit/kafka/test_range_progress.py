@@ -1,4 +1,4 @@
-"""How a range is passed: by a record at or behind its end, by the partition's end, by the next offset."""
+"""The end of a range: a record at or after its end, the partition's end, or the next offset."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def progress(first: int, end: int, chunk_rows: int = 1000) -> RangeProgress:
     return RangeProgress(kafka_range, first, chunk_rows)
 
 
-def test_row_07_gaps_are_fine_and_a_record_behind_the_end_passes_the_range() -> None:
+def test_row_07_range_with_gaps_ends_at_a_record_after_its_end() -> None:
     reading = progress(5, 100)
     assert reading.put([Sent(40), Sent(98), Sent(100), Sent(101)]) is None
     assert reading.is_passed
@@ -69,7 +69,7 @@ def test_an_end_before_the_ranges_passes_nothing() -> None:
     assert reading.take().offsets.tolist() == [0, 13] and reading.next == 14
 
 
-def test_nothing_behind_an_error_is_taken() -> None:
+def test_records_after_an_error_are_not_added() -> None:
     reading = progress(0, 10)
     failure = reading.put([Sent(0), Sent(1, KafkaError._BAD_MSG), Sent(2), Sent(10, KafkaError._PARTITION_EOF)])
     assert failure.name() == "_BAD_MSG"
@@ -81,7 +81,7 @@ def test_an_empty_range_is_passed_at_once() -> None:
 
 
 @pytest.mark.parametrize("offsets", [(4,), (6, 5), (6, 6)])
-def test_records_out_of_order_are_our_bug(offsets: tuple[int, ...]) -> None:
+def test_records_out_of_order_are_an_invariant_violation(offsets: tuple[int, ...]) -> None:
     with pytest.raises(InvariantViolation, match="topic orders, partition 2"):
         progress(5, 10).put([Sent(at) for at in offsets])
 
@@ -111,13 +111,13 @@ def test_a_chunk_is_full_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> No
 def test_each_record_of_the_range_comes_once(
     offsets: list[int], first: int, length: int, cuts: set[int], chunk_rows: int, ends_at: set[int]
 ) -> None:
-    """Whatever the gaps, the batches, and where the partition's end was told on the way."""
+    """For any gaps and batches, and wherever the partition's end was reported."""
     end = first + length
     log = [Sent(at) for at in offsets if at >= first]
     events = [Sent(at, KafkaError._PARTITION_EOF) for at in sorted({*ends_at, 70})]
     stream = sorted([*log, *events], key=lambda sent: (sent.at, sent.code is None))
     places = sorted({0, *(cut for cut in cuts if cut < len(stream)), len(stream)})
-    reading, taken, next_offset = progress(first, end, chunk_rows), [], first
+    reading, used, next_offset = progress(first, end, chunk_rows), [], first
     for left, right in pairwise(places):
         while left < right and not reading.is_passed:
             batch = stream[left : min(left + reading.room, right)]
@@ -127,7 +127,7 @@ def test_each_record_of_the_range_comes_once(
                 chunk = reading.take()
                 assert len(chunk.offsets) <= chunk_rows and chunk.next_offset > next_offset
                 next_offset = chunk.next_offset
-                taken += chunk.offsets.tolist()
+                used += chunk.offsets.tolist()
     assert reading.is_passed
-    taken += reading.take().offsets.tolist()
-    assert taken == [at for at in offsets if first <= at < end]
+    used += reading.take().offsets.tolist()
+    assert used == [at for at in offsets if first <= at < end]

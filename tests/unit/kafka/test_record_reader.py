@@ -29,7 +29,7 @@ def offsets(chunks: Any) -> list[int]:
 # On the mock broker
 
 
-def test_chunks_hold_what_was_written(mock: Any, kafka_range: Any) -> None:
+def test_chunks_have_the_written_records(mock: Any, kafka_range: Any) -> None:
     mock.produce("chunks", [b"a", None, b"", *[b"x"] * 7])
     chunks = list(mock.records().read(kafka_range("chunks", 0, 9), 0, 4))
     assert [chunk.offsets.tolist() for chunk in chunks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
@@ -39,22 +39,22 @@ def test_chunks_hold_what_was_written(mock: Any, kafka_range: Any) -> None:
     assert all(stamp > 1_500_000_000_000 for stamp in chunks[0].timestamps_ms.tolist())
 
 
-def test_a_read_may_go_on_inside_of_the_range(mock: Any, kafka_range: Any) -> None:
+def test_read_may_start_inside_the_range(mock: Any, kafka_range: Any) -> None:
     mock.produce("resumed", [b"x"] * 10)
     assert offsets(mock.records().read(kafka_range("resumed", 2, 9), 6, 100)) == [6, 7, 8]
     assert list(mock.records().read(kafka_range("resumed", 2, 9), 9, 100)) == []
 
 
-def test_two_reads_at_a_time(mock: Any, kafka_range: Any) -> None:
+def test_two_reads_run_concurrently(mock: Any, kafka_range: Any) -> None:
     mock.produce("twice", [b"x"] * 6)
-    door = open_records(KafkaAccess(client=mock.client))
-    one, other = door.read(kafka_range("twice", 0, 6), 0, 2), door.read(kafka_range("twice", 0, 6), 0, 2)
+    service = open_records(KafkaAccess(client=mock.client))
+    one, other = service.read(kafka_range("twice", 0, 6), 0, 2), service.read(kafka_range("twice", 0, 6), 0, 2)
     pairs = [(next(one).offsets.tolist(), next(other).offsets.tolist()) for _ in range(3)]
     assert pairs == [([0, 1], [0, 1]), ([2, 3], [2, 3]), ([4, 5], [4, 5])]
     assert list(one) == list(other) == []
 
 
-def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, kafka_range: Any) -> None:
+def test_row_05_expired_offset_is_an_error(mock: Any, kafka_range: Any) -> None:
     """The mock broker keeps 5 MB a partition: the first offsets are gone."""
     mock.produce("expired", [b"x" * 50_000] * 150)
     start = mock.topics().describe("expired").partitions[0].log_start
@@ -64,14 +64,14 @@ def test_row_05_an_expired_offset_is_an_error_and_no_jump(mock: Any, kafka_range
     assert offsets(mock.records().read(kafka_range("expired", 0, 150), start, 100)) == list(range(start, 150))
 
 
-def test_row_05_with_loss_allowed_it_goes_on_where_the_log_starts(mock: Any, kafka_range: Any) -> None:
+def test_row_05_read_with_loss_allowed_continues_at_the_log_start(mock: Any, kafka_range: Any) -> None:
     mock.produce("given-up", [b"x" * 50_000] * 150)
     start = mock.topics().describe("given-up").partitions[0].log_start
-    door = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
-    chunks = list(door.read(kafka_range("given-up", 0, 150), 10, 100))
+    service = open_records(KafkaAccess(client=mock.client), fail_on_data_loss=False)
+    chunks = list(service.read(kafka_range("given-up", 0, 150), 10, 100))
     assert offsets(chunks) == list(range(start, 150))
     assert sum(chunk.lost for chunk in chunks) == start - 10
-    (nothing,) = door.read(kafka_range("given-up", 0, 9), 3, 100)
+    (nothing,) = service.read(kafka_range("given-up", 0, 9), 3, 100)
     assert (nothing.offsets.tolist(), nothing.lost, nothing.next_offset) == ([], 6, 9)
 
 
@@ -81,7 +81,7 @@ def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, kafka_range: Any)
         list(mock.records().read(kafka_range("cut", 0, 100), 50, 100))
 
 
-def test_row_11_a_missing_partition_is_asked_for_before_anything_is_read(mock: Any, kafka_range: Any) -> None:
+def test_row_11_missing_partition_is_detected_before_the_read(mock: Any, kafka_range: Any) -> None:
     mock.produce("small", [b"x"])
     with pytest.raises(TopicGone, match="topic small has no partition 7"):
         next(mock.records().read(kafka_range("small", 0, 1, partition=7), 0, 10))
@@ -89,7 +89,7 @@ def test_row_11_a_missing_partition_is_asked_for_before_anything_is_read(mock: A
         next(mock.records().read(kafka_range("never-made", 0, 1), 0, 10))
 
 
-def test_settings_are_checked_when_the_door_opens() -> None:
+def test_settings_are_checked_when_the_reader_opens() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.auto\.offset\.reset"):
         open_records(KafkaAccess(client=(*CLIENT, ("auto.offset.reset", "earliest"))))
 
@@ -136,7 +136,7 @@ class Sent:
 
 
 class ScriptedConsumer:
-    """Gives messages from a list, one batch a call; behind it, silence. `says` comes by the error callback."""
+    """Returns messages from a list, one batch a call, then none. `says` is passed to the error callback."""
 
     def __init__(self, clock: Clock, script: list[Any]) -> None:
         self.clock, self.script, self.error_log = clock, script, None
@@ -191,7 +191,7 @@ class Reading:
         clock = Clock()
         self.topics = ScriptedTopics()
         self.consumer = ScriptedConsumer(clock, script)
-        self.door = KafkaRecords(
+        self.reader = KafkaRecords(
             CLIENT,
             topics=self.topics,  # type: ignore[arg-type]
             timeout_s=30,
@@ -208,7 +208,7 @@ class Reading:
 
     def chunks(self, chunk_rows: int = 100) -> Any:
         kafka_range = KafkaRange(topic="orders", topic_id="id-1", partition=1, first=0, end=10)
-        return self.door.read(kafka_range, 0, chunk_rows)
+        return self.reader.read(kafka_range, 0, chunk_rows)
 
     def fails(self, error: type[Exception], match: str) -> None:
         with pytest.raises(error, match=match):
@@ -216,16 +216,16 @@ class Reading:
         assert self.consumer.is_closed or not self.consumer.assigned
 
 
-def test_the_client_is_told_where_to_read_and_closed_behind_the_range() -> None:
+def test_client_is_assigned_the_start_and_closed_after_the_range() -> None:
     reading = Reading([[Sent(0), Sent(4)], [Sent(9)]])
     assert offsets(reading.chunks()) == [0, 4, 9]
     assert reading.consumer.assigned == [0] and reading.consumer.is_closed
     assert reading.config["auto.offset.reset"] == "error"
     assert reading.config["group.id"].startswith("penstock-")
-    assert reading.topics.looks == 2  # before, and behind it
+    assert reading.topics.looks == 2  # before and after it
 
 
-def test_a_reader_that_stops_closes_the_client() -> None:
+def test_client_is_closed_when_the_reader_stops() -> None:
     reading = Reading([[Sent(at) for at in range(5)]])
     chunks = reading.chunks(chunk_rows=2)
     next(chunks)
@@ -234,7 +234,7 @@ def test_a_reader_that_stops_closes_the_client() -> None:
     assert reading.consumer.is_closed
 
 
-def test_records_do_not_wait_for_a_full_chunk() -> None:
+def test_records_are_returned_before_the_chunk_is_full() -> None:
     reading = Reading([[Sent(0), Sent(1)], WAIT, [Sent(9)]])
     assert [chunk.offsets.tolist() for chunk in reading.chunks()] == [[0, 1], [9]]
 
@@ -244,18 +244,18 @@ def test_row_07_a_compacted_range_ends_at_the_partitions_end() -> None:
     assert offsets(Reading([[Sent(10, KafkaError._PARTITION_EOF)]]).chunks()) == []
 
 
-def test_row_08_control_records_at_the_end_take_offsets_and_never_come() -> None:
-    """Done at the event; the records are fewer, and the position behind the last of them lies below the end."""
+def test_row_08_control_records_at_the_end_are_passed() -> None:
+    """The read ends at the event. There are fewer records, and the position after the last one is below the end."""
     assert offsets(Reading([[*map(Sent, range(5))], [Sent(10, KafkaError._PARTITION_EOF)]]).chunks()) == [*range(5)]
 
 
-def test_row_04_retention_in_mid_read() -> None:
+def test_row_04_retention_during_a_read_is_an_error() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
     reading.topics.bounds = LogOffsets(log_start=7, end=100, written=100)
     reading.fails(PositionExpired, r"offset 2: retention took it, the log starts at offset 7 now")
 
 
-def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> None:
+def test_row_04_read_with_loss_allowed_returns_the_rest_and_counts_the_loss() -> None:
     script: list[Any] = [[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(8), Sent(9)]]
     reading = Reading(script, fail_on_data_loss=False)
     reading.topics.bounds = LogOffsets(log_start=7, end=100, written=100)
@@ -266,7 +266,7 @@ def test_row_04_with_loss_allowed_what_is_left_is_read_and_the_loss_told() -> No
 
 
 @pytest.mark.parametrize("log_start", [10, 50])
-def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int) -> None:
+def test_row_04_read_with_loss_allowed_accepts_a_fully_expired_range(log_start: int) -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
     reading.topics.bounds = LogOffsets(log_start=log_start, end=100, written=100)
     chunks = list(reading.chunks())
@@ -274,7 +274,7 @@ def test_row_04_with_loss_allowed_a_range_may_be_gone_to_its_end(log_start: int)
     assert chunks[0].lost == 8
 
 
-def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() -> None:
+def test_row_04_read_with_loss_allowed_skips_offsets_below_the_log_start() -> None:
     """A client that says nothing of it: what the brokers say of the log is enough."""
     reading = Reading([*[WAIT] * 20, [Sent(9)]], fail_on_data_loss=False)
     reading.topics.bounds = LogOffsets(log_start=4, end=100, written=100)
@@ -283,20 +283,20 @@ def test_row_04_with_loss_allowed_silence_below_the_logs_start_is_passed_over() 
     assert reading.consumer.assigned == [0, 4]
 
 
-def test_row_04_with_loss_allowed_a_log_that_was_cut_back_is_an_error_all_the_same() -> None:
+def test_row_04_truncated_log_is_an_error_even_with_loss_allowed() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]], fail_on_data_loss=False)
     reading.topics.bounds = LogOffsets(log_start=0, end=1, written=1)
     reading.fails(DataInvalidated, "the log ends at offset 1")
 
 
-def test_row_06_a_log_that_was_cut_back() -> None:
+def test_row_06_truncated_log_is_an_error() -> None:
     reading = Reading([[Sent(0), Sent(1)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)]])
     reading.topics.bounds = LogOffsets(log_start=0, end=1, written=1)
     reading.fails(DataInvalidated, "the log ends at offset 1")
     Reading([[Sent(0, KafkaError._LOG_TRUNCATION)]]).fails(DataInvalidated, "cut back")
 
 
-def test_row_06_a_log_that_ends_below_the_range_in_silence() -> None:
+def test_row_06_log_that_ends_below_the_range_is_an_error() -> None:
     """To its end it reads without an error; that offsets were there above it is known from the plan."""
     reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
     reading.topics.bounds = LogOffsets(log_start=0, end=4, written=4)
@@ -314,7 +314,7 @@ def test_row_06_a_new_leaders_end_may_lag_for_a_moment() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "in mid-read", "at the end"])
-def test_row_06_a_topic_created_again_is_another_one(when: str) -> None:
+def test_row_06_recreated_topic_is_another_topic(when: str) -> None:
     def again() -> None:
         reading.topics.found = TopicPartitions("id-2", (0, 1))
 
@@ -329,7 +329,7 @@ def test_row_06_a_topic_created_again_is_another_one(when: str) -> None:
     reading.fails(DataInvalidated, "topic orders was created again: its id is id-2")
 
 
-def test_row_11_a_partition_that_goes_away_in_silence() -> None:
+def test_row_11_partition_that_disappears_is_an_error() -> None:
     def gone() -> None:
         reading.topics.found = TopicPartitions("id-1", (0,))
 
@@ -340,14 +340,14 @@ def test_row_11_a_partition_that_goes_away_in_silence() -> None:
     again.fails(TopicGone, "has no partition 1")
 
 
-def test_row_09_an_open_transaction_is_waited_for_and_then_named() -> None:
+def test_row_09_open_transaction_is_awaited_then_named() -> None:
     reading = Reading([[Sent(0), Sent(4, KafkaError._PARTITION_EOF)]])
     reading.topics.bounds = LogOffsets(log_start=0, end=4, written=12)
     reading.fails(KafkaUnavailable, r"after offset 4 .* a transaction is open, or kafka.isolation.level")
     assert reading.consumer.clock() >= 30
 
 
-def test_brokers_that_are_down_are_waited_for() -> None:
+def test_brokers_that_are_down_are_awaited() -> None:
     waits: list[Any] = [WAIT] * 50
     reading = Reading([[Sent(0)], *waits, [Sent(0, KafkaError._TRANSPORT)], *waits, [Sent(1)], [Sent(9)]])
     assert offsets(reading.chunks()) == [0, 1, 9]
@@ -363,7 +363,7 @@ def test_brokers_that_stay_down_end_the_read() -> None:
     assert 30 <= reading.consumer.clock() < 40
 
 
-def test_an_offset_out_of_range_that_is_none_is_asked_for_again() -> None:
+def test_false_out_of_range_error_is_retried() -> None:
     reading = Reading([[Sent(0)], [Sent(0, KafkaError._AUTO_OFFSET_RESET)], [Sent(1), Sent(9)]])
     assert offsets(reading.chunks()) == [0, 1, 9]
     assert reading.consumer.assigned == [0, 1]
@@ -377,13 +377,13 @@ def test_an_offset_out_of_range_that_is_none_is_asked_for_again() -> None:
         (Sent(1, KafkaError.TOPIC_AUTHORIZATION_FAILED), Exception, "right to read"),
     ],
 )
-def test_nothing_behind_a_fault_is_read(event: Sent, error: type[Exception], text: str) -> None:
-    """The client would go on behind records that it could not take apart."""
+def test_records_after_an_error_are_not_read(event: Sent, error: type[Exception], text: str) -> None:
+    """The client would continue after records that it cannot decode."""
     Reading([[Sent(0), event, Sent(2)], [Sent(9)]]).fails(error, text)
     Reading([[Sent(0)], KafkaException(event.error()), [Sent(9)]]).fails(error, text)
 
 
-def test_wrong_credentials_in_mid_read_are_named() -> None:
+def test_wrong_credentials_during_a_read_are_named() -> None:
     def down() -> None:
         reading.topics.is_silent = True
 

@@ -22,7 +22,7 @@ def test_plain_values_stay_as_they_are() -> None:
         assert client(text) == text
 
 
-def test_a_variable_and_a_file_are_put_in_place(tmp_path: pathlib.Path) -> None:
+def test_variables_and_files_are_substituted(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "password"
     file.write_text("from file\n")
     assert client("${env:PW}", PW="${env:X}") == "${env:X}"
@@ -30,21 +30,23 @@ def test_a_variable_and_a_file_are_put_in_place(tmp_path: pathlib.Path) -> None:
     assert client(f"a${{env:PW}}b${{file:{file}}}c", PW="1") == "a1bfrom filec"
 
 
-def test_the_registry_too_and_nothing_else() -> None:
-    given = KafkaAccess(registry_url="http://u:${env:PW}@r", dead_letter="${env:PW}")
-    found = with_secrets(given, {"PW": "p"})
-    assert (found.registry_url, found.dead_letter) == ("http://u:p@r", "${env:PW}")
+def test_registry_url_is_substituted_and_no_other_option() -> None:
+    value = KafkaAccess(registry_url="http://u:${env:PW}@r", dead_letter="${env:PW}")
+    result = with_secrets(value, {"PW": "p"})
+    assert (result.registry_url, result.dead_letter) == ("http://u:p@r", "${env:PW}")
 
 
-def test_this_processes_own_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_this_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", "s")
     assert dict(with_secrets(KafkaAccess(client=((PASSWORD, "${env:A_SECRET}"),))).client) == {PASSWORD: "s"}
 
 
-def test_what_is_not_there_is_named_without_a_value(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"kafka\.sasl\.password: environment variable PW is not set") as told:
+def test_missing_variable_or_file_is_named_without_its_value(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"kafka\.sasl\.password: environment variable PW is not set"
+    ) as caught:
         client("hidden${env:PW}", OTHER="hidden")
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(caught.value)
     with pytest.raises(ConfigurationError, match=r"kafka\.sasl\.password: file .*none cannot be read here: No such"):
         client(f"hidden${{file:{tmp_path / 'none'}}}")
 

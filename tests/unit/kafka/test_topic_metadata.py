@@ -53,8 +53,8 @@ class ScriptedAdmin:
     def describe_topics(self, _: Any, request_timeout: float) -> dict[str, Any]:
         return {"t": self._next("describe")}
 
-    def list_offsets(self, wanted: Any, **_: Any) -> dict[Any, Any]:
-        return {one: self._next("offsets") for one in wanted}
+    def list_offsets(self, specs: Any, **_: Any) -> dict[Any, Any]:
+        return {partition: self._next("offsets") for partition in specs}
 
     def _next(self, what: str) -> Any:
         self.asked.append(what)
@@ -77,8 +77,8 @@ def offset(at: int, epoch: int | None = None) -> Any:
 
 
 @pytest.fixture
-def door() -> Callable[[ScriptedAdmin], KafkaTopics]:
-    def made(admin: ScriptedAdmin) -> KafkaTopics:
+def scripted_topics() -> Callable[[ScriptedAdmin], KafkaTopics]:
+    def created(admin: ScriptedAdmin) -> KafkaTopics:
         def connect(_: Any, error_log: Any) -> ScriptedAdmin:
             admin.error_log = error_log
             return admin
@@ -86,19 +86,19 @@ def door() -> Callable[[ScriptedAdmin], KafkaTopics]:
         clock = Clock()
         return KafkaTopics(CLIENT, timeout_s=5, clock=clock, sleep=clock.sleep, connect=connect)
 
-    return made
+    return created
 
 
-def test_facts_of_a_topic_on_the_mock_broker(mock: Any) -> None:
-    mock.produce("facts", [b"1", b"2", b"3"], partition=1)
-    facts = mock.topics().describe("facts")
-    assert facts.topic == "facts" and facts.topic_id == ""
-    assert list(facts.partitions) == [0, 1, 2, 3]
-    assert facts.partitions[1] == PartitionOffsets(log_start=0, end=3, high_watermark=3)
-    assert facts.partitions[0] == PartitionOffsets(log_start=0, end=0, high_watermark=0)
+def test_topic_of_the_mock_broker_is_described(mock: Any) -> None:
+    mock.produce("description", [b"1", b"2", b"3"], partition=1)
+    description = mock.topics().describe("description")
+    assert description.topic == "description" and description.topic_id == ""
+    assert list(description.partitions) == [0, 1, 2, 3]
+    assert description.partitions[1] == PartitionOffsets(log_start=0, end=3, high_watermark=3)
+    assert description.partitions[0] == PartitionOffsets(log_start=0, end=0, high_watermark=0)
 
 
-def test_row_13_a_partition_without_a_record_at_the_time_is_read_from_its_end(mock: Any) -> None:
+def test_row_13_partition_without_a_record_at_the_time_is_read_from_its_end(mock: Any) -> None:
     mock.produce("times", [b"1", b"2"], partition=2)
     assert mock.topics().offsets_at("times", 10) == {0: 0, 1: 0, 2: 2, 3: 0}  # a mock broker never finds one
 
@@ -115,70 +115,76 @@ def test_row_14_a_groups_offsets_are_those_it_committed(mock: Any) -> None:
     assert mock.topics().group_offsets("grouped", "nobody") == {}
 
 
-def test_a_topic_that_is_not_there_is_gone(mock: Any) -> None:
+def test_missing_topic_is_topic_gone(mock: Any) -> None:
     with pytest.raises(TopicGone, match="topic absent"):
         mock.topics(sleep=lambda _: None).describe("absent")
 
 
-def test_nobody_listens() -> None:
-    door = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), timeout_s=0.5)
+def test_unreachable_brokers_are_kafka_unavailable() -> None:
+    topics = KafkaTopics((("bootstrap.servers", "127.0.0.1:1"),), timeout_s=0.5)
     with pytest.raises(KafkaUnavailable, match=r"looking up topic orders.*Connection refused"):
-        door.describe("orders")
+        topics.describe("orders")
 
 
-def test_ids_and_epochs_are_told_as_kafka_tells_them(door: Any) -> None:
+def test_topic_ids_and_epochs_are_those_of_kafkas_tools(scripted_topics: Any) -> None:
     starts, ends, written = [offset(2), offset(3)], [offset(9, 4), offset(8, None)], [offset(10), offset(8)]
     admin = ScriptedAdmin(describe=[described(1, 0)], offsets=[*starts, *ends, *written])
-    facts = door(admin).describe("orders")
-    assert facts.topic_id == "ab-c_d"
-    assert facts.partitions == {
+    description = scripted_topics(admin).describe("orders")
+    assert description.topic_id == "ab-c_d"
+    assert description.partitions == {
         0: PartitionOffsets(log_start=2, end=9, high_watermark=10, leader_epoch=4),
         1: PartitionOffsets(log_start=3, end=8, high_watermark=8, leader_epoch=-1),
     }
-    assert list(facts.partitions) == [0, 1]
+    assert list(description.partitions) == [0, 1]
 
 
-def test_brokers_without_ids(door: Any) -> None:
+def test_topic_id_is_empty_for_brokers_without_ids(scripted_topics: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0, topic_id="AAAAAAAAAAAAAAAAAAAAAA")])
-    assert door(admin).partitions_of("orders").topic_id == ""
+    assert scripted_topics(admin).partitions_of("orders").topic_id == ""
 
 
-def test_stale_leaders_are_looked_up_again(door: Any) -> None:
+def test_stale_leaders_are_looked_up_again(scripted_topics: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0)], offsets=[KafkaError._NOENT, offset(0), offset(5)])
-    assert door(admin).describe("orders").partitions[0].end == 5
+    assert scripted_topics(admin).describe("orders").partitions[0].end == 5
     assert admin.asked == ["describe", "offsets", "refresh", "offsets", "offsets", "offsets"]
 
 
-def test_an_offset_that_nobody_told_is_none(door: Any) -> None:
+def test_unknown_offset_is_not_an_offset(scripted_topics: Any) -> None:
     """For a partition whose leader has just gone the client answers -1001, and no error."""
-    untold = offset(-1001)
-    admin = ScriptedAdmin(describe=[described(0)], offsets=[untold, offset(0), untold, untold, offset(5)])
-    assert door(admin).describe("orders").partitions[0] == PartitionOffsets(log_start=0, end=5, high_watermark=5)
-    at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), untold, offset(-1)])
-    assert door(at_time).offsets_at("orders", 1) == {0: 5}
+    unknown_offset = offset(-1001)
+    admin = ScriptedAdmin(
+        describe=[described(0)], offsets=[unknown_offset, offset(0), unknown_offset, unknown_offset, offset(5)]
+    )
+    assert scripted_topics(admin).describe("orders").partitions[0] == PartitionOffsets(
+        log_start=0, end=5, high_watermark=5
+    )
+    at_time = ScriptedAdmin(describe=[described(0)], offsets=[offset(5), unknown_offset, offset(-1)])
+    assert scripted_topics(at_time).offsets_at("orders", 1) == {0: 5}
     with pytest.raises(KafkaUnavailable, match="LEADER_NOT_AVAILABLE"):
-        door(ScriptedAdmin(describe=[described(0)], offsets=[untold])).describe("orders")
+        scripted_topics(ScriptedAdmin(describe=[described(0)], offsets=[unknown_offset])).describe("orders")
 
 
-def test_a_broker_that_has_just_started_may_not_know_the_topic_yet(door: Any) -> None:
+def test_missing_topic_is_confirmed_by_several_answers(scripted_topics: Any) -> None:
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
-    assert door(ScriptedAdmin(describe=[unknown, unknown, described(0)])).partitions_of("orders").partitions == (0,)
+    assert scripted_topics(ScriptedAdmin(describe=[unknown, unknown, described(0)])).partitions_of(
+        "orders"
+    ).partitions == (0,)
     with pytest.raises(TopicGone):
-        door(ScriptedAdmin(describe=[unknown])).partitions_of("orders")
+        scripted_topics(ScriptedAdmin(describe=[unknown])).partitions_of("orders")
 
 
-def test_wrong_credentials_are_named_and_not_a_timeout(door: Any) -> None:
+def test_wrong_credentials_are_unauthenticated_not_a_timeout(scripted_topics: Any) -> None:
     admin = ScriptedAdmin(describe=["silence"])
     admin.says = [KafkaError(KafkaError._AUTHENTICATION, "hunter22 is wrong"), KafkaError(KafkaError._ALL_BROKERS_DOWN)]
     with pytest.raises(Unauthenticated, match=r"<kafka.sasl.password> is wrong") as caught:
-        door(admin).partitions_of("orders")
+        scripted_topics(admin).partitions_of("orders")
     assert "hunter22" not in str(caught.value)
     assert admin.asked == ["describe"]
 
 
-def test_a_refusal_that_an_answer_proved_wrong_is_forgotten(door: Any) -> None:
+def test_denial_is_cleared_by_a_later_answer(scripted_topics: Any) -> None:
     admin = ScriptedAdmin(describe=[described(0), KafkaError.REQUEST_TIMED_OUT])
-    topics = door(admin)
+    topics = scripted_topics(admin)
     admin.says = [KafkaError(KafkaError._AUTHENTICATION, "no")]
     assert topics.partitions_of("orders").partitions == (0,)
     admin.says = []
@@ -186,15 +192,15 @@ def test_a_refusal_that_an_answer_proved_wrong_is_forgotten(door: Any) -> None:
         topics.partitions_of("orders")
 
 
-def test_who_may_not_is_told_so(door: Any) -> None:
+def test_missing_permission_is_permission_denied(scripted_topics: Any) -> None:
     with pytest.raises(PermissionDenied, match="right to read"):
-        door(ScriptedAdmin(describe=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).partitions_of("orders")
+        scripted_topics(ScriptedAdmin(describe=[KafkaError.TOPIC_AUTHORIZATION_FAILED])).partitions_of("orders")
 
 
-def test_patience_ends(door: Any) -> None:
+def test_request_ends_at_its_timeout(scripted_topics: Any) -> None:
     admin = ScriptedAdmin(describe=[KafkaError.LEADER_NOT_AVAILABLE])
     with pytest.raises(KafkaUnavailable, match="in 5 s"):
-        door(admin).partitions_of("orders")
+        scripted_topics(admin).partitions_of("orders")
     assert len(admin.asked) > 10
 
 

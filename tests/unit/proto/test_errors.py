@@ -46,10 +46,10 @@ CODES = {
 
 
 def _tree() -> list[type[errors.PenstockError]]:
-    found = [errors.PenstockError]
-    for cls in found:
-        found.extend(cls.__subclasses__())
-    return found
+    result = [errors.PenstockError]
+    for cls in result:
+        result.extend(cls.__subclasses__())
+    return result
 
 
 def test_the_tree_is_the_documented_one() -> None:
@@ -65,7 +65,7 @@ def test_each_status_is_one_of_grpc(code: str) -> None:
     assert errors.all_error_classes()[code].grpc_status in grpc.StatusCode.__members__
 
 
-def test_only_what_may_pass_is_retryable() -> None:
+def test_retryable_classes_are_the_transient_ones() -> None:
     assert {cls for cls in _tree() if cls.retryable} == {
         errors.StorageError,
         errors.KafkaUnavailable,

@@ -33,7 +33,7 @@ def test_the_innermost_field_of_a_name_holds_for_its_block_and_thread() -> None:
     assert seen == [{}]
 
 
-def test_nothing_is_asked_for_a_line_that_nobody_wants(caplog: pytest.LogCaptureFixture) -> None:
+def test_fields_are_not_computed_for_a_line_that_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("penstock.test.fields")
     with caplog.at_level(logging.WARNING, logger.name), log_context(lambda: pytest.fail("asked")):
         log_event_to(logger, "quiet", level=logging.INFO, n=1)

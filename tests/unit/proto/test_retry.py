@@ -1,4 +1,4 @@
-"""When a failed call is made again, and for how long. Time is a number here."""
+"""When a failed call is retried, and for how long. The clock is a number."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def clock() -> Clock:
 
 
 @pytest.mark.parametrize("error", [StorageError, ServerUnavailable, KafkaUnavailable, Overloaded])
-def test_a_restart_of_nine_seconds_is_waited_for(clock: Clock, error: type[PenstockError]) -> None:
+def test_retries_outlast_a_restart_of_nine_seconds(clock: Clock, error: type[PenstockError]) -> None:
     call = Away(clock, clock.now_ms + 9_000, error("away"))
     assert clock.retry().call(call) == "answer"
     assert clock.waits_s == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
@@ -72,7 +72,7 @@ def test_a_restart_of_nine_seconds_is_waited_for(clock: Clock, error: type[Penst
     "error",
     [UnknownPlan, PermissionDenied, Unauthenticated, ConfigurationError, Fenced, PenstockError, InvariantViolation],
 )
-def test_an_error_that_cannot_get_better_is_raised_at_once(clock: Clock, error: type[Exception]) -> None:
+def test_permanent_error_is_raised_at_once(clock: Clock, error: type[Exception]) -> None:
     call = Away(clock, clock.now_ms + 1, error("no"))
     with pytest.raises(error, match="no"):
         clock.retry().call(call)
@@ -86,7 +86,7 @@ def test_the_last_attempt_begins_when_the_time_is_over(clock: Clock) -> None:
     assert call.attempts_ms[-1] - call.attempts_ms[0] == pytest.approx(10_000)
 
 
-def test_no_time_is_one_attempt(clock: Clock) -> None:
+def test_timeout_of_zero_is_one_attempt(clock: Clock) -> None:
     call = Away(clock, float("inf"), StorageError("away"))
     with pytest.raises(StorageError):
         clock.retry(RetryPolicy(timeout_ms=0)).call(call)
@@ -108,7 +108,7 @@ def test_a_call_that_retries_by_the_same_policy_is_not_retried_further(clock: Cl
     assert call.attempts_ms[-1] - call.attempts_ms[0] == pytest.approx(10_000)
 
 
-def test_a_server_that_says_how_long_to_wait_is_not_asked_earlier(clock: Clock) -> None:
+def test_retry_delay_of_the_server_is_respected(clock: Clock) -> None:
     error = Overloaded("busy")
     error.retry_ms = 3_000
     call = Away(clock, clock.now_ms + 3_000, error)
@@ -120,7 +120,7 @@ def test_a_server_that_says_how_long_to_wait_is_not_asked_earlier(clock: Clock) 
     assert len(late.attempts_ms) == 1, "the answer may only come after the time is over"
 
 
-def test_what_is_stopped_while_it_waits_is_tried_once_more(clock: Clock) -> None:
+def test_stop_during_a_delay_makes_one_last_attempt(clock: Clock) -> None:
     call = Away(clock, float("inf"), StorageError("away"))
     with pytest.raises(StorageError):
         clock.retry(stopped=lambda: bool(clock.waits_s)).call(call)

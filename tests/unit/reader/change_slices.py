@@ -40,7 +40,7 @@ def meta_columns(number: int, place: int, key: str) -> dict[str, str]:
 
 @dataclass
 class ChangeFolder:
-    """A table of one file group in `folder`, with the columns `fields` behind the meta columns."""
+    """A table of one file group in `folder`, with the columns `fields` after the meta columns."""
 
     folder: pathlib.Path
     fields: Mapping[str, Any]
@@ -82,7 +82,7 @@ class ChangeFolder:
     def scan(self, form: ChangeFormat, instants: Iterable[InstantTime], **changed: Any) -> Scan:
         """A scan of changes, every column of the format unless changed."""
         columns = (*self.arrow.names, *OWN) if form is ChangeFormat.ROWS else ("op", "ts_ms", "before", "after")
-        given: dict[str, Any] = {
+        value: dict[str, Any] = {
             "table": "orders",
             "base_path": str(self.folder),
             "table_version": self.version,
@@ -92,7 +92,7 @@ class ChangeFolder:
             "visible": VisibleInstants(frozenset()),
             "rows": ChangesOf(form, tuple(instants)),
         }
-        return Scan(**{**given, **changed})
+        return Scan(**{**value, **changed})
 
     def split(self, steps: Sequence[ChangeStep]) -> Split:
         """A split of these steps."""

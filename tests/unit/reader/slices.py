@@ -68,7 +68,7 @@ class SliceFolder:
 
     def scan(self, **changed: Any) -> Scan:
         """Every column and instant, unless changed."""
-        given: dict[str, Any] = {
+        value: dict[str, Any] = {
             "table": "orders",
             "base_path": str(self.folder),
             "table_version": 9,
@@ -79,11 +79,11 @@ class SliceFolder:
             "rows": AllRows(),
             "key_fields": self.key_fields,
         }
-        return Scan(**{**given, **changed})
+        return Scan(**{**value, **changed})
 
     def split(self, **changed: Any) -> Split:
         """The files written so far."""
-        given: dict[str, Any] = {
+        value: dict[str, Any] = {
             "split_id": "s1",
             "partition": "",
             "partition_values": (),
@@ -93,7 +93,7 @@ class SliceFolder:
             "base_instant": BASE_INSTANT if self.base else "",
             "logs": tuple(self.logs),
         }
-        return Split(**{**given, **changed})
+        return Split(**{**value, **changed})
 
     def read(
         self, *, start: int = 0, options: ReadOptions | None = None, split: Split | None = None, **changed: Any

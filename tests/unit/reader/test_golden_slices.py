@@ -108,8 +108,8 @@ def test_snapshots_are_the_rows_hudi_returned(golden: Any, case: str) -> None:
     for query in golden.case(case)["queries"]:
         if query["query"] not in ("snapshot", "time_travel") or "@" in query["id"] or not query.get("expected"):
             continue
-        asked = Snapshot() if query["query"] == "snapshot" else SnapshotAsOf(InstantTime(query["as_of"]))
-        planned = plan(golden.table(case), asked)
+        request = Snapshot() if query["query"] == "snapshot" else SnapshotAsOf(InstantTime(query["as_of"]))
+        planned = plan(golden.table(case), request)
         expected = counted(golden.expected(case, query["id"]))
         for options in (ReadOptions(), ReadOptions(batch_rows=2, compiled=False)):
             result = [batch for split in planned.splits for batch in read_split(planned.scan, split, options=options)]

@@ -84,8 +84,8 @@ def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
         table(folder, groups, records)
         options = ReadOptions(batch_rows=2, compiled=compiled)
 
-        def numbered(**asked: Any) -> list[tuple[int, dict[str, Any]]]:
-            result = folder.read(options=options, **asked)
+        def numbered(**request: Any) -> list[tuple[int, dict[str, Any]]]:
+            result = folder.read(options=options, **request)
             rows = [row for batch in result for row in batch.batch.to_pylist()]
             return list(zip(ordinals_of(result), rows, strict=True))
 
@@ -94,8 +94,8 @@ def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
         assert sorted(comparable(result for _, result in of_range)) == sorted(comparable(of_full))
         ordinals = [ordinal for ordinal, _ in of_range]
         assert ordinals == sorted(set(ordinals))
-        kept = [(ordinal, result) for ordinal, result in of_range if result["n"] > bound and ordinal >= start]
-        assert numbered(start=start, rows=rows_of(*instants), where=f"n > {bound}") == kept
+        remaining = [(ordinal, result) for ordinal, result in of_range if result["n"] > bound and ordinal >= start]
+        assert numbered(start=start, rows=rows_of(*instants), where=f"n > {bound}") == remaining
 
 
 OLD = [(ONE, [("a", 3, 1), ("b", 4, 1)]), (TWO, [("c", 5, 1)])]

@@ -45,7 +45,7 @@ SLACK = 150
 
 
 class PeakObjects:
-    """The most objects alive over those at the start, looked at behind each call in the package's own code."""
+    """The most objects alive over those at the start, counted after each call in the package's own code."""
 
     def __init__(self) -> None:
         self.peak = self._start = 0
@@ -111,7 +111,7 @@ def group(folder: pathlib.Path, rows: int) -> tuple[ChangeFolder, SliceFiles, Sl
 
 
 def rows_read(table: ChangeFolder, files: SliceFiles, batch_rows: int, **changed: Any) -> Iterator[SplitBatch]:
-    given: dict[str, Any] = {
+    value: dict[str, Any] = {
         "table": "orders",
         "base_path": str(table.folder),
         "table_version": 9,
@@ -131,7 +131,7 @@ def rows_read(table: ChangeFolder, files: SliceFiles, batch_rows: int, **changed
         base_instant=files.base_instant,
         logs=files.logs,
     )
-    return read_split(Scan(**{**given, **changed}), split, options=ReadOptions(batch_rows=batch_rows))
+    return read_split(Scan(**{**value, **changed}), split, options=ReadOptions(batch_rows=batch_rows))
 
 
 def changes_read(
@@ -171,7 +171,7 @@ def measured(groups: dict[int, Group], kind: str) -> dict[str, dict[int, int]]:
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, dict[str, int]]]:
     """By road, from a process of its own: counting takes the longer the larger the process is."""
-    told = subprocess.run(
+    message = subprocess.run(
         [sys.executable, __file__],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
@@ -179,8 +179,8 @@ def outcomes() -> dict[str, dict[str, dict[str, int]]]:
         check=False,
         timeout=240,
     )
-    assert told.returncode == 0, told.stderr[-3000:]
-    outcomes: dict[str, dict[str, dict[str, int]]] = json.loads(told.stdout.splitlines()[-1])
+    assert message.returncode == 0, message.stderr[-3000:]
+    outcomes: dict[str, dict[str, dict[str, int]]] = json.loads(message.stdout.splitlines()[-1])
     return outcomes
 
 

@@ -159,9 +159,9 @@ def test_the_reader_is_the_oracle(
             rows = [{"_hoodie_commit_time": instant, **row_of(*entry)} for entry in entries]
             schema = folder.avro
             if mode.partial and parts is not None:
-                kept = {*slice_writer.META, "ts", *parts}
-                rows = [{name: value for name, value in row.items() if name in kept} for row in rows]
-                schema["fields"] = [field for field in schema["fields"] if field["name"] in kept]
+                remaining = {*slice_writer.META, "ts", *parts}
+                rows = [{name: value for name, value in row.items() if name in remaining} for row in rows]
+                schema["fields"] = [field for field in schema["fields"] if field["name"] in remaining]
             folder.write_log(slice_writer.data_block(schema, rows, instant, partial=mode.partial and parts is not None))
             columns = [field["name"] for field in schema["fields"]]
             records += [

@@ -57,14 +57,14 @@ def row(key: str, ts: int, v: int, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> SliceFolder:
     """Row groups of 3 and 2 rows; a log that updates, loses, deletes and inserts in the reverse order of the base."""
-    made = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
-    made.write_base([[row("a", 5, 1), row("b", 5, 2), row("c", 5, 3)], [row("d", 5, 4), row("e", 5, 5)]])
-    made.write_log(
-        slice_writer.data_block(made.avro, [row("z", 1, 20), row("e", 6, 21), row("c", 6, 22)], "20260102000000000"),
+    created = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
+    created.write_base([[row("a", 5, 1), row("b", 5, 2), row("c", 5, 3)], [row("d", 5, 4), row("e", 5, 5)]])
+    created.write_log(
+        slice_writer.data_block(created.avro, [row("z", 1, 20), row("e", 6, 21), row("c", 6, 22)], "20260102000000000"),
         slice_writer.delete_block([("b", "LongWrapper", 9), ("d", "LongWrapper", 1)], "20260102000000000"),
     )
-    made.write_log(slice_writer.data_block(made.avro, [row("y", 1, 30), row("a", 7, 31)], "20260103000000000"))
-    return made
+    created.write_log(slice_writer.data_block(created.avro, [row("y", 1, 30), row("a", 7, 31)], "20260103000000000"))
+    return created
 
 
 ORDER = [22, 31, 4, 21, 20, 30]
@@ -193,23 +193,23 @@ def test_logs_without_a_counting_block_leave_the_base_as_it_is(folder: SliceFold
 def test_a_log_free_slice_reads_only_its_columns_and_row_groups(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
+    request: list[Any] = []
     reading = BaseFile.read
 
-    def watched(self: BaseFile, number: int, *given: Any) -> Any:
-        batches = list(reading(self, number, *given))
-        asked.append((number, tuple(batches[0].schema.names)))
+    def watched(self: BaseFile, number: int, *value: Any) -> Any:
+        batches = list(reading(self, number, *value))
+        request.append((number, tuple(batches[0].schema.names)))
         return iter(batches)
 
     monkeypatch.setattr(BaseFile, "read", watched)
     split = folder.split(logs=(), part=RowGroupRun(1, 2))
     result = folder.read(split=split, columns=("v",))
     assert (values(result), ordinals_of(result)) == ([4, 5], [0, 1])
-    assert asked == [(1, ("v",))]
-    asked.clear()
+    assert request == [(1, ("v",))]
+    request.clear()
     tail = folder.read(split=folder.split(logs=()), columns=("v",), start=4)
     assert (values(tail), ordinals_of(tail)) == ([5], [4])
-    assert asked == [(1, ("v",))]
+    assert request == [(1, ("v",))]
 
 
 @BOTH
@@ -239,16 +239,18 @@ def test_with_record_positions_each_copy_merges_with_its_own_record(tmp_path: pa
 
 
 @pytest.mark.parametrize(
-    ("places", "said"), [([1], "a record's key is not the row's"), ([7], "row 7 of a base file with 2 rows")]
+    ("places", "message"), [([1], "a record's key is not the row's"), ([7], "row 7 of a base file with 2 rows")]
 )
-def test_positions_that_point_at_another_row_are_damage(tmp_path: pathlib.Path, places: list[int], said: str) -> None:
+def test_positions_that_point_at_another_row_are_damage(
+    tmp_path: pathlib.Path, places: list[int], message: str
+) -> None:
     folder = SliceFolder(tmp_path, FIELDS)
     folder.write_base([[row("a", 1, 1), row("b", 1, 2)]])
     block = slice_writer.data_block(
         folder.avro, [row("a", 1, 9)], "20260102000000000", positions=(BASE_INSTANT, places)
     )
     folder.write_log(block)
-    with pytest.raises(CorruptBlock, match=said):
+    with pytest.raises(CorruptBlock, match=message):
         folder.read()
 
 
@@ -308,7 +310,7 @@ def test_bad_requests_are_refused_before_anything_is_read(folder: SliceFolder) -
 
 
 def test_virtual_keys_are_refused_by_name(folder: SliceFolder) -> None:
-    """A table whose schema has no meta columns reads as long as nothing has to be merged or told apart."""
+    """A table whose schema has no meta columns reads if no rows have to be merged or distinguished."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "long"]}]}
     changed = {"schema_json": json.dumps(schema), "columns": ("v",), "merge": CommitTimeOrdering()}
     with pytest.raises(SchemaMismatch, match="no column _hoodie_record_key to merge by"):

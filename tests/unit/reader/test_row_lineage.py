@@ -1,4 +1,4 @@
-"""Rows of a range that a service stamped with its own instant: told by the slice that the service rewrote."""
+"""Rows of a range with the instant of a table service: identified by the slice that the service rewrote."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def row(key: str, value: str, instant: str) -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> SliceFolder:
-    """A base file as a compaction leaves it behind log compaction 003 of 001 (a, b) and 002 (b, c)."""
-    made = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
-    made.write_base([[row("a", "1", "003"), row("b", "2", "003")], [row("c", "2", "003"), row("d", "0", "000")]])
-    return made
+    """A base file as a compaction writes it after log compaction 003 of 001 (a, b) and 002 (b, c)."""
+    created = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
+    created.write_base([[row("a", "1", "003"), row("b", "2", "003")], [row("c", "2", "003"), row("d", "0", "000")]])
+    return created
 
 
 def origin(folder: SliceFolder, *, whole: bool = True) -> Split:
@@ -43,13 +43,13 @@ def origin(folder: SliceFolder, *, whole: bool = True) -> Split:
         old.write_log(slice_writer.data_block(old.avro, second, "002"))
     both = [row("a", "1", "003"), row("b", "2", "003"), row("c", "2", "003")]
     old.write_log(slice_writer.data_block(old.avro, both, "003", compacted="001,002"))
-    made = old.split(split_id="old")
-    assert made.base is not None
+    created = old.split(split_id="old")
+    assert created.base is not None
 
     def below(file: FileRef) -> FileRef:
         return replace(file, path=f"old/{file.path}")
 
-    return replace(made, base=below(made.base), logs=tuple(map(below, made.logs)))
+    return replace(created, base=below(created.base), logs=tuple(map(below, created.logs)))
 
 
 def read(folder: SliceFolder, ancestry: RowLineage | None, **more: Any) -> list[str]:
@@ -118,11 +118,11 @@ def origin_again(folder: SliceFolder) -> Split:
 
 def test_a_range_that_starts_inside_an_instant_excludes_its_earlier_rows(folder: SliceFolder) -> None:
     """None of an instant's rows, or those alone whose key stands where the rest of it was written."""
-    two, wanted = InstantTime("002"), RowsOf(frozenset({InstantTime("001"), InstantTime("002")}))
+    two, expected = InstantTime("002"), RowsOf(frozenset({InstantTime("001"), InstantTime("002")}))
     folder.write_base([[row("a", "1", "001"), row("b", "2", "002")], [row("c", "2", "002"), row("d", "0", "000")]])
 
     def keys(split: Split) -> list[str]:
-        result = folder.read(split=split, rows=wanted)
+        result = folder.read(split=split, rows=expected)
         return [key for batch in result for key in batch.batch.column("_hoodie_record_key").to_pylist()]
 
     assert keys(folder.split()) == ["a", "b", "c"]
@@ -139,15 +139,15 @@ def test_a_range_that_starts_inside_an_instant_excludes_its_earlier_rows(folder:
 
 
 def test_blocks_that_are_left_out_are_no_part_of_the_state(tmp_path: pathlib.Path) -> None:
-    made = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
-    made.write_base([[row("a", "1", "001")]])
-    made.write_log(
-        slice_writer.data_block(made.avro, [row("a", "2", "002")], "002"),
-        slice_writer.data_block(made.avro, [row("a", "3", "003"), row("b", "3", "003")], "003"),
+    created = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())
+    created.write_base([[row("a", "1", "001")]])
+    created.write_log(
+        slice_writer.data_block(created.avro, [row("a", "2", "002")], "002"),
+        slice_writer.data_block(created.avro, [row("a", "3", "003"), row("b", "3", "003")], "003"),
     )
 
     def values(split: Split) -> list[str]:
-        return [value for batch in made.read(split=split) for value in batch.batch.column("v").to_pylist()]
+        return [value for batch in created.read(split=split) for value in batch.batch.column("v").to_pylist()]
 
-    assert values(made.split()) == ["3", "3"]
-    assert values(made.split(left_out=Exclusions(blocks=frozenset({InstantTime("003")})))) == ["2"]
+    assert values(created.split()) == ["3", "3"]
+    assert values(created.split(left_out=Exclusions(blocks=frozenset({InstantTime("003")})))) == ["2"]

@@ -73,21 +73,21 @@ class Altered:
     def write(self, count: int, base: bool, block: str = "avro") -> None:
         """Rows with a value of their own in each column, under the present names."""
         self.clock += 1
-        made = []
+        created = []
         for number in range(count):
             key = f"k{number}"
             held = {id_: self.clock % 10_000 * 1000 + id_ + number for id_ in (*self.columns, *self.inside)}
             self.rows[key] = held
             own = {name: held[id_] for id_, name in self.columns.items()}
-            made.append({"_hoodie_record_key": key, **own, "s": {n: held[i] for i, n in self.inside.items()}})
+            created.append({"_hoodie_record_key": key, **own, "s": {n: held[i] for i, n in self.inside.items()}})
         avro = slice_writer.table_schema(self.fields())
         arrow = arrow_schema(parse_record_schema(json.dumps(avro)))
         if base:
-            self.folder.write_base([made], arrow)
+            self.folder.write_base([created], arrow)
         elif block == "parquet":
-            self.folder.write_log(slice_writer.parquet_block(arrow, made, str(self.clock)))
+            self.folder.write_log(slice_writer.parquet_block(arrow, created, str(self.clock)))
         else:
-            self.folder.write_log(slice_writer.data_block(avro, made, str(self.clock)))
+            self.folder.write_log(slice_writer.data_block(avro, created, str(self.clock)))
 
     def expected(self) -> list[str]:
         result = [

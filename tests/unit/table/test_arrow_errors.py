@@ -36,9 +36,9 @@ FAILURES: list[tuple[Exception, type[PenstockError]]] = [
 
 @pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
 def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) -> None:
-    found = translated_error(error, "table t: split s")
-    assert type(found) is kind
-    assert str(found).startswith(f"table t: split s: {type(error).__name__}")
+    result = translated_error(error, "table t: split s")
+    assert type(result) is kind
+    assert str(result).startswith(f"table t: split s: {type(error).__name__}")
 
 
 @pytest.mark.golden
@@ -90,7 +90,7 @@ def test_closing_closes_what_is_behind() -> None:
         finally:
             closed.append(1)
 
-    found = with_translated_errors(batches(), "here")
-    next(found)
-    found.close()
+    result = with_translated_errors(batches(), "here")
+    next(result)
+    result.close()
     assert closed

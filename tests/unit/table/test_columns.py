@@ -11,7 +11,7 @@ NAMES = ("id", "Name", "name", "CITY", "total amount")
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("value", "result"),
     [
         ("id", "id"),
         ("ID", "id"),
@@ -21,8 +21,8 @@ NAMES = ("id", "Name", "name", "CITY", "total amount")
         ("Total Amount", "total amount"),
     ],
 )
-def test_exact_first_then_without_case(given: str, found: str) -> None:
-    assert resolve_column(given, NAMES) == found
+def test_exact_first_then_without_case(value: str, result: str) -> None:
+    assert resolve_column(value, NAMES) == result
 
 
 def test_two_that_differ_by_case_only_must_be_named_exactly() -> None:
@@ -30,10 +30,10 @@ def test_two_that_differ_by_case_only_must_be_named_exactly() -> None:
         resolve_column("NAME", NAMES)
 
 
-@pytest.mark.parametrize(("given", "offered"), [("citi", "did you mean CITY"), ("zzz", "the table has id, Name")])
-def test_an_unknown_name_is_offered_the_nearest(given: str, offered: str) -> None:
+@pytest.mark.parametrize(("value", "offered"), [("citi", "did you mean CITY"), ("zzz", "the table has id, Name")])
+def test_an_unknown_name_is_offered_the_nearest(value: str, offered: str) -> None:
     with pytest.raises(ConfigurationError, match=offered):
-        resolve_column(given, NAMES)
+        resolve_column(value, NAMES)
 
 
 def test_a_long_name_is_cut_in_the_error() -> None:

@@ -115,11 +115,11 @@ def _check_timeline(table: HudiTable) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("case", [name for name, case in CASES.items() if case.get("instants")])
 def test_completed_instants_are_those_the_catalogue_names(golden: Any, case: str) -> None:
     timeline = open_table(str(golden.table(case))).timeline()
-    found = {(i.requested_time, i.completion_time, i.action) for i in timeline.instants if i.is_completed}
-    wanted = {(requested, completion, action) for requested, completion, action in CASES[case]["instants"]}
+    result = {(i.requested_time, i.completion_time, i.action) for i in timeline.instants if i.is_completed}
+    expected = {(requested, completion, action) for requested, completion, action in CASES[case]["instants"]}
     if timeline.layout == 1:
-        wanted = {(requested, None, action) for requested, _, action in wanted}
-    assert found == wanted
+        expected = {(requested, None, action) for requested, _, action in expected}
+    assert result == expected
 
 
 @pytest.mark.parametrize("case", CASES)

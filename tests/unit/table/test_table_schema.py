@@ -24,9 +24,9 @@ def _names(text: str) -> list[str]:
 
 
 def test_newest_recorded_schema_with_meta_columns_in_front() -> None:
-    found = table_schema_json(["", "  ", _schema("a", "b"), _schema("a")], PLAIN, stores_operation=False)
-    assert _names(found) == [*META_COLUMNS, "a", "b"]
-    parsed = parse_record_schema(found)
+    result = table_schema_json(["", "  ", _schema("a", "b"), _schema("a")], PLAIN, stores_operation=False)
+    assert _names(result) == [*META_COLUMNS, "a", "b"]
+    parsed = parse_record_schema(result)
     assert [field.name for field in parsed.fields] == [*META_COLUMNS, "a", "b"]
     assert all(field.nullable for field in parsed.fields)
 
@@ -70,8 +70,8 @@ def test_partition_columns_that_files_leave_out_are_text_in_their_place_or_last(
         (("d", "a", "p", "b"), ("d", "a", "p", "b")),
         (("a", "P", "b"), ("a", "P", "b", "d")),
     ):
-        found = json.loads(table_schema_json([_schema(*recorded)], properties, stores_operation=False))["fields"]
-        assert [field["name"] for field in found] == [*META_COLUMNS, *names]
-        assert [field["name"] for field in found if field["type"] == ["null", "string"]][5:] == [
+        result = json.loads(table_schema_json([_schema(*recorded)], properties, stores_operation=False))["fields"]
+        assert [field["name"] for field in result] == [*META_COLUMNS, *names]
+        assert [field["name"] for field in result if field["type"] == ["null", "string"]][5:] == [
             name for name in names if name.lower() in "pd"
         ]

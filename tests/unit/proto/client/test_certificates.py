@@ -35,7 +35,7 @@ def test_the_times_of_a_certificate(tmp_path: pathlib.Path, begin: str, end: str
     assert validity_of(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)) == expected
 
 
-def test_what_is_wrong_with_it() -> None:
+def test_expired_and_future_certificates_are_reported() -> None:
     now = moment("2026-06-01T12:00:00")
     assert Validity(now, now).problem(now) == ""
     assert Validity(now - DAY, now - DAY / 2).problem(now) == "expired on 2026-06-01 00:00 UTC"

@@ -49,7 +49,7 @@ sources: st.SearchStrategy[ChangeSource] = st.one_of(
         states,
         st.lists(names, max_size=2).map(tuple),
     ),
-    st.builds(ComparedStates, states, states).filter(lambda found: found != ComparedStates(None, None)),
+    st.builds(ComparedStates, states, states).filter(lambda result: result != ComparedStates(None, None)),
     st.builds(StoredKinds, slices),
 )
 
@@ -116,7 +116,7 @@ def doubled(message: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda message: message.ClearField("steps"), "no step"),
         (swap, "out of order"),
@@ -136,16 +136,16 @@ def doubled(message: Any) -> None:
         (lambda message: message.steps[0].logged.key_fields.append(""), "key_fields"),
     ],
 )
-def test_changes_that_cannot_be_are_refused(change: Callable[[Any], None], told: str) -> None:
+def test_invalid_changes_are_refused(change: Callable[[Any], None], reported: str) -> None:
     message = changes_to_message(GOOD)
     assert changes_from_message("split s", message) == GOOD
     change(message)
-    with pytest.raises(ConfigurationError, match=rf"split s.*{told}"):
+    with pytest.raises(ConfigurationError, match=rf"split s.*{reported}"):
         changes_from_message("split s", message)
 
 
 @pytest.mark.parametrize(
-    ("form", "instants", "told"),
+    ("form", "instants", "message"),
     [
         ("csv", ["1"], "rows or hudi"),
         ("", ["1"], "rows or hudi"),
@@ -153,6 +153,6 @@ def test_changes_that_cannot_be_are_refused(change: Callable[[Any], None], told:
         ("hudi", ["x"], "instants"),
     ],
 )
-def test_scans_that_cannot_be_are_refused(form: str, instants: list[str], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"scan t.*{told}"):
+def test_invalid_scans_of_changes_are_refused(form: str, instants: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"scan t.*{message}"):
         changes_of_from_message("scan t", pb.ChangesOf(format=form, instants=instants))

@@ -1,4 +1,4 @@
-"""Errors keep their class and text across the wire; failures of gRPC itself are told by what to do about them."""
+"""Errors keep their class and text over gRPC. The texts of failures of gRPC itself say what to do."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "details", "cls", "said"),
+    ("status", "details", "cls", "message"),
     [
         (
             "UNAVAILABLE",
@@ -97,19 +97,19 @@ def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
     ],
 )
 def test_failures_of_grpc_itself_name_the_call_and_the_server(
-    status: str, details: str, cls: type[PenstockError], said: str
+    status: str, details: str, cls: type[PenstockError], message: str
 ) -> None:
     back = _back(RpcFailure(grpc.StatusCode[status], details, ""))
     assert type(back) is cls
-    with pytest.raises(cls, match=f"NextSplit of the enumerator at {HERE}: .*{said}"):
+    with pytest.raises(cls, match=f"NextSplit of the enumerator at {HERE}: .*{message}"):
         raise back
 
 
-def test_a_place_in_a_stream_that_is_too_large_is_told_apart_from_a_long_question() -> None:
+def test_point_above_the_message_limit_has_its_own_advice() -> None:
     failure = RpcFailure(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 8)", "")
-    told = str(error_of(failure, "NextBatch", HERE))
-    assert "larger than max (9 vs. 8): the place of a stream names every instant" in told
-    assert "columns" not in told
+    message = str(error_of(failure, "NextBatch", HERE))
+    assert "larger than max (9 vs. 8): the place of a stream names every instant" in message
+    assert "columns" not in message
 
 
 @given(st.text())
@@ -148,7 +148,7 @@ Failed.__abstractmethods__ = frozenset()
 
 
 @pytest.mark.parametrize(("retry_ms", "received_ms"), [(1, 1), (200, 200), (61_500, 60_000), (12_345, 12_345)])
-def test_how_long_to_wait_arrives(retry_ms: int, received_ms: int) -> None:
+def test_retry_delay_reaches_the_client(retry_ms: int, received_ms: int) -> None:
     error = Overloaded("too much: städte 100 %")
     error.retry_ms = retry_ms
     failure = failure_of(error)
@@ -157,7 +157,7 @@ def test_how_long_to_wait_arrives(retry_ms: int, received_ms: int) -> None:
     assert is_worth_retrying(again, error_of(again, "NextSplit", HERE))
 
 
-def test_only_what_may_help_says_when() -> None:
+def test_only_retryable_errors_have_a_retry_delay() -> None:
     assert failure_of(PlanError("x")).retry_ms == 0
     assert received(Failed(failure_of(PlanError("x")))).retry_ms == 0
     assert failure_of(StorageError("x")).retry_ms == 200
@@ -173,11 +173,11 @@ def test_only_what_may_help_says_when() -> None:
         {"metadata": None},
     ],
 )
-def test_details_that_do_not_fit_say_nothing(changed: dict[str, object]) -> None:
+def test_invalid_status_details_have_no_retry_delay(changed: dict[str, object]) -> None:
     assert received(Failed(failure_of(Overloaded("x")), **changed)).retry_ms == 0
 
 
-def test_the_text_of_what_may_help_leaves_room_for_its_copy() -> None:
+def test_text_of_a_retryable_error_leaves_room_for_its_copy() -> None:
     for text in ("ü" * 5000, "x" * 5000):
         size_bytes = sum(len(key) + len(value) * 4 // 3 for key, value in failure_of(StorageError(text)).metadata)
         assert size_bytes + MAX_RETRYABLE_DETAILS_BYTES < 8192
@@ -200,6 +200,6 @@ def test_the_text_of_what_may_help_leaves_room_for_its_copy() -> None:
         ("ABORTED", "FENCED", False),
     ],
 )
-def test_what_is_asked_again(status: str, code: str, again: bool) -> None:
+def test_retried_failures(status: str, code: str, again: bool) -> None:
     failure = RpcFailure(grpc.StatusCode[status], "x", code)
     assert is_worth_retrying(failure, _back(failure)) is again

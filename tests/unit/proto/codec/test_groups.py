@@ -1,4 +1,4 @@
-"""Every value of the group door survives the wire; any bytes give a value or an error of the tree."""
+"""Every value of the calls of groups round-trips. Any bytes decode to a value or a PenstockError."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ reports = st.builds(
     SplitReport,
     rows=numbers,
     size_bytes=numbers,
-    phase_ms=st.dictionaries(words, durations, max_size=3).map(lambda found: tuple(sorted(found.items()))),
+    phase_ms=st.dictionaries(words, durations, max_size=3).map(lambda result: tuple(sorted(result.items()))),
     outcomes=st.builds(MergeOutcomes, won=numbers, duplicate=numbers),
     max_event_time_us=st.none() | st.integers(-(2**63), 2**63 - 1),
-    counts=st.dictionaries(words, numbers.filter(bool), max_size=3).map(lambda found: tuple(sorted(found.items()))),
+    counts=st.dictionaries(words, numbers.filter(bool), max_size=3).map(lambda result: tuple(sorted(result.items()))),
 )
 progress = st.builds(SplitProgress, ref=refs, ordinal=numbers, finished=st.booleans(), report=st.none() | reports)
 KEY = InstantTime("20260101000000000")
@@ -111,7 +111,7 @@ SPLIT = Split(
 )
 assigned = st.builds(AssignedSplit, refs, st.just(SPLIT), numbers, positions)
 answers = st.one_of(
-    st.lists(assigned, max_size=3).map(lambda found: Assignments(tuple(found))),
+    st.lists(assigned, max_size=3).map(lambda result: Assignments(tuple(result))),
     st.builds(NothingYet, numbers, st.booleans()),
     st.just(EndOfGroup()),
 )
@@ -190,8 +190,8 @@ def test_a_commit_round_trips(member: Member, done: tuple[SplitProgress, ...]) -
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(summaries, max_size=3).map(tuple))
-def test_a_list_round_trips(found: tuple[GroupSummary, ...]) -> None:
-    assert calls.list_from_message(wired(calls.list_to_message(found))) == found
+def test_a_list_round_trips(result: tuple[GroupSummary, ...]) -> None:
+    assert calls.list_from_message(wired(calls.list_to_message(result))) == result
 
 
 @settings(max_examples=60, deadline=None)
@@ -277,7 +277,7 @@ def test_a_description_without_a_part_is_refused(field: str) -> None:
         calls.description_from_message(message)
 
 
-def test_an_answer_that_is_none_is_not_taken_for_the_end() -> None:
+def test_empty_answer_is_not_the_end_of_the_group() -> None:
     with pytest.raises(ConfigurationError, match="no answer that this build knows"):
         calls.answer_from_message(pb.RequestSplitsResponse())
 
@@ -286,7 +286,7 @@ class TestNames:
     """Of groups and readers."""
 
     @given(names)
-    def test_names_are_names(self, text: str) -> None:
+    def test_valid_names_are_accepted(self, text: str) -> None:
         assert checked_name("group", text) == text
         assert sanitized_name(text) == text
 
@@ -295,14 +295,14 @@ class TestNames:
         assert checked_name("group", sanitized_name(text))
 
     @pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\n", "a\0", "a\\b", "a%", "x" * (MAX_NAME_CHARS + 1), "٣"])
-    def test_others_are_not(self, text: str) -> None:
+    def test_invalid_names_are_refused(self, text: str) -> None:
         with pytest.raises(ConfigurationError, match="group"):
             checked_name("group", text)
 
 
-def test_what_is_wrong_with_a_name_is_no_damage() -> None:
-    told = str(breach("x", "y", "z", "w"))
-    assert "damaged" in told
+def test_invalid_name_is_not_reported_as_damage() -> None:
+    message = str(breach("x", "y", "z", "w"))
+    assert "damaged" in message
     with pytest.raises(ConfigurationError) as caught:
         checked_name("group", "a b")
     assert "damaged" not in str(caught.value)

@@ -120,7 +120,7 @@ def places(draw: st.DrawFn) -> KafkaPlace:
 
 @st.composite
 def points(draw: st.DrawFn) -> StreamPoint:
-    """Behind the lake; in the topic the batch before it may be one of ranges."""
+    """A point after the hand-over. In the topic, the batch before it may have ranges."""
     place = draw(places())
     content: NoBatch | TopicBatch = NoBatch()
     if place.phase is Phase.KAFKA and draw(st.booleans()):
@@ -188,7 +188,7 @@ def test_how_records_become_rows_round_trips(topic: TopicRecords) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(points())
-def test_a_point_behind_the_lake_round_trips(point: StreamPoint) -> None:
+def test_point_after_the_hand_over_round_trips(point: StreamPoint) -> None:
     assert streams.started_from_message(wired(streams.started_to_message(point))) == point
     assert streams.asked_from_message(wired(streams.asked_to_message(SCOPE, point))) == (SCOPE, point)
     batch = NextBatch(point=point)
@@ -218,10 +218,10 @@ def test_settings_of_kafka_clients_are_in_no_bytes_and_in_no_text() -> None:
     back = decode_request(sent[0])
     assert back.hybrid is not None
     assert back.hybrid.access == KafkaAccess()
-    assert back == request == replace(request, hybrid=HYBRID), "what is not told is not compared"
+    assert back == request == replace(request, hybrid=HYBRID), "fields that are not sent are not compared"
 
 
-def test_a_request_of_the_lake_alone_is_the_bytes_it_was() -> None:
+def test_request_without_a_topic_has_the_same_bytes_as_before() -> None:
     request = PlanRequest(table="t", query=Incremental())
     hybrid = encode_request(replace(request, hybrid=HYBRID))
     assert hybrid.startswith(encode_request(request))
@@ -311,12 +311,12 @@ BAD_HYBRIDS: dict[str, tuple[Callable[[pb.Hybrid], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_HYBRIDS)
-def test_a_hybrid_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
-    damage, said = BAD_HYBRIDS[case]
+def test_invalid_hybrid_is_refused_by_field(case: str) -> None:
+    damage, text = BAD_HYBRIDS[case]
     message = calls.request_to_message(SCOPE.request)
     assert calls.request_from_message(wired(message)) == SCOPE.request
     damage(message.hybrid)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         calls.request_from_message(wired(message))
 
 
@@ -333,19 +333,19 @@ BAD_RANGES: dict[str, tuple[Callable[[pb.KafkaRange], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_RANGES)
-def test_a_range_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(case: str) -> None:
-    damage, said = BAD_RANGES[case]
+def test_invalid_range_is_refused_by_field_in_every_message(case: str) -> None:
+    damage, message = BAD_RANGES[case]
     split = split_to_message(SPLIT)
     damage(split.kafka)
-    with pytest.raises(ConfigurationError, match=f"split 'orders:0:3': field `kafka{said}"):
+    with pytest.raises(ConfigurationError, match=f"split 'orders:0:3': field `kafka{message}"):
         decode_split(split.SerializeToString())
-    asked = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE,))))
-    asked.topic_ranges.ranges[0].CopyFrom(split.kafka)
-    with pytest.raises(ConfigurationError, match=f"field `topic_ranges{said}"):
-        calls.request_from_message(wired(asked))
+    request = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE,))))
+    request.topic_ranges.ranges[0].CopyFrom(split.kafka)
+    with pytest.raises(ConfigurationError, match=f"field `topic_ranges{message}"):
+        calls.request_from_message(wired(request))
     started = streams.started_to_message(POINT)
     started.point.topic.ranges[0].CopyFrom(split.kafka)
-    with pytest.raises(ConfigurationError, match=rf"field `point\.topic{said}"):
+    with pytest.raises(ConfigurationError, match=rf"field `point\.topic{message}"):
         streams.started_from_message(wired(started))
 
 
@@ -373,7 +373,7 @@ FILE_SPLIT = Split(
 )
 
 
-def test_a_range_is_nothing_that_a_service_rewrote() -> None:
+def test_range_of_a_topic_is_refused_as_an_origin() -> None:
     message = split_to_message(replace(SPLIT, part=replace(RANGE), base=None))
     outer = split_to_message(FILE_SPLIT)
     outer.ancestry.origins.add(service="1").slices.add().CopyFrom(message)
@@ -382,7 +382,7 @@ def test_a_range_is_nothing_that_a_service_rewrote() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "text"),
     [
         (lambda m: setattr(m, "mode", "both"), r"`topic\.mode`: got 'both'"),
         (lambda m: setattr(m, "value_format", ""), r"`topic\.value_format`: got ''"),
@@ -390,25 +390,25 @@ def test_a_range_is_nothing_that_a_service_rewrote() -> None:
         (lambda m: _many(m.key_fields, 1000), r"`topic\.key_fields`: got 1001 entries"),
     ],
 )
-def test_a_scan_of_a_topic_that_cannot_be_is_refused(damage: Callable[[pb.TopicRecords], object], said: str) -> None:
+def test_invalid_scan_of_a_topic_is_refused(damage: Callable[[pb.TopicRecords], object], text: str) -> None:
     message = scan_to_message(SCAN)
     damage(message.topic)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         decode_scan(message.SerializeToString())
 
 
 def test_ranges_are_those_of_the_hybrid_of_their_request() -> None:
-    asked = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE, OTHER))))
-    for damage, said in (
+    request = calls.request_to_message(replace(SCOPE.request, query=TopicRanges((RANGE, OTHER))))
+    for damage, text in (
         (lambda m: m.ClearField("hybrid"), "none unless the request is of a hybrid read"),
         (lambda m: setattr(m.hybrid, "topic", "payments"), "got topic orders, expected that of `hybrid`"),
         (lambda m: setattr(m.topic_ranges.ranges[1], "topic", "payments"), "got topics orders and payments"),
         (lambda m: setattr(m.topic_ranges.ranges[1], "topic_id", "new"), "expected one topic, with one id"),
         (lambda m: setattr(m.topic_ranges.ranges[1], "partition", 0), "got partition 0 from 0, expected 9 or more"),
     ):
-        message = wired(asked)
+        message = wired(request)
         damage(message)
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=text):
             calls.request_from_message(message)
 
 
@@ -420,7 +420,7 @@ BAD_PLACES: dict[str, tuple[Callable[[pb.KafkaPlace], object], str]] = {
     "instant": (lambda m: setattr(m, "instant", "now"), r"`progress\.kafka\.instant`: got 'now'"),
     "no lake": (lambda m: m.ClearField("lake"), r"`progress\.kafka\.lake`: got nothing"),
     "lake": (lambda m: setattr(m.lake, "index", 2**31), r"`progress\.kafka\.lake`: got 2147483648"),
-    "lake behind": (
+    "lake after the hand-over": (
         lambda m: setattr(m.lake, "order_key", PLACE.position.order_key),
         r"`progress\.kafka\.lake`: got 99\d+, expected a position of the lake",
     ),
@@ -450,18 +450,18 @@ BAD_PLACES: dict[str, tuple[Callable[[pb.KafkaPlace], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_PLACES)
-def test_a_place_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
-    damage, said = BAD_PLACES[case]
+def test_invalid_place_is_refused_by_field(case: str) -> None:
+    damage, text = BAD_PLACES[case]
     message = streams.asked_to_message(SCOPE, POINT)
     assert streams.asked_from_message(wired(message)) == (SCOPE, POINT)
     damage(message.point.progress.kafka)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=text):
         streams.asked_from_message(wired(message))
 
 
 def test_a_batch_of_ranges_ends_at_its_point() -> None:
     switching = replace(PLACE, phase=Phase.SWITCHING)
-    for progress, content, said in (
+    for progress, content, text in (
         (Progress(Position(KEY)), (RANGE,), "none unless the point is in one"),
         (Progress(switching.position, kafka=switching), (RANGE,), "none unless the point is in one"),
         (POINT.progress, (replace(RANGE, topic="payments"),), "got topic payments, expected the point's, orders"),
@@ -471,7 +471,7 @@ def test_a_batch_of_ranges_ends_at_its_point() -> None:
         (POINT.progress, (RANGE, RANGE), "partition 0 from 3, expected 9 or more"),
     ):
         message = streams.started_to_message(StreamPoint(progress=progress, content=TopicBatch(content)))
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=text):
             streams.started_from_message(wired(message))
 
 

@@ -317,7 +317,7 @@ def test_equal_values_give_equal_bytes_whatever_the_order_of_their_sets() -> Non
 
 
 def _scan(**changes: object) -> Scan:
-    given = {
+    arguments = {
         "table": "trips",
         "base_path": "s3://lake/trips",
         "table_version": 9,
@@ -326,7 +326,7 @@ def _scan(**changes: object) -> Scan:
         "merge": EventTimeOrdering(("ts", "seq")),
         "visible": VisibleInstants(frozenset({InstantTime("20260101000000000"), InstantTime("20260102000000000")})),
     }
-    return Scan(**{**given, **changes})  # type: ignore[arg-type]
+    return Scan(**{**arguments, **changes})  # type: ignore[arg-type]
 
 
 SPLIT_1 = Split(
@@ -660,7 +660,7 @@ BAD_PARTS: dict[str, tuple[Callable[[pb.SnapshotPart], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_PARTS)
-def test_a_part_of_a_snapshot_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+def test_invalid_part_of_a_snapshot_is_refused_by_field(case: str) -> None:
     damage, said = BAD_PARTS[case]
     message = calls.request_to_message(PlanRequest(table="t", query=GOOD_PART))
     assert calls.request_from_message(message).query == GOOD_PART
@@ -682,7 +682,7 @@ def test_a_unit_of_event_times_that_is_not_known_is_refused(unit: str) -> None:
         calls.request_from_message(message)
 
 
-def test_an_older_reader_takes_a_split_without_event_times_for_one_of_which_nothing_is_known() -> None:
+def test_split_without_event_times_is_unknown_bounds_to_an_older_reader() -> None:
     split = replace(LOG_ONLY_SPLIT_1, event_time=NoEventTimes())
     data = encode_split(split)
     assert decode_split(data) == split
@@ -691,12 +691,12 @@ def test_an_older_reader_takes_a_split_without_event_times_for_one_of_which_noth
     assert decode_split(older).event_time == UnknownBounds()
 
 
-def test_a_request_that_says_no_split_size_gets_the_default() -> None:
+def test_request_without_a_split_size_gets_the_default() -> None:
     request = calls.request_from_message(pb.OpenPlanRequest(table="t", snapshot=pb.Snapshot()))
     assert request == PlanRequest(table="t", query=Snapshot())
 
 
-def test_an_answer_that_is_neither_split_nor_end_is_not_taken_for_the_end() -> None:
+def test_answer_without_split_or_end_is_not_the_end_of_the_slot() -> None:
     with pytest.raises(ConfigurationError, match="`answer`"):
         calls.answer_from_message(pb.NextSplitResponse())
 
@@ -719,10 +719,10 @@ def test_more_counts_than_a_report_can_have_are_refused() -> None:
     report = pb.SplitReport(counts={f"n{number}": 1 for number in range(65)})
     with pytest.raises(ConfigurationError, match="`counts`: got 65 names"):
         calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
-    kept = calls.report_from_message(
+    remaining = calls.report_from_message(
         pb.FinishSplitRequest(plan_id="p", report=pb.SplitReport(counts={"b": 2, "a": 1, "none": 0}))
     )
-    assert kept.counts == (("a", 1), ("b", 2))
+    assert remaining.counts == (("a", 1), ("b", 2))
 
 
 def test_a_value_that_no_message_can_hold_is_an_error_of_the_tree() -> None:

@@ -86,7 +86,7 @@ digests = st.from_regex(r"[0-9a-f]{1,128}", fullmatch=True)
 
 @st.composite
 def points(draw: st.DrawFn) -> StreamPoint:
-    """Between two batches of any content, inside a snapshot or behind it."""
+    """A point between two batches of any content, inside a snapshot or after it."""
     total = draw(st.integers(0, 2_000_000))
     done = draw(st.integers(0, total))
     place = draw(st.none() | st.builds(SnapshotPlace, done=st.just(done), total=st.just(total), digest=digests))
@@ -148,8 +148,8 @@ def test_equal_points_give_equal_bytes_whatever_the_order_of_their_sets() -> Non
 
 def test_a_reason_that_is_too_long_is_cut_before_it_travels() -> None:
     batch = NextBatch(point=POINT, lost="ü" * (MAX_REASON_CHARS + 1))
-    told = streams.batch_from_message(wired(streams.batch_to_message(batch)))
-    assert told.lost == "ü" * MAX_REASON_CHARS
+    message = streams.batch_from_message(wired(streams.batch_to_message(batch)))
+    assert message.lost == "ü" * MAX_REASON_CHARS
 
 
 # --- refusals ---
@@ -201,15 +201,15 @@ BAD_SCOPES: dict[str, tuple[Callable[[pb.StreamScope], object], str]] = {
 
 @pytest.mark.parametrize("case", BAD_SCOPES)
 def test_a_scope_that_cannot_be_is_refused_naming_the_field_by_both_calls(case: str) -> None:
-    damage, said = BAD_SCOPES[case]
-    start, asked = streams.start_to_message(SCOPE, StartLatest()), streams.asked_to_message(SCOPE, POINT)
-    assert streams.start_from_message(wired(start))[0] == streams.asked_from_message(wired(asked))[0] == SCOPE
+    damage, message = BAD_SCOPES[case]
+    start, request = streams.start_to_message(SCOPE, StartLatest()), streams.asked_to_message(SCOPE, POINT)
+    assert streams.start_from_message(wired(start))[0] == streams.asked_from_message(wired(request))[0] == SCOPE
     damage(start.scope)
-    damage(asked.scope)
-    with pytest.raises(ConfigurationError, match=said):
+    damage(request.scope)
+    with pytest.raises(ConfigurationError, match=message):
         streams.start_from_message(wired(start))
-    with pytest.raises(ConfigurationError, match=said):
-        streams.asked_from_message(wired(asked))
+    with pytest.raises(ConfigurationError, match=message):
+        streams.asked_from_message(wired(request))
 
 
 TOO_MANY = [str(KEY)] * (MAX_CONSUMED + 1)
@@ -241,19 +241,19 @@ BAD_POINTS: dict[str, tuple[StreamPoint, Callable[[pb.StreamPoint], object], str
 
 @pytest.mark.parametrize("case", BAD_POINTS)
 def test_a_point_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(case: str) -> None:
-    point, damage, said = BAD_POINTS[case]
-    asked = streams.asked_to_message(SCOPE, point)
+    point, damage, text = BAD_POINTS[case]
+    request = streams.asked_to_message(SCOPE, point)
     started, batch = streams.started_to_message(point), streams.batch_to_message(NextBatch(point=point))
-    assert streams.asked_from_message(wired(asked))[1] == point
-    damage(asked.point)
-    started.point.CopyFrom(asked.point)
-    batch.point.CopyFrom(asked.point)
+    assert streams.asked_from_message(wired(request))[1] == point
+    damage(request.point)
+    started.point.CopyFrom(request.point)
+    batch.point.CopyFrom(request.point)
     for decode, message in (
-        (streams.asked_from_message, asked),
+        (streams.asked_from_message, request),
         (streams.started_from_message, started),
         (streams.batch_from_message, batch),
     ):
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=text):
             decode(wired(message))
 
 

@@ -15,18 +15,18 @@ from penstock.proto.options.registry import EntryPoint, parse_options
 
 
 def test_options_become_access() -> None:
-    given = {"server_ca": "ca.pem", "serverCert": "c.pem", "server-key": "k.pem"}
-    found = parse_options(
-        given, entry_point=EntryPoint.BATCH, environment={"PENSTOCK_SERVER_TOKEN": "env:TOKEN"}
+    value = {"server_ca": "ca.pem", "serverCert": "c.pem", "server-key": "k.pem"}
+    result = parse_options(
+        value, entry_point=EntryPoint.BATCH, environment={"PENSTOCK_SERVER_TOKEN": "env:TOKEN"}
     ).access
-    assert found == ServerAccess(ca="ca.pem", cert="c.pem", key="k.pem", token="env:TOKEN")
-    assert found.secured
-    assert pickle.loads(pickle.dumps(found)) == found
+    assert result == ServerAccess(ca="ca.pem", cert="c.pem", key="k.pem", token="env:TOKEN")
+    assert result.secured
+    assert pickle.loads(pickle.dumps(result)) == result
     assert parse_options({}, entry_point=EntryPoint.CLI).access == NO_ACCESS
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("value", "message"),
     [
         ({"ca": "x", "cert": "c"}, "option serverCert is given without serverKey"),
         ({"ca": "x", "key": "k"}, "option serverKey is given without serverCert"),
@@ -34,9 +34,9 @@ def test_options_become_access() -> None:
         ({"token": "pst_abc"}, "option serverToken holds a token"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        ServerAccess(**given)
+def test_options_that_contradict_each_other_are_refused(value: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        ServerAccess(**value)
 
 
 def test_off_loopback_only_over_tls() -> None:
@@ -63,7 +63,7 @@ def test_a_token_comes_from_a_file_or_a_variable_anew_for_each_call(
 
 
 @pytest.mark.parametrize("content", ["", "\n", "two words", "x\ny", "tökén", "x" * MAX_TOKEN_BYTES + "y", "\x01"])
-def test_a_file_without_a_token_is_told_and_not_shown(tmp_path: pathlib.Path, content: str) -> None:
+def test_file_without_a_token_is_an_error_that_does_not_show_it(tmp_path: pathlib.Path, content: str) -> None:
     file = tmp_path / "token"
     file.write_text(content)
     with pytest.raises((Unauthenticated, ConfigurationError), match="serverToken") as caught:

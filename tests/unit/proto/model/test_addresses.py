@@ -9,7 +9,7 @@ from penstock.proto.model.access import loopback_address
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:7070", "localhost:1", "LOCALHOST:65535", "[::1]:7070", "127.9.9.9:80"])
-def test_loopback_is_taken(address: str) -> None:
+def test_loopback_addresses_are_accepted(address: str) -> None:
     assert loopback_address(address) == address
 
 
@@ -17,7 +17,7 @@ def test_loopback_is_taken(address: str) -> None:
     "address",
     ["10.0.0.1:7070", "0.0.0.0:7070", "[::]:7070", "lake.example:7070", "[2001:db8::1]:1", "127.0.0.1.evil.example:1"],
 )
-def test_any_other_host_is_refused_for_want_of_tls(address: str) -> None:
+def test_other_hosts_without_tls_are_refused(address: str) -> None:
     with pytest.raises(ConfigurationError, match=r"TLS is required there; use 127\.0\.0\.1"):
         loopback_address(address)
 
@@ -25,7 +25,7 @@ def test_any_other_host_is_refused_for_want_of_tls(address: str) -> None:
 @pytest.mark.parametrize(
     "address", ["", "7070", "127.0.0.1", "127.0.0.1:", ":7070", "http://127.0.0.1:7070", "::1:7070", "127.0.0.1:7070 "]
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     with pytest.raises(ConfigurationError, match="expected HOST:PORT"):
         loopback_address(address)
 

@@ -16,7 +16,7 @@ positions = st.builds(Position, instants, st.integers(0, WHOLE_INSTANT))
 
 
 @pytest.mark.parametrize("text", ["", "x", "2026-01-01", "1" * 25, " 1", "1\n", "-1", "٣", "20260101.bootstrap"])
-def test_what_is_no_instant_is_refused(text: str) -> None:
+def test_invalid_instants_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="not an instant"):
         InstantTime(text)
 

@@ -17,7 +17,7 @@ SETTINGS = (("bootstrap.servers", "h:1,i:2"), ("sasl.password", SECRET))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         {"kafka.bootstrap.servers": "h:1,i:2", "kafka.sasl.password": SECRET},
         {"KAFKA.Bootstrap.Servers": "h:1,i:2", "kafka.SASL.password": SECRET},
@@ -28,8 +28,8 @@ SETTINGS = (("bootstrap.servers", "h:1,i:2"), ("sasl.password", SECRET))
     ],
 )
 @pytest.mark.parametrize("entry_point", [EntryPoint.STREAM, EntryPoint.CONSUMER])
-def test_every_spelling_is_the_same_settings(given: Mapping[str, object], entry_point: EntryPoint) -> None:
-    parsed = parse_options(given, entry_point=entry_point)
+def test_every_spelling_is_the_same_settings(value: Mapping[str, object], entry_point: EntryPoint) -> None:
+    parsed = parse_options(value, entry_point=entry_point)
     assert parsed.kafka == SETTINGS
     assert parsed.explicit == {"kafka"}
     assert parsed.kafka_topic is None
@@ -61,7 +61,7 @@ def test_numbers_and_truth_values_are_written_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("value", "message"),
     [
         ({"kafka.a": SECRET, "KAFKA.A": SECRET}, r"option kafka\.a is given twice"),
         ({"kafka": {"a": SECRET}, "kafka.a": SECRET}, r"option kafka\.a is given twice, under its name and in kafka"),
@@ -83,21 +83,23 @@ def test_numbers_and_truth_values_are_written_as_text() -> None:
         ({"kafka": {"a": "1"}, "--KAFKA": SECRET}, "both set kafka"),
     ],
 )
-def test_what_is_no_setting_is_told_without_its_value(given: Mapping[str, object], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told) as error:
-        parse_options(given, entry_point=EntryPoint.STREAM)
+def test_invalid_setting_is_refused_without_its_value(value: Mapping[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as error:
+        parse_options(value, entry_point=EntryPoint.STREAM)
     assert SECRET not in str(error.value)
 
 
-def test_a_batch_refuses_a_setting_under_the_name_it_was_given_by() -> None:
-    with pytest.raises(ConfigurationError, match=r"option kafka\.sasl\.password does not apply here \(batch\)") as told:
+def test_setting_is_refused_in_a_batch_by_its_given_name() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"option kafka\.sasl\.password does not apply here \(batch\)"
+    ) as caught:
         parse_options({"kafka.sasl.password": SECRET}, entry_point=EntryPoint.BATCH)
-    assert SECRET not in str(told.value)
+    assert SECRET not in str(caught.value)
 
 
-def test_what_is_no_setting_stays_as_it_is() -> None:
-    given = {"query": "cdc", "kafkaValueFormat": "json", "kafka.topic": "t", "hoodie.kafka.x": "y"}
-    assert fold_client_settings(given) == given
+def test_other_options_are_unchanged() -> None:
+    value = {"query": "cdc", "kafkaValueFormat": "json", "kafka.topic": "t", "hoodie.kafka.x": "y"}
+    assert fold_client_settings(value) == value
 
 
 def test_a_dotted_name_is_the_option_of_all_settings() -> None:

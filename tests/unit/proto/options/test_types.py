@@ -62,13 +62,13 @@ def test_a_number_without_a_unit_is_refused_with_a_hint(bare: object) -> None:
         "infinite",
     ],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"option d: got .*expected a duration"):
         Duration().parse("d", text)
 
 
 @pytest.mark.parametrize("value", [None, 1.5, ["1s"], True])
-def test_what_is_no_text(value: object) -> None:
+def test_values_that_are_not_text_are_refused(value: object) -> None:
     with pytest.raises(ConfigurationError, match="option d: got"):
         Duration().parse("d", value)
 

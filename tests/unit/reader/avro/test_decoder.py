@@ -266,7 +266,7 @@ def test_nested_fields_are_found_by_name(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written_as", "wanted"),
+    ("written_as", "expectation"),
     [
         ({"type": "long", "logicalType": "timestamp-micros"}, "long"),
         ("long", {"type": "long", "logicalType": "timestamp-micros"}),
@@ -274,9 +274,9 @@ def test_nested_fields_are_found_by_name(compiled: bool) -> None:
         ("string", "int"),
     ],
 )
-def test_a_type_change_that_is_not_exact_is_refused(written_as: Any, wanted: Any) -> None:
+def test_a_type_change_that_is_not_exact_is_refused(written_as: Any, expectation: Any) -> None:
     with pytest.raises(SchemaMismatch, match=r"^log\.1: type change of column c: .* -> "):
-        AvroDecoder(schema_of(("c", written_as)), ["c"], schema_of(("c", wanted)), where="log.1")
+        AvroDecoder(schema_of(("c", written_as)), ["c"], schema_of(("c", expectation)), where="log.1")
 
 
 def test_columns_must_be_the_tables_and_distinct() -> None:

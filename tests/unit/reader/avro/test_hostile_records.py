@@ -131,7 +131,7 @@ def test_records_cut_short_at_every_byte() -> None:
 
 def test_bytes_after_the_data_are_never_part_of_a_result() -> None:
     schema, body = parsed({"a": ("long", 1), "b": ("string", "xyz"), "c": ("double", 1.0)})
-    decoder = AvroDecoder(schema, ["a"], schema)  # stops behind the first field
+    decoder = AvroDecoder(schema, ["a"], schema)  # stops after the first field
     data = content([body[:1]])
     begin, end = record_bounds(data, PLACE)
     assert [batch.to_pydict() for batch in decoder.decode(data, begin, end, PLACE)] == [{"a": [1]}]

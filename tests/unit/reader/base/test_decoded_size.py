@@ -129,7 +129,7 @@ def test_without_the_bound_the_same_read_takes_all_rows_at_once(
 @pytest.mark.parametrize(
     "options",
     [{"use_dictionary": False}, {"dictionary_pagesize_limit": 1000}],
-    ids=["plain", "plain behind a dictionary"],
+    ids=["plain", "plain after a dictionary"],
 )
 def test_long_values_in_few_pages_take_no_more_memory_than_a_few_batches(
     tmp_path: pathlib.Path, options: dict[str, Any]

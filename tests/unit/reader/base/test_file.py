@@ -35,14 +35,14 @@ def write(folder: pathlib.Path, table: pa.Table, **options: Any) -> FileRef:
     return FileRef("base.parquet", path.stat().st_size)
 
 
-def opened(folder: pathlib.Path, ref: FileRef, wanted: list[str], key: str = "") -> BaseFile:
-    return BaseFile(open_storage(str(folder)), ref, RECORD, wanted, table="orders", key=key)
+def opened(folder: pathlib.Path, ref: FileRef, expected: list[str], key: str = "") -> BaseFile:
+    return BaseFile(open_storage(str(folder)), ref, RECORD, expected, table="orders", key=key)
 
 
 def read(
-    folder: pathlib.Path, ref: FileRef, wanted: list[str], size: BatchSize = SIZE, part: Any = None, key: str = ""
+    folder: pathlib.Path, ref: FileRef, expected: list[str], size: BatchSize = SIZE, part: Any = None, key: str = ""
 ):
-    with opened(folder, ref, wanted, key) as base:
+    with opened(folder, ref, expected, key) as base:
         return [batch for group in base.row_groups(part or WholeFile(), size) for batch in group.batches()]
 
 
@@ -136,11 +136,13 @@ def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
         opened(tmp_path, FileRef("base.parquet", 10), ["n"])
 
 
-@pytest.mark.parametrize("kept", [0, 3, 100, 0.5, 0.9])
-def test_a_cut_file_is_named(tmp_path: pathlib.Path, kept: float) -> None:
+@pytest.mark.parametrize("remaining", [0, 3, 100, 0.5, 0.9])
+def test_a_cut_file_is_named(tmp_path: pathlib.Path, remaining: float) -> None:
     ref = write(tmp_path, pa.table({"n": list(range(5000))}))
     path = tmp_path / ref.path
-    path.write_bytes(path.read_bytes()[: int(kept if kept >= 1 or not kept else kept * ref.size_bytes)])
+    path.write_bytes(
+        path.read_bytes()[: int(remaining if remaining >= 1 or not remaining else remaining * ref.size_bytes)]
+    )
     with pytest.raises(
         CorruptFile, match=rf"base file base\.parquet cannot be read \(truncated: .*says {ref.size_bytes}"
     ):

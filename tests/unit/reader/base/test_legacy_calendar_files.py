@@ -115,7 +115,7 @@ def test_filters_still_prune(tmp_path: pathlib.Path) -> None:
 
 
 def test_int96(tmp_path: pathlib.Path) -> None:
-    """Arrow marks no file by its INT96, so the mark alone tells."""
+    """Arrow marks no file by its INT96, so only the mark is used."""
     marked = {VERSION: "3.5.8", "org.apache.spark.legacyINT96": "", ZONE: "UTC"}
     options = {"use_deprecated_int96_timestamps": True}
     assert [row[:2] for row in int96_rows(tmp_path, marked, options)] == [
@@ -140,8 +140,8 @@ KINDS = (("day", pa.int32()), ("at", pa.int64()))
 @pytest.mark.parametrize("zone", ["Nowhere/Town", ""])
 def test_a_zone_that_is_not_known(tmp_path: pathlib.Path, zone: str) -> None:
     folder = written(tmp_path, {**LEGACY, ZONE: zone})
-    told = f"time zone '{zone}'" if zone else "no time zone"
-    with pytest.raises(CorruptFile, match=rf"table orders: base file group_.*names {told} .*rewrite the file"):
+    message = f"time zone '{zone}'" if zone else "no time zone"
+    with pytest.raises(CorruptFile, match=rf"table orders: base file group_.*names {message} .*rewrite the file"):
         folder.read()
     assert [row["day"] for row in folder.rows(columns=("day",))][1] == datetime.date(1500, 3, 1), "dates have no zone"
 

@@ -152,13 +152,13 @@ def test_pruned_reads_are_filtered_full_reads(
     write(folder, groups, **writing)
     whole = table_of(folder.read(), folder.scan()).combine_chunks().to_batches()[0]
     answers = evaluate(parse_predicate(where, whole.schema), whole).to_pylist()
-    wanted = [number for number, answer in enumerate(answers) if answer]
+    expected = [number for number, answer in enumerate(answers) if answer]
     result = folder.read(where=where, options=ReadOptions(batch_rows=2))
-    assert ordinals_of(result) == wanted
+    assert ordinals_of(result) == expected
     keys = [key for item in result for key in item.batch["_hoodie_record_key"].to_pylist()]
-    assert keys == [f"k{number}" for number in wanted]
+    assert keys == [f"k{number}" for number in expected]
     tail = folder.read(where=where, start=start, columns=("i",))
-    assert ordinals_of(tail) == [number for number in wanted if number >= start]
+    assert ordinals_of(tail) == [number for number in expected if number >= start]
 
 
 SAMPLES: dict[str, list[Any]] = {

@@ -1,4 +1,4 @@
-"""Changes found by comparing states, against a walk over dicts: random states and logs, also such as are rarely made.
+"""Changes found by comparing states, against a comparison of dicts: random states and logs, including rare ones.
 
 Keys that a base file holds twice, deletes, rows put in again, late writes that lose, groups all new or all gone.
 """
@@ -50,7 +50,7 @@ def minus(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
     return rest
 
 
-def wanted(before: Sequence[Row], after: Sequence[Row]) -> Counter[tuple[str, str, int | None]]:
+def expected_changes(before: Sequence[Row], after: Sequence[Row]) -> Counter[tuple[str, str, int | None]]:
     """Of every key its old and new rows that differ: as many updates as there are pairs, the rest deletes or inserts.
     Which old row meets which new one is open where a key has several."""
     old, new = minus(before, after), minus(after, before)
@@ -101,7 +101,7 @@ UPSERT = st.tuples(KEYS, st.integers(0, 99), st.none() | st.integers(-2, 3))
 def test_logs_on_a_base_file(
     base: list[Any], commits: list[Any], ordering: str | None, without_base: bool, options: ReadOptions
 ) -> None:
-    """Every commit adds a log: its changes are what tells the merged states apart."""
+    """Every commit adds a log: its changes are the difference of the merged states."""
     with tempfile.TemporaryDirectory() as name:
         merge = EventTimeOrdering(("ts",)) if ordering else CommitTimeOrdering()
         folder = ChangeFolder(pathlib.Path(name), {**FIELDS, "ts": ordering or "long"}, merge)
@@ -126,7 +126,9 @@ def test_logs_on_a_base_file(
             files = [SliceFiles(bottom.base, bottom.base_instant, tuple(logs[:n])) for n in (place, place + 1)]
             before = None if without_base and not place else files[0]
             source = ComparedStates(before, files[1])
-            assert Counter(got(folder, number, source, known, options)) == wanted(states[place], states[place + 1])
+            assert Counter(got(folder, number, source, known, options)) == expected_changes(
+                states[place], states[place + 1]
+            )
 
 
 def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], ordering: str | None) -> list[Row]:
@@ -173,7 +175,7 @@ def test_a_base_file_written_anew(
         anew += [row(3, 50 + place, *entry) for place, entry in enumerate(inserts)]
         after = folder.base(3, anew)
         source = ComparedStates(files, after)
-        assert Counter(got(folder, 3, source, range(1, 4), options)) == wanted(rows, anew)
+        assert Counter(got(folder, 3, source, range(1, 4), options)) == expected_changes(rows, anew)
 
 
 class TestWholeGroups:
@@ -222,8 +224,8 @@ def three_commits(tmp_path: pathlib.Path) -> tuple[ChangeFolder, list[tuple[int,
         slice_writer.delete_block([("b", "", None)], instant(2)),
     )
     two = SliceFiles(one.base, one.base_instant, (log,))
-    kept = [row(2, 0, "a", 10), *(row(1, n, key, n) for n, key in enumerate("abcde") if key in "cd")]
-    three = folder.base(3, [*kept, row(3, 0, "f", 12), row(3, 1, "g", 13)])
+    remaining = [row(2, 0, "a", 10), *(row(1, n, key, n) for n, key in enumerate("abcde") if key in "cd")]
+    three = folder.base(3, [*remaining, row(3, 0, "f", 12), row(3, 1, "g", 13)])
     steps = [(1, ComparedStates(None, one)), (2, ComparedStates(one, two)), (3, ComparedStates(two, three))]
     return folder, steps
 
@@ -260,10 +262,10 @@ class TestSteps:
     def test_ordinals_count_rows_before_the_filter(self, tmp_path: pathlib.Path) -> None:
         folder, steps = three_commits(tmp_path)
         whole = folder.read(*steps)
-        kept = [place for place, kind in enumerate(whole["_change_type"].to_pylist()) if kind == "-D"]
+        remaining = [place for place, kind in enumerate(whole["_change_type"].to_pylist()) if kind == "-D"]
         for start in range(whole.num_rows):
             result = folder.read(*steps, start=start, where="_change_type = '-D'")
-            assert result.equals(whole.take(pa.array([place for place in kept if place >= start], pa.int64())))
+            assert result.equals(whole.take(pa.array([place for place in remaining if place >= start], pa.int64())))
 
     @pytest.mark.parametrize(
         ("where", "kinds"),

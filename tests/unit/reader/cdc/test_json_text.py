@@ -1,4 +1,4 @@
-"""Images as JSON: every text parses to what a plain walk over the values says, in both spellings, for any types."""
+"""Images as JSON: every text parses to the values that a plain encoder writes, in both spellings, for any types."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def spelled(kind: AvroType, value: Any, *, is_avro: bool) -> Any:
         case ArrayType(items):
             return [spelled(items, item, is_avro=is_avro) for item in value]
         case MapType(inner):
-            kept = value if is_avro else [(key, item) for key, item in value if item is not None]
-            return {key: spelled(inner, item, is_avro=is_avro) for key, item in kept}
+            remaining = value if is_avro else [(key, item) for key, item in value if item is not None]
+            return {key: spelled(inner, item, is_avro=is_avro) for key, item in remaining}
         case RecordType(fields):
             return spelled_record(fields, value, is_avro=is_avro)
     return value
@@ -240,8 +240,8 @@ def test_numbers_have_the_digits_that_java_prints(arrow: pa.DataType, style: Ima
     lists = pa.array([[number] for number in numbers.to_pylist()], pa.list_(arrow))
     batch = pa.RecordBatch.from_arrays([numbers, lists], names=["c0", "c1"]).slice(1)
     texts = image_texts(Images(batch, record, style), compiled=compiled).to_pylist()
-    wanted = [f'{{"c0":{text},"c1":[{text}]}}' for text in JAVA[arrow].values()]
-    assert [text.replace(" ", "") for text in texts[:-1]] == wanted
+    expected = [f'{{"c0":{text},"c1":[{text}]}}' for text in JAVA[arrow].values()]
+    assert [text.replace(" ", "") for text in texts[:-1]] == expected
 
 
 def test_null_values_of_maps_are_left_out_of_engine_rows_alone() -> None:

@@ -106,10 +106,10 @@ def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
     result = folder.read((2, source_of(folder, mode)), known=[1], form=ChangeFormat.HUDI)
     assert result["op"].to_pylist() == [op for op, _, _ in HUDI]
     assert result["ts_ms"].to_pylist() == [instant(2)] * 3
-    for side, wanted in (("before", [old for _, old, _ in HUDI]), ("after", [new for _, _, new in HUDI])):
+    for side, expected in (("before", [old for _, old, _ in HUDI]), ("after", [new for _, _, new in HUDI])):
         texts = result[side].to_pylist()
         is_logged = side in MODES[mode]
-        for text, want in zip(texts, wanted, strict=True):
+        for text, want in zip(texts, expected, strict=True):
             if want is None:
                 assert text == ("null" if is_logged else None)
                 continue

@@ -162,7 +162,7 @@ def test_logical_types_stay_unless_stored_values_are_requested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "wanted", "alike"),
+    ("written", "expected", "alike"),
     [
         (Primitive("int"), Primitive("string"), True),
         (Primitive("float"), Primitive("double"), True),
@@ -178,10 +178,10 @@ def test_logical_types_stay_unless_stored_values_are_requested() -> None:
     ],
 )
 def test_stored_values_equal_the_tables_unless_a_logical_type_changed(
-    written: AvroType, wanted: AvroType, alike: bool
+    written: AvroType, expected: AvroType, alike: bool
 ) -> None:
-    assert is_stored_alike(AvroField("c", written), AvroField("c", wanted)) is alike
-    inner, outer = RecordType((AvroField("x", written),)), RecordType((AvroField("x", wanted), LATER))
+    assert is_stored_alike(AvroField("c", written), AvroField("c", expected)) is alike
+    inner, outer = RecordType((AvroField("x", written),)), RecordType((AvroField("x", expected), LATER))
     assert is_stored_alike(AvroField("c", inner), AvroField("c", outer)) is alike
     outer = RecordType((*outer.fields, replace(LATER, name="other", has_default=True)))
     assert not is_stored_alike(AvroField("c", inner), AvroField("c", outer))

@@ -60,7 +60,7 @@ def snapshot(folder: ChangeFolder, files: SliceFiles, known: range) -> Rows:
 
 
 def folded(state: Rows, changes: list[dict[str, Any]]) -> Rows:
-    """The state behind the changes, each of which must begin where the state is."""
+    """The state after the changes. Each change must start from the state before it."""
     state = dict(state)
     for change in changes:
         key, values = change["_hoodie_record_key"], tuple(change[name] for name in FIELDS)
@@ -96,5 +96,5 @@ def test_a_fold_of_partial_updates_is_the_snapshot(base: list[str], commits: lis
         for place, number in enumerate(known[1:]):
             before, after = (SliceFiles(bottom.base, bottom.base_instant, tuple(logs[:n])) for n in (place, place + 1))
             result = folder.read((number, ComparedStates(before, after)), known=known, options=options)
-            told = folded(snapshot(folder, before, known), result.to_pylist())
-            assert told == snapshot(folder, after, known)
+            message = folded(snapshot(folder, before, known), result.to_pylist())
+            assert message == snapshot(folder, after, known)

@@ -61,8 +61,8 @@ def test_keys_are_numbered_and_found_as_by_a_dict(log: list[bytes], base: list[b
     assert count == len(expected)
     assert numbers.tolist() == [expected[key] for key in log]
     assert [log[place] for place in first[:count]] == list(expected)
-    wanted = {row: expected[key] for row, key in enumerate(base) if key in expected}
-    assert find(base, list(expected), slots, bloom, hash_bits) == wanted
+    expectation = {row: expected[key] for row, key in enumerate(base) if key in expected}
+    assert find(base, list(expected), slots, bloom, hash_bits) == expectation
 
 
 def test_a_hash_of_one_bit_is_slow_and_right() -> None:

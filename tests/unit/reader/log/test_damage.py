@@ -81,9 +81,9 @@ def test_a_leftover_anywhere_is_passed_over_and_counted(
     rows, report = read(folder)
     assert rows == ["b002", "c002"]
     assert (report.skipped_gaps, report.skipped_bytes) == (1, len(left))
-    (told,) = [record for record in caplog.records if record.name == "penstock.reader"]
-    assert told.levelno == logging.WARNING
-    assert folder.logs[0].path in told.getMessage()
+    (message,) = [record for record in caplog.records if record.name == "penstock.reader"]
+    assert message.levelno == logging.WARNING
+    assert folder.logs[0].path in message.getMessage()
     assert comparable(folder.rows(visible=VISIBLE)) == comparable(folder.oracle())
 
 

@@ -67,7 +67,7 @@ Row = tuple[str, str]
 def test_log_compactions_anywhere_change_no_row(
     tmp_path_factory: pytest.TempPathFactory, writes: list[list[str]], draw: st.DataObject
 ) -> None:
-    """A history of upserts and deletes, with log compactions of runs of it that land behind later writes; then
+    """A history of upserts and deletes, with log compactions of runs of it that complete after later writes; then
     log compactions of log compactions. Rows equal those of the history without any, and the oracle's."""
     plain, rewritten = (SliceFolder(tmp_path_factory.mktemp("t"), FIELDS, CommitTimeOrdering()) for _ in "12")
     for folder in (plain, rewritten):

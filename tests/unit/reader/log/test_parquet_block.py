@@ -132,7 +132,7 @@ def test_only_row_groups_with_winners_are_decoded(folder: SliceFolder, monkeypat
     monkeypatch.setattr(
         parquet_block.BaseFile,
         "read",
-        lambda self, number, *given: (read.append(number), real(self, number, *given))[1],
+        lambda self, number, *arguments: (read.append(number), real(self, number, *arguments))[1],
     )
     result = list(block.decode(("ts",), np.array([1, 4, 17])))
     assert [value for batch in result for value in batch.column(0).to_pylist()] == [1, 4, 17]

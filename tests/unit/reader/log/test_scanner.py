@@ -159,7 +159,7 @@ def test_a_missing_log_is_named(folder: SliceFolder) -> None:
 
 
 def test_a_log_cut_after_a_whole_block_is_named(folder: SliceFolder) -> None:
-    """No block is damaged: only the planned size tells that rows are lost."""
+    """No block is damaged: only the planned size shows that rows are lost."""
     first = data(folder, "1", row("a", 1))
     folder.write_log(first, data(folder, "2", row("b", 1)))
     (folder.folder / folder.logs[0].path).write_bytes(first)

@@ -25,11 +25,11 @@ def batches(sizes: list[int]) -> list[pa.RecordBatch]:
 def test_rows_come_back_in_order_and_repeated(sizes: list[int], data: st.DataObject) -> None:
     rows = LogRows(batches(sizes))
     assert len(rows) == sum(sizes)
-    wanted = sorted(data.draw(st.lists(st.integers(0, sum(sizes) - 1), max_size=20))) if sum(sizes) else []
+    expected = sorted(data.draw(st.lists(st.integers(0, sum(sizes) - 1), max_size=20))) if sum(sizes) else []
     batch_rows = data.draw(st.integers(1, 5))
-    taken = list(rows.take(np.array(wanted, np.int64), batch_rows, 1 << 20))
-    assert all(1 <= batch.num_rows <= batch_rows for batch in taken)
-    assert [value for batch in taken for value in batch["v"].to_pylist()] == wanted
+    used = list(rows.take(np.array(expected, np.int64), batch_rows, 1 << 20))
+    assert all(1 <= batch.num_rows <= batch_rows for batch in used)
+    assert [value for batch in used for value in batch["v"].to_pylist()] == expected
 
 
 def test_small_batches_are_put_together_and_large_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_wide_rows_make_small_batches() -> None:
     assert all(batch.num_rows <= 10 for batch in LogRows([wide]).take(np.arange(100), 1 << 20, 10_000))
 
 
-@pytest.mark.parametrize("wanted", [[-1], [3]])
-def test_rows_that_are_not_there_are_our_own_bug(wanted: list[int]) -> None:
+@pytest.mark.parametrize("expected", [[-1], [3]])
+def test_rows_that_are_not_there_are_our_own_bug(expected: list[int]) -> None:
     with pytest.raises(InvariantViolation):
-        list(LogRows(batches([3])).take(np.array(wanted), 10, 10))
+        list(LogRows(batches([3])).take(np.array(expected), 10, 10))

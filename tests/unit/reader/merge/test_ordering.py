@@ -59,8 +59,8 @@ def test_ranks_and_comparisons_follow_the_values(kind: str, data: st.DataObject)
     rows = data.draw(st.lists(st.integers(0, len(log) - 1), min_size=len(base), max_size=len(base)))
     expected = [above(sortable(value), sortable(log[row])) for value, row in zip(base, rows, strict=True)]
     assert ordering.exceeded_by(pa.array(base, arrow), np.array(rows)).tolist() == expected
-    taken = ordering.take(np.array(rows))
-    assert taken.exceeded_by(pa.array(base, arrow), np.arange(len(base))).tolist() == expected
+    used = ordering.take(np.array(rows))
+    assert used.exceeded_by(pa.array(base, arrow), np.arange(len(base))).tolist() == expected
 
 
 def zero_of(columns: list[pa.DataType]) -> Any:

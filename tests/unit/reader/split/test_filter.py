@@ -153,13 +153,13 @@ def test_answers_are_those_of_a_loop_over_rows(tree: Any, rows: list[dict[str, A
     expected = [tree.answer(row) for row in pa.RecordBatch.from_pylist(rows, SCHEMA).to_pylist()]
     predicate = parse_predicate(tree.text, SCHEMA)
     assert evaluate(predicate, batch).to_pylist() == expected
-    kept = kept_rows(predicate, batch)
-    wanted = [row for row, answer in enumerate(expected) if answer is True]
-    assert (list(range(len(rows))) if kept is None else kept.tolist()) == wanted
+    remaining = kept_rows(predicate, batch)
+    expectation = [row for row, answer in enumerate(expected) if answer is True]
+    assert (list(range(len(rows))) if remaining is None else remaining.tolist()) == expectation
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "remaining"),
     [
         ("x > 5", [2, 3]),
         ("x >= 5", [2, 3]),
@@ -170,11 +170,11 @@ def test_answers_are_those_of_a_loop_over_rows(tree: Any, rows: list[dict[str, A
         ("x != 0", [2, 3]),
     ],
 )
-def test_nan_is_greatest_and_minus_zero_is_zero_as_in_spark(text: str, kept: list[int]) -> None:
+def test_nan_is_greatest_and_minus_zero_is_zero_as_in_spark(text: str, remaining: list[int]) -> None:
     batch = pa.record_batch({"x": pa.array([0.0, -0.0, math.nan, math.inf, None])})
     result = kept_rows(parse_predicate(text, batch.schema), batch)
     assert result is not None
-    assert result.tolist() == kept
+    assert result.tolist() == remaining
 
 
 def test_a_float_column_compares_as_double() -> None:

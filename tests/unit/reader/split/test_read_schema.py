@@ -50,7 +50,7 @@ def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"columns": ("nope",)}, "no column nope"),
         ({"columns": ()}, "none is asked for"),
@@ -58,15 +58,15 @@ def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
         ({"where": "nope = 1"}, "no column 'nope'"),
     ],
 )
-def test_columns_that_are_not_there(folder: SliceFolder, changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_columns_that_are_not_there(folder: SliceFolder, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         read_schema_of(folder.scan(**changed))
     with pytest.raises(ConfigurationError, match="no column nope"):
         read_schema_of(folder.scan(), event_time="nope")
 
 
 @pytest.mark.parametrize(
-    ("names", "fields", "error", "said"),
+    ("names", "fields", "error", "message"),
     [
         (("ts", "gone"), FIELDS, SchemaMismatch, "ordering column 'gone' is not among"),
         (("gone",), FIELDS, SchemaMismatch, "ordering column 'gone' is not among"),
@@ -75,9 +75,9 @@ def test_columns_that_are_not_there(folder: SliceFolder, changed: dict[str, Any]
     ],
 )
 def test_tables_that_cannot_be_merged(
-    tmp_path: pathlib.Path, names: tuple[str, ...], fields: dict[str, Any], error: type[Exception], said: str
+    tmp_path: pathlib.Path, names: tuple[str, ...], fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         read_schema_of(SliceFolder(tmp_path, fields, EventTimeOrdering(names)).scan())
 
 

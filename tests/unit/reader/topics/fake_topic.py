@@ -75,15 +75,15 @@ class FakeTopic:
     records: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     closed: int = 0
 
-    def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+    def read(self, expected: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
         try:
-            there = sorted(offset for offset in self.records if first <= offset < wanted.end)
+            there = sorted(offset for offset in self.records if first <= offset < expected.end)
             for begin in range(0, len(there), chunk_rows):
                 part = there[begin : begin + chunk_rows]
                 last = begin + chunk_rows >= len(there)
-                yield chunk_of({o: self.records[o] for o in part}, wanted.end if last else part[-1] + 1)
+                yield chunk_of({o: self.records[o] for o in part}, expected.end if last else part[-1] + 1)
             if not there:
-                yield chunk_of({}, wanted.end)
+                yield chunk_of({}, expected.end)
         finally:
             self.closed += 1
 
@@ -100,11 +100,11 @@ def chunk_of(records: dict[int, tuple[bytes | None, bytes | None]], next_offset:
 
 def topic_of(*values: object, keys: Sequence[object] = (), first: int = 0) -> FakeTopic:
     """Records from offset `first` on; what is no bytes is written as JSON."""
-    made = {}
+    created = {}
     for place, value in enumerate(values):
         key = keys[place] if place < len(keys) else None
-        made[first + place] = (_bytes(key), _bytes(value))
-    return FakeTopic(made)
+        created[first + place] = (_bytes(key), _bytes(value))
+    return FakeTopic(created)
 
 
 def _bytes(item: object) -> bytes | None:

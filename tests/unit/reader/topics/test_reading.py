@@ -99,7 +99,7 @@ def test_row_18_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "message"),
     [
         ({"id": 7}, 7),
         ({"id": "7", "more": 1}, 7),
@@ -108,15 +108,15 @@ def test_row_18_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -
         (b" 7 ", 7),
     ],
 )
-def test_row_15_a_tombstone_is_a_delete_of_its_key(key: object, told: int) -> None:
+def test_row_15_a_tombstone_is_a_delete_of_its_key(key: object, message: int) -> None:
     (batch,) = read_all(topic_scan(), topic_of(None, keys=[key]))
     nothing = {"city": None, "amount": None, "ts": None, "_change_instant": None}
     sequence = f"99{0:022d}.{0:018d}.0"
-    assert rows_of([batch]) == [{"id": told, **nothing, "_change_type": "-D", "_change_seq": sequence}]
+    assert rows_of([batch]) == [{"id": message, **nothing, "_change_type": "-D", "_change_seq": sequence}]
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "message"),
     [
         (b"007", "007"),
         (b"1e5", "1e5"),
@@ -128,9 +128,9 @@ def test_row_15_a_tombstone_is_a_delete_of_its_key(key: object, told: int) -> No
         (b"{not json", "{not json"),
     ],
 )
-def test_keys_of_text_columns_are_texts_as_they_are(key: object, told: str) -> None:
+def test_keys_of_text_columns_are_texts_as_they_are(key: object, message: str) -> None:
     scan = topic_scan(key_fields=("city",), columns=("city",))
-    assert rows_of(read_all(scan, topic_of(None, keys=[key]))) == [{"city": told}]
+    assert rows_of(read_all(scan, topic_of(None, keys=[key]))) == [{"city": message}]
 
 
 def test_keys_of_several_and_of_nested_columns() -> None:
@@ -335,7 +335,7 @@ def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> No
     )
 
     class Expired(FakeTopic):
-        def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        def read(self, expected: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
             yield from (gone, big)
 
     tally = SplitTally()
@@ -354,23 +354,25 @@ def test_dead_letters_on_a_store_are_whole_objects_of_bounded_size(
     topic = topic_of(*(b"{" if number % 2 else order(number) for number in range(40)))
     reading = TopicReading(records=topic, access=access)
 
-    def told() -> dict[str, list[int]]:
+    def letter_offsets() -> dict[str, list[int]]:
         files = sorted((tmp_path / "far/letters").iterdir())
         return {file.name: [json.loads(line)["offset"] for line in file.read_text().splitlines()] for file in files}
 
     def attempt() -> None:
         options = ReadOptions(batch_rows=4)
         for result in read_split(topic_scan(), topic_split(0, 40), topics=reading, options=options):
-            assert set(range(1, result.next_ordinal, 2)) <= {offset for part in told().values() for offset in part}
+            assert set(range(1, result.next_ordinal, 2)) <= {
+                offset for part in letter_offsets().values() for offset in part
+            }
 
     attempt()
-    whole = told()
+    whole = letter_offsets()
     assert len(whole) > 2
     assert list(whole)[:2] == ["orders-0-0-40.2.jsonl", "orders-0-0-40.3.jsonl"]
     assert sorted(offset for part in whole.values() for offset in part) == list(range(1, 40, 2))
     assert all((tmp_path / "far/letters" / name).stat().st_size < 1500 for name in whole)
     attempt()
-    assert told() == whole
+    assert letter_offsets() == whole
 
 
 def test_a_dead_letter_folder_of_an_unsupported_kind_is_refused() -> None:
@@ -394,8 +396,8 @@ def test_a_split_of_a_topic_needs_access_and_a_valid_start() -> None:
 
 def test_a_source_that_returns_earlier_offsets_violates_an_invariant() -> None:
     class Wrong(FakeTopic):
-        def read(self, wanted, first, chunk_rows):  # type: ignore[no-untyped-def]
-            yield from super().read(wanted, max(first - 1, 0), chunk_rows)
+        def read(self, expected, first, chunk_rows):  # type: ignore[no-untyped-def]
+            yield from super().read(expected, max(first - 1, 0), chunk_rows)
 
     topic = Wrong(topic_of(order(1), order(2), order(3)).records)
     assert len(rows_of(read_all(topic_scan(), topic))) == 3
@@ -427,16 +429,16 @@ def test_a_change_without_its_key_is_no_change() -> None:
 
 @pytest.mark.thorough
 def test_chunks_of_wide_tables_have_fewer_records() -> None:
-    asked: list[int] = []
+    request: list[int] = []
 
     class Asking(FakeTopic):
-        def read(self, wanted, first, chunk_rows):  # type: ignore[no-untyped-def]
-            asked.append(chunk_rows)
-            yield from super().read(wanted, first, chunk_rows)
+        def read(self, expected, first, chunk_rows):  # type: ignore[no-untyped-def]
+            request.append(chunk_rows)
+            yield from super().read(expected, first, chunk_rows)
 
     wide = [{"name": f"c{n}", "type": ["null", "int"]} for n in range(4000)]
     topic = Asking(topic_of({"c1": 1}).records)
     read_all(topic_scan(*wide, key_fields=(), mode=APPEND), topic)
     read_all(topic_scan(*wide, key_fields=(), mode=APPEND, columns=("c1",)), topic)
     read_all(topic_scan(*wide, key_fields=(), mode=APPEND, columns=("c1",)), topic, batch_rows=10)
-    assert asked == [(1 << 20) // 4001, 8192, 10]
+    assert request == [(1 << 20) // 4001, 8192, 10]

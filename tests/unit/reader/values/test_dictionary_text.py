@@ -85,11 +85,11 @@ TEXTS = st.lists(st.none() | st.sampled_from(["a", "b", "c", ""]), min_size=1, m
 
 
 @given(TEXTS, st.sets(st.sampled_from(["a", "b", "c", "", "d"])), st.integers(0, 5))
-def test_encoded_or_not_the_answers_are_the_same(texts: list[str | None], wanted: set[str], offset: int) -> None:
+def test_encoded_or_not_the_answers_are_the_same(texts: list[str | None], expected: set[str], offset: int) -> None:
     plain = pa.array(texts, pa.string())
     encoded = plain.dictionary_encode().slice(offset)
     plain = plain.slice(offset)
-    values = pa.array(sorted(wanted), pa.string())
+    values = pa.array(sorted(expected), pa.string())
     assert among(encoded, values).to_pylist() == among(plain, values).to_pylist()
     assert PlainText().column("c", checked(encoded)).to_pylist() == plain.to_pylist()
 
@@ -131,16 +131,16 @@ def test_indices_into_no_values_are_refused() -> None:
         checked(pa.DictionaryArray.from_arrays(indices, pa.array([], pa.string()), safe=False))
 
 
-def told(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[dict[str, str]]:
+def encoded_texts(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[dict[str, str]]:
     footer = pq.read_metadata(path)
     return [constant_columns(footer, number, columns) for number in range(footer.num_row_groups)]
 
 
 def test_a_column_with_one_value_by_the_footer_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
-    """`some` is one value behind the nulls of the first row group; `few` in the second row group only."""
+    """`some` is one value after the nulls of the first row group; `few` in the second row group only."""
     path = written[0] / "f.parquet"
-    assert told(path) == [{"one": "always"}, {"one": "always", "few": "right", "some": "there"}]
-    assert told(path, ("few", "many")) == [{}, {"few": "right"}]
+    assert encoded_texts(path) == [{"one": "always"}, {"one": "always", "few": "right", "some": "there"}]
+    assert encoded_texts(path, ("few", "many")) == [{}, {"few": "right"}]
 
 
 def test_a_column_of_one_value_is_read_where_no_other_is(tmp_path: pathlib.Path) -> None:
@@ -169,9 +169,9 @@ def test_pages_of_other_writers_that_have_no_indices_are_read_as_text(tmp_path: 
 @given(st.lists(st.sampled_from(["a", "b", "", "ä" * 200]), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_statistics_that_do_not_prove_one_value_are_not_used(values: list[str], null: bool, statistics: bool) -> None:
     rows = [*values, None] if null else values
-    kept = pa.BufferOutputStream()
-    pq.write_table(pa.table({"one": pa.array(rows, pa.string())}), kept, write_statistics=statistics)
-    footer = pq.read_metadata(pa.BufferReader(kept.getvalue()))
+    remaining = pa.BufferOutputStream()
+    pq.write_table(pa.table({"one": pa.array(rows, pa.string())}), remaining, write_statistics=statistics)
+    footer = pq.read_metadata(pa.BufferReader(remaining.getvalue()))
     same = statistics and not null and len(set(values)) == 1 and len(values[0].encode()) <= 256
     assert constant_columns(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
 
@@ -179,4 +179,4 @@ def test_statistics_that_do_not_prove_one_value_are_not_used(values: list[str], 
 def test_a_constant_that_is_not_utf8_is_not_used(tmp_path: pathlib.Path) -> None:
     table = pa.table({"one": pa.array([b"\xff"] * 3, pa.binary())})
     pq.write_table(table, tmp_path / "f.parquet")
-    assert told(tmp_path / "f.parquet") == [{}]
+    assert encoded_texts(tmp_path / "f.parquet") == [{}]

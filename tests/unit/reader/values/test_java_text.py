@@ -120,8 +120,8 @@ def test_doubles_below_ten_to_the_fifteenth_have_javas_text_at_once(values: list
 def test_doubles_below_ten_to_the_fifteenth_are_not_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java_texts, "java_text", None)
     array = pa.array([1e7, 12345678.25, None, -1700000000000.0, 999999999999999.9])
-    wanted = ["1.0E7", "1.234567825E7", None, "-1.7E12", "9.999999999999999E14"]
-    assert float_texts(array).to_pylist() == wanted
+    expected = ["1.0E7", "1.234567825E7", None, "-1.7E12", "9.999999999999999E14"]
+    assert float_texts(array).to_pylist() == expected
 
 
 @settings(deadline=None)

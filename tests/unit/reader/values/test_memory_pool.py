@@ -15,7 +15,7 @@ ROWS = list(range(1000))
 
 @pytest.fixture(autouse=True)
 def own_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[pa.MemoryPool]:
-    """A default pool that is told from the system's, whatever the environment says."""
+    """A default pool that differs from the system's, for any environment."""
     monkeypatch.setattr(memory_pool, "_POOL_IS_CONFIGURED", False)
     before, own = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(own)
@@ -24,10 +24,10 @@ def own_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[pa.MemoryPool]:
 
 
 def is_default(pool: pa.MemoryPool) -> bool:
-    """Whether an array made now is out of this pool."""
+    """Whether a new array is allocated in this pool."""
     before = pool.bytes_allocated()
-    made = pa.array(ROWS)
-    return bool(pool.bytes_allocated() > before and made)
+    created = pa.array(ROWS)
+    return bool(pool.bytes_allocated() > before and created)
 
 
 def arrays(number: int) -> Generator[pa.Array, None, None]:

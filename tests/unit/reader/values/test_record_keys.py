@@ -141,10 +141,10 @@ def test_a_nested_column_is_a_key(tmp_path: pathlib.Path, compiled: bool) -> Non
 
 class TestNamedKeys:
     def folder(self, path: pathlib.Path, key: str, kind: str, value: Any) -> SliceFolder:
-        made = SliceFolder(path, {"a": kind, "v": "string"}, key_fields=("a",))
-        made.write_base([[{"a": value, "v": "gone"}]])
-        made.write_log(slice_writer.delete_block([(key, None, None)], "20260102000000000"))
-        return made
+        created = SliceFolder(path, {"a": kind, "v": "string"}, key_fields=("a",))
+        created.write_base([[{"a": value, "v": "gone"}]])
+        created.write_log(slice_writer.delete_block([(key, None, None)], "20260102000000000"))
+        return created
 
     @pytest.mark.parametrize("key", ["1", "a:1"])
     def test_deletes_may_say_the_columns_name(self, tmp_path: pathlib.Path, key: str) -> None:

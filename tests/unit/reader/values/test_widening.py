@@ -73,7 +73,7 @@ def write_old(folder: SliceFolder, fields: dict[str, Any], rows: list[dict[str, 
             folder.write_log(slice_writer.data_block(avro, part, f"2026010200000000{number}"))
 
 
-def wanted(folder: SliceFolder, fields: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
+def expected_texts(folder: SliceFolder, fields: dict[str, Any], rows: list[dict[str, Any]]) -> list[str]:
     avro = slice_writer.table_schema(fields)
     result = [widen_row({**dict.fromkeys(avro_names(avro)), **row}, avro, folder.avro) for row in rows]
     return sorted(comparable([{name: row[name] for name in folder.fields} for row in result]))
@@ -98,7 +98,7 @@ def test_every_promotion_is_the_oracles_in_base_and_log_by_both_decoders(change:
     with tempfile.TemporaryDirectory() as name:
         folder = SliceFolder(pathlib.Path(name), {"c": new})
         write_old(folder, {"c": old}, rows, 2)
-        expected = wanted(folder, {"c": old}, rows)
+        expected = expected_texts(folder, {"c": old}, rows)
         assert got(folder, compiled=True) == expected
         assert got(folder, compiled=False) == expected
 
@@ -127,7 +127,7 @@ def test_nested_fields_are_promoted_added_dropped_and_moved(held: list[tuple[Any
     with tempfile.TemporaryDirectory() as name:
         folder = SliceFolder(pathlib.Path(name), new)
         write_old(folder, old, [*base, *rows[1:]], 1)
-        expected = wanted(folder, old, rows)
+        expected = expected_texts(folder, old, rows)
         assert got(folder, compiled=True) == expected
         assert got(folder, compiled=False) == expected
 
@@ -218,15 +218,15 @@ def test_a_value_that_is_not_exact_is_refused_with_file_and_column(tmp_path: pat
 
 class TestOrderingColumns:
     def slice(self, folder: pathlib.Path, old: Any, new: Any, base: Any, log: Any) -> SliceFolder:
-        made = SliceFolder(folder, {"ts": new}, EventTimeOrdering(("ts",)))
+        created = SliceFolder(folder, {"ts": new}, EventTimeOrdering(("ts",)))
         old_avro = slice_writer.table_schema({"ts": old})
-        made.write_base(
+        created.write_base(
             [[{"_hoodie_record_key": "k", "ts": base}]], arrow_schema(parse_record_schema(json.dumps(old_avro)))
         )
-        made.write_log(
-            slice_writer.data_block(made.avro, [{"_hoodie_record_key": "k", "ts": log}], "20260102000000000")
+        created.write_log(
+            slice_writer.data_block(created.avro, [{"_hoodie_record_key": "k", "ts": log}], "20260102000000000")
         )
-        return made
+        return created
 
     @pytest.mark.parametrize(
         ("old", "new", "base", "log", "stands"),
@@ -254,23 +254,23 @@ class TestOrderingColumns:
         assert self.slice(tmp_path, old, new, base, log).rows(columns=("ts",)) == [{"ts": stands}]
 
     def test_records_of_a_log_whose_order_changes(self, tmp_path: pathlib.Path) -> None:
-        made = SliceFolder(tmp_path, {"ts": "string"}, EventTimeOrdering(("ts",)))
+        created = SliceFolder(tmp_path, {"ts": "string"}, EventTimeOrdering(("ts",)))
         old = slice_writer.table_schema({"ts": "int"})
         for number, ts in enumerate((9, 10)):
             rows = [{"_hoodie_record_key": "k", "ts": ts}]
-            made.write_log(slice_writer.data_block(old, rows, f"2026010{number + 1}000000000"))
-        assert made.rows(columns=("ts",)) == [{"ts": "9"}]
+            created.write_log(slice_writer.data_block(old, rows, f"2026010{number + 1}000000000"))
+        assert created.rows(columns=("ts",)) == [{"ts": "9"}]
 
     @pytest.mark.parametrize("block", ["avro", "parquet"])
     def test_each_of_several_columns_is_checked(self, tmp_path: pathlib.Path, block: str) -> None:
-        made = SliceFolder(tmp_path, {"ts": "long", "seq": "string"}, EventTimeOrdering(("ts", "seq")))
+        created = SliceFolder(tmp_path, {"ts": "long", "seq": "string"}, EventTimeOrdering(("ts", "seq")))
 
         def write(fields: dict[str, Any], row: dict[str, Any], instant: str) -> None:
             avro = slice_writer.table_schema(fields)
             rows = [{"_hoodie_record_key": "k", **row}]
             arrow = arrow_schema(parse_record_schema(json.dumps(avro)))
             parquet = block == "parquet"
-            made.write_log(
+            created.write_log(
                 slice_writer.parquet_block(arrow, rows, instant)
                 if parquet
                 else slice_writer.data_block(avro, rows, instant)
@@ -278,41 +278,41 @@ class TestOrderingColumns:
 
         write({"ts": "int", "seq": "string"}, {"ts": 5, "seq": "b"}, "20260102000000000")
         write({"ts": "long", "seq": "string"}, {"ts": 5, "seq": "a"}, "20260103000000000")
-        assert made.rows(columns=("ts", "seq")) == [{"ts": 5, "seq": "b"}]
+        assert created.rows(columns=("ts", "seq")) == [{"ts": 5, "seq": "b"}]
         write({"ts": "long", "seq": "int"}, {"ts": 5, "seq": 9}, "20260104000000000")
-        assert made.rows(columns=("ts", "seq")) == [{"ts": 5, "seq": "b"}]
+        assert created.rows(columns=("ts", "seq")) == [{"ts": 5, "seq": "b"}]
 
     def test_deletes_of_the_old_type_by_several_columns(self, tmp_path: pathlib.Path) -> None:
-        made = SliceFolder(tmp_path, {"ts": "long", "seq": "int"}, EventTimeOrdering(("ts", "seq")))
+        created = SliceFolder(tmp_path, {"ts": "long", "seq": "int"}, EventTimeOrdering(("ts", "seq")))
         old = slice_writer.table_schema({"ts": "int", "seq": "int"})
         values = [("IntWrapper", 5), ("IntWrapper", 1)]
-        made.write_log(
+        created.write_log(
             slice_writer.data_block(old, [{"_hoodie_record_key": "k", "ts": 9, "seq": 0}], "20260102000000000"),
             slice_writer.delete_block([("k", "ArrayWrapper", values)], "20260103000000000", schema=old),
         )
         with pytest.raises(SchemaMismatch, match="deletes with values of ordering column 'ts' as int"):
-            made.rows()
+            created.rows()
 
     def test_deletes_that_win_have_no_values_to_look_at(self, tmp_path: pathlib.Path) -> None:
-        made = SliceFolder(tmp_path, {"ts": "long"}, EventTimeOrdering(("ts",), deletes_win=True))
+        created = SliceFolder(tmp_path, {"ts": "long"}, EventTimeOrdering(("ts",), deletes_win=True))
         old = slice_writer.table_schema({"ts": "int"})
-        made.write_log(
+        created.write_log(
             slice_writer.data_block(old, [{"_hoodie_record_key": "k", "ts": 9}], "20260102000000000"),
             slice_writer.delete_block([("k", "IntWrapper", 5)], "20260103000000000", schema=old),
         )
-        assert made.rows() == []
+        assert created.rows() == []
 
     @pytest.mark.parametrize(("value", "refused"), [(5, True), (0, False)])
     def test_deletes_with_values_of_the_old_type(self, tmp_path: pathlib.Path, value: int, refused: bool) -> None:
-        made = SliceFolder(tmp_path, {"ts": "long"}, EventTimeOrdering(("ts",)))
+        created = SliceFolder(tmp_path, {"ts": "long"}, EventTimeOrdering(("ts",)))
         old = slice_writer.table_schema({"ts": "int"})
         rows = [{"_hoodie_record_key": key, "ts": 9} for key in ("k", "j")]
-        made.write_log(
+        created.write_log(
             slice_writer.data_block(old, rows, "20260102000000000"),
             slice_writer.delete_block([("k", "IntWrapper", value)], "20260103000000000", schema=old),
         )
         if refused:
             with pytest.raises(SchemaMismatch, match="deletes with values of ordering column 'ts' as int"):
-                made.rows()
+                created.rows()
         else:
-            assert [row["_hoodie_record_key"] for row in made.rows()] == ["j"]
+            assert [row["_hoodie_record_key"] for row in created.rows()] == ["j"]

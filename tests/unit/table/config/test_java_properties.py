@@ -75,7 +75,7 @@ def _stored(text: str) -> str:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_what_java_stores_is_read_back(values: dict[str, str]) -> None:
+def test_properties_that_java_stores_are_read_back(values: dict[str, str]) -> None:
     lines = "#comment\n" + "".join(f"{_stored(key)}={_stored(value)}\n" for key, value in values.items())
     assert parse_properties(lines.encode("ascii")) == values
 

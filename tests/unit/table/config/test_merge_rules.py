@@ -111,7 +111,7 @@ def test_several_ordering_fields() -> None:
     ],
 )
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
-def test_what_no_query_reads_is_refused(settings: dict[str, str], named: str, table_type: str) -> None:
+def test_tables_that_no_query_reads_are_refused(settings: dict[str, str], named: str, table_type: str) -> None:
     with pytest.raises(UnsupportedFeature, match=named):
         refuse_unsupported(_table(9, table_type, **settings))
 
@@ -173,16 +173,16 @@ DEBEZIUM = DeleteMarker("_change_operation_type", "d")
     ],
 )
 def test_payload_classes_below_version_9(payload: str, expected: MergeRules) -> None:
-    given = {"compaction__payload__class": MODEL + payload}
+    value = {"compaction__payload__class": MODEL + payload}
     custom = {"record__merge__mode": "CUSTOM", "record__merge__strategy__id": "00000000-0000-0000-0000-000000000000"}
-    assert merge_rules(_table(6, **given)) == expected
-    assert merge_rules(_table(8, **given, **custom)) == expected
-    assert merge_rules(_table(6, **given), DeleteMarker("a", "b")).delete_marker in (
+    assert merge_rules(_table(6, **value)) == expected
+    assert merge_rules(_table(8, **value, **custom)) == expected
+    assert merge_rules(_table(6, **value), DeleteMarker("a", "b")).delete_marker in (
         expected.delete_marker,
         DeleteMarker("a", "b"),
     )
     with pytest.raises(UnsupportedFeature, match="CUSTOM"):
-        merge_rules(_table(9, **given, **custom))
+        merge_rules(_table(9, **value, **custom))
 
 
 def test_partial_modes_of_version_9() -> None:
@@ -196,16 +196,16 @@ def test_partial_modes_of_version_9() -> None:
 
 
 def test_delete_markers() -> None:
-    asked = DeleteMarker("a", "b")
+    request = DeleteMarker("a", "b")
     event = {"record__merge__mode": "EVENT_TIME_ORDERING"}
     stored = {
         "record__merge__property__hoodie__payload__delete__field": "op",
         "record__merge__property__hoodie__payload__delete__marker": "D",
     }
-    assert merge_rules(_table(9, **event, **stored), asked).delete_marker == DeleteMarker("op", "D")
+    assert merge_rules(_table(9, **event, **stored), request).delete_marker == DeleteMarker("op", "D")
     plain = {"payload__delete__field": "op", "payload__delete__marker": "X"}
-    assert merge_rules(_table(6, **plain), asked).delete_marker == DeleteMarker("op", "X")
-    assert merge_rules(_table(9, **event), asked).delete_marker == asked
+    assert merge_rules(_table(6, **plain), request).delete_marker == DeleteMarker("op", "X")
+    assert merge_rules(_table(9, **event), request).delete_marker == request
     assert merge_rules(_table(9, **event)).delete_marker is None
     for half in ("field", "marker"):
         with pytest.raises(ConfigurationError, match=f"hoodie.payload.delete.{half}=x and not"):

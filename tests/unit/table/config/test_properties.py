@@ -32,12 +32,12 @@ def _write(folder: pathlib.Path, path: str, text: str) -> None:
 
 
 def test_fields_and_defaults() -> None:
-    found = parse_table_properties(TEXT.encode(), "/base")
-    assert (found.name, found.database, found.version, found.layout) == ("trips", "db", 9, 2)
-    assert (found.timeline_folder, found.history_folder) == (".hoodie/timeline", ".hoodie/timeline/history")
-    assert found.partition_fields == ("p", "t") and found.ordering_fields == ("ts", "seq")
-    assert found.timezone == "LOCAL" and found.base_file_format == "PARQUET" and found.populate_meta_fields
-    assert found.is_merge_on_read and found.raw["some.unknown.key"] == "kept"
+    result = parse_table_properties(TEXT.encode(), "/base")
+    assert (result.name, result.database, result.version, result.layout) == ("trips", "db", 9, 2)
+    assert (result.timeline_folder, result.history_folder) == (".hoodie/timeline", ".hoodie/timeline/history")
+    assert result.partition_fields == ("p", "t") and result.ordering_fields == ("ts", "seq")
+    assert result.timezone == "LOCAL" and result.base_file_format == "PARQUET" and result.populate_meta_fields
+    assert result.is_merge_on_read and result.raw["some.unknown.key"] == "kept"
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_fields_and_defaults() -> None:
 def test_layout_is_the_stored_one_else_by_version(version: int, layout: str, expected: int) -> None:
     text = f"hoodie.table.name=t\nhoodie.table.version={version}\nhoodie.archivelog.folder=history\n"
     text += f"hoodie.timeline.layout.version={layout}\n" if layout else ""
-    found = parse_table_properties(text.encode(), "/base")
-    assert found.layout == expected
+    result = parse_table_properties(text.encode(), "/base")
+    assert result.layout == expected
     folders = {1: (".hoodie", ".hoodie/history"), 2: (".hoodie/timeline", ".hoodie/timeline/history")}
-    assert (found.timeline_folder, found.history_folder) == folders[expected]
+    assert (result.timeline_folder, result.history_folder) == folders[expected]
 
 
 @pytest.mark.parametrize("key", ["hoodie.table.ordering.fields", "hoodie.table.precombine.field"])
@@ -87,7 +87,7 @@ def test_missing_version_is_version_zero() -> None:
         ("x=\\u12", CorruptFile, "malformed"),
     ],
 )
-def test_what_cannot_be_used_is_named(line: str, error: type[Exception], match: str) -> None:
+def test_unusable_properties_are_named(line: str, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match) as caught:
         parse_table_properties((TEXT + line + "\n").encode(), "/base")
     assert type(caught.value) is error
@@ -139,7 +139,7 @@ def test_every_truncation_gives_an_error_of_ours_or_properties() -> None:
     whole = parse_table_properties(data, "/base")
     for end in range(len(data)):
         try:
-            found = parse_table_properties(data[:end], "/base")
+            result = parse_table_properties(data[:end], "/base")
         except (CorruptFile, TableError):
             continue
-        assert found.name == whole.name and dataclasses.is_dataclass(found)
+        assert result.name == whole.name and dataclasses.is_dataclass(result)

@@ -53,6 +53,6 @@ def test_stored_keys_count_where_they_are() -> None:
         ("a,b", "type=SIMPLE", "key generator SIMPLE for 2 columns"),
     ],
 )
-def test_what_hudi_does_not_allow_is_refused(keys: str, keygen: str, says: str) -> None:
+def test_keys_that_hudi_does_not_allow_are_refused(keys: str, keygen: str, says: str) -> None:
     with pytest.raises(TableError, match=rf"virtual keys .*table /lake/t.*{says}"):
         virtual_key_fields(properties(keys, keygen))

@@ -58,5 +58,5 @@ def test_a_folder_that_the_name_does_not_tell_stays() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_any_name_stays_in_its_folder(stem: str, folder: str) -> None:
-    found = parse_external_name(f"{stem}_{T}_fg%3D{folder}_hudiext".replace("/", ""))
-    assert found is None or (not found.file_id.startswith("/") and ".." not in found.file_id.split("/"))
+    result = parse_external_name(f"{stem}_{T}_fg%3D{folder}_hudiext".replace("/", ""))
+    assert result is None or (not result.file_id.startswith("/") and ".." not in result.file_id.split("/"))

@@ -1,4 +1,4 @@
-"""The walk for partitions, and the data files in one."""
+"""The listing of partitions, and of the data files in one."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_data_files_only(tmp_path: pathlib.Path, touch: Touch) -> None:
     names = ["f-0_0-1-2_001.parquet", ".f-0_001.log.1_0-1-2", ".f-0_001.log.1_0-1-2.cdc"]
     other = [".hoodie_partition_metadata", "_SUCCESS", ".f-0_0-1-2_001.parquet.crc", "f-0_001.csv"]
     touch(*(f"p/{name}" for name in names + other), "p/g-0_0-1-2_001.parquet/inner")
-    found = list_data_files(open_storage(str(tmp_path)), "p")
-    assert [info.path for info in found] == sorted(f"p/{name}" for name in names)
+    result = list_data_files(open_storage(str(tmp_path)), "p")
+    assert [info.path for info in result] == sorted(f"p/{name}" for name in names)
     assert list_data_files(open_storage(str(tmp_path)), "none") == ()
 
 

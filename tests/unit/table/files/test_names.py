@@ -75,8 +75,8 @@ TIMES = st.text("0123456789", min_size=1, max_size=24)
 @given(IDS, TIMES, st.integers(0, 10**9 - 1), st.booleans(), st.booleans())
 def test_log_names_round_trip(group: str, instant: str, version: int, token: bool, cdc: bool) -> None:
     suffix = ("_1-2-3" + (".cdc" if cdc else "")) if token else ""
-    found = parse_file_name(f".{group}_{instant}.log.{version}{suffix}")
-    assert found == LogName(group, instant, version, "1-2-3" if token else "", cdc and token)
+    result = parse_file_name(f".{group}_{instant}.log.{version}{suffix}")
+    assert result == LogName(group, instant, version, "1-2-3" if token else "", cdc and token)
 
 
 @given(IDS, IDS, TIMES)

@@ -59,10 +59,10 @@ def names(slices: tuple[FileSlice, ...]) -> list[tuple[str, str, list[str]]]:
     return [(s.key, s.base.name.instant if s.base else "", [log.name.instant for log in s.logs]) for s in slices]
 
 
-def shown(found: VisibleFiles | None) -> tuple[str, list[str]] | None:
-    if found is None:
+def shown(result: VisibleFiles | None) -> tuple[str, list[str]] | None:
+    if result is None:
         return None
-    return (found.base.name.instant if found.base else "", [log.ref.path.rpartition("/")[2] for log in found.logs])
+    return (result.base.name.instant if result.base else "", [log.ref.path.rpartition("/")[2] for log in result.logs])
 
 
 def log_name(instant: str, version: int = 1) -> str:
@@ -159,7 +159,7 @@ class TestViews:
         ],
     )
     def test_as_of_a_requested_time(self, instant: str, expected: object) -> None:
-        """The log of 12 lies behind the compaction at 20: as of 12 it is not visible, though requested by then."""
+        """The log of 12 is after the compaction at 20: as of 12 it is not visible, although it was requested before."""
         assert shown(visible_files(self.SLICES, RequestedUpTo(instant), self.KNOWN)) == expected
 
     def test_a_base_behind_the_view_continues_the_slice_before_it(self) -> None:
@@ -174,7 +174,7 @@ class TestViews:
         assert shown(visible_files(self.SLICES, view, self.KNOWN)) == ("20", [])
 
     def test_logs_of_later_slices_keep_slice_order(self) -> None:
-        """An early log that completed in a later slice comes behind the earlier slice's logs: slices go first."""
+        """An early log that completed in a later slice is after the logs of the earlier slice: slices order first."""
         known = completed(_10="11", _12="30", _15="16")
         slices = slice_group([base("10"), log("15"), log("12")], ("20",), known)
         assert shown(visible_files(slices, Everything(), known)) == ("10", [log_name("15"), log_name("12")])
@@ -188,9 +188,9 @@ class TestViews:
     def test_key_is_the_newest_slice_that_went_in(self) -> None:
         known = completed(_10="11", _30="31")
         slices = slice_group([base("10"), log("30")], ("20",), known)
-        found = visible_files(slices, Everything(), known)
-        assert found is not None and found.key == "20"
-        assert [item.name.instant for item in found.files] == ["10", "30"]
+        result = visible_files(slices, Everything(), known)
+        assert result is not None and result.key == "20"
+        assert [item.name.instant for item in result.files] == ["10", "30"]
 
 
 def test_of_two_bases_of_one_instant_the_one_its_commit_names_counts() -> None:
@@ -237,9 +237,9 @@ def test_slicing_neither_depends_on_the_order_of_files_nor_loses_one(
     shuffler.shuffle(mixed)
     assert slice_group(mixed, pending, known) == slices
     assert [s.key for s in slices] == sorted({s.key for s in slices})
-    kept = [f for s in slices for f in ([s.base] if s.base else []) + list(s.logs)]
+    remaining = [f for s in slices for f in ([s.base] if s.base else []) + list(s.logs)]
     expected = [f for f in files if known.holds(f.name.instant) or (known.layout == 1 and ".log." in f.ref.path)]
-    assert sorted(f.ref.path for f in kept) == sorted(f.ref.path for f in expected)
+    assert sorted(f.ref.path for f in remaining) == sorted(f.ref.path for f in expected)
 
 
 @given(histories(), st.integers(10, 99).map(str))
@@ -247,10 +247,10 @@ def test_a_view_shows_one_base_and_no_file_behind_it(
     history: tuple[list[DataFile], CommittedInstants, tuple[str, ...]], order_key: str
 ) -> None:
     files, known, pending = history
-    found = visible_files(slice_group(files, pending, known), OrderedUpTo(order_key), known)
-    if found is None:
+    result = visible_files(slice_group(files, pending, known), OrderedUpTo(order_key), known)
+    if result is None:
         return
-    assert all(known.order_key(f.name.instant) <= order_key for f in found.files)
+    assert all(known.order_key(f.name.instant) <= order_key for f in result.files)
     bases = [f for f in files if ".parquet" in f.ref.path and known.holds(f.name.instant)]
     visible = [f.name.instant for f in bases if known.order_key(f.name.instant) <= order_key]
-    assert (found.base.name.instant if found.base else None) == max(visible, default=None)
+    assert (result.base.name.instant if result.base else None) == max(visible, default=None)

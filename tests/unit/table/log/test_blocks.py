@@ -127,7 +127,7 @@ def test_hudis_four_rules() -> None:
         assert (gap.start, gap.end, good.offset) == (0, len(damaged), len(damaged))
 
 
-def test_fewer_bytes_than_a_magic_behind_a_block_do_not_spoil_it() -> None:
+def test_block_is_valid_with_fewer_bytes_than_a_magic_after_it() -> None:
     first, gap = read(block() + b"12345")
     assert isinstance(first, LogBlock)
     assert gap == Damage(len(block()), len(block()) + 5, "no magic")

@@ -1,4 +1,4 @@
-"""Delete blocks: fastavro's lists by both walks, ordering values by class, hostile bytes."""
+"""Delete blocks: fastavro's lists by both decoders, ordering values by class, hostile bytes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def plain(records: DeleteRecords) -> list[tuple[str, str, Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=30), st.none() | st.text(max_size=10), _VALUES), max_size=12))
-def test_both_walks_give_what_fastavro_wrote(deletes: list[tuple[str, str | None, tuple[str, Any]]]) -> None:
+def test_both_decoders_return_what_fastavro_wrote(deletes: list[tuple[str, str | None, tuple[str, Any]]]) -> None:
     data = content([(key, partition, *value) for key, partition, value in deletes])
     for decoder in DECODERS:
         assert plain(decode_deletes(data, PLACE, decoder)) == [(key, *value) for key, _, value in deletes]
@@ -291,14 +291,14 @@ def test_a_string_ordering_value_that_is_no_text_is_corrupt() -> None:
         decode_deletes(data, PLACE).ordering_as(pa.string())
 
 
-def test_the_compiled_walk_has_the_same_constants() -> None:
+def test_compiled_decoder_has_the_same_constants() -> None:
     for name in ("NULL", "BOOLEAN", "INT", "FLOAT", "DOUBLE", "BYTES", "STRING", "DATE", "DECIMAL", "TIMESTAMP_MICROS"):
         assert getattr(kernel, name) == getattr(delete_list, name)
     for name in ("ARRAY", "FINE", "DAMAGED", "NULL_KEY"):
         assert getattr(kernel, name) == getattr(delete_list, name)
 
 
-def test_both_walks_agree_on_damaged_bytes() -> None:
+def test_both_decoders_agree_on_damaged_bytes() -> None:
     chance = random.Random(11)
     good = content(
         [
@@ -358,6 +358,6 @@ def outcome(data: bytes, decoder: Any) -> str | list[Any]:
         return str(error)
     arrays = records.kinds, records.numbers
     items = records.items
-    found = [] if items is None else [items.kinds.tolist(), items.numbers.tolist(), items.texts.to_pylist()]
+    result = [] if items is None else [items.kinds.tolist(), items.numbers.tolist(), items.texts.to_pylist()]
     texts = records.texts.to_pylist()
-    return [records.keys.to_pylist(), *(np.asarray(array).tolist() for array in arrays), texts, *found]
+    return [records.keys.to_pylist(), *(np.asarray(array).tolist() for array in arrays), texts, *result]

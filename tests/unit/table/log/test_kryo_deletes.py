@@ -114,19 +114,19 @@ def block(raw: bytes, version: int = 2) -> DeleteRecords:
         ("v1:keys", pa.int64(), [None, None, None], [True, True, True]),
     ],
 )
-def test_what_hudi_wrote(name: str, column: pa.DataType, values: list[object], default: list[bool]) -> None:
-    found = block(content(name), int(name[1]))
-    array, is_default = found.ordering_as(column)
+def test_blocks_of_hudi_are_read(name: str, column: pa.DataType, values: list[object], default: list[bool]) -> None:
+    result = block(content(name), int(name[1]))
+    array, is_default = result.ordering_as(column)
     if pa.types.is_temporal(column):
         array = array.view(pa.int32() if column == pa.date32() else pa.int64())
     assert array.to_pylist() == values and is_default.tolist() == default
-    assert found.keys.to_pylist()[0] == "k1" and len(found.keys) == len(values)
+    assert result.keys.to_pylist()[0] == "k1" and len(result.keys) == len(values)
 
 
 def test_texts_of_every_length_and_script() -> None:
-    found = block(content("v2:strings"))
-    assert found.keys.to_pylist() == ["k1", "k2", "k3", "k4é", "k5", "k6"]
-    values, default = found.ordering_as(pa.string())
+    result = block(content("v2:strings"))
+    assert result.keys.to_pylist() == ["k1", "k2", "k3", "k4é", "k5", "k6"]
+    values, default = result.ordering_as(pa.string())
     assert values.to_pylist() == ["abc", "", "z", "ünïcode\U0001f600", "x" * 100, "é" * 40] and not default.any()
 
 
@@ -137,10 +137,10 @@ RECORD = b"\1\1org.apache.hudi.common.model.DeleteRecor\xe4\1"
 def test_keys_of_0_13_are_two_texts_without_a_class() -> None:
     second = b"\1\1\1" + b"\1" + b"k\xb2" + b"p=\xf8" + b"\x1d\1\4abc"
     raw = NAME_2 + b"\3" + RECORD + b"\1" + b"k\xb1" + b"p=\xf8" + b"\2\x0e" + second
-    found = block(raw)
-    assert found.keys.to_pylist() == ["k1", "k2"]
-    assert found.kinds.tolist() == [2, 7] and found.numbers.tolist() == [7, 0]
-    assert found.texts.to_pylist()[1] == b"abc"
+    result = block(raw)
+    assert result.keys.to_pylist() == ["k1", "k2"]
+    assert result.kinds.tolist() == [2, 7] and result.numbers.tolist() == [7, 0]
+    assert result.texts.to_pylist()[1] == b"abc"
 
 
 def test_a_text_or_key_that_was_there_before() -> None:
@@ -167,7 +167,7 @@ def test_a_text_or_key_that_was_there_before() -> None:
         (content("v2:int0")[:-2] + b"\x13\0", CorruptBlock, "registered class 17"),
     ],
 )
-def test_what_is_no_such_block(raw: bytes, error: type[PenstockError], says: str) -> None:
+def test_other_bytes_are_refused(raw: bytes, error: type[PenstockError], says: str) -> None:
     with pytest.raises(error, match=says) as caught:
         block(raw)
     assert str(caught.value).startswith(str(PLACE))
@@ -219,8 +219,8 @@ def test_any_bytes_are_records_or_a_named_error(name: str, changes: list[tuple[i
         raw[at % len(raw)] = value
     tracemalloc.start()
     try:
-        found = decode_kryo(bytes(raw), "w", "advice")
-        assert len(found.keys) == len(found.values) <= len(raw)
+        result = decode_kryo(bytes(raw), "w", "advice")
+        assert len(result.keys) == len(result.values) <= len(raw)
     except PenstockError:
         pass
     finally:

@@ -102,7 +102,7 @@ def test_a_set_of_positions(positions: set[int]) -> None:
         text((0, roaring([(0, 11, runs([(65530, 65540)]), True)]))),
     ],
 )
-def test_what_is_no_map_is_corrupt(bad: str) -> None:
+def test_invalid_maps_are_corrupt(bad: str) -> None:
     with pytest.raises(CorruptBlock, match=r"log\.1 of t"):
         cardinality(bad, "log.1 of t")
 

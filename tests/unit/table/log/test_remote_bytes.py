@@ -28,9 +28,9 @@ def block(content: bytes, kind: int) -> bytes:
 def test_slices_are_those_of_bytes_here(data: bytes, slices: list[tuple[int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(remote_bytes, "WINDOW_BYTES", 16)
-        found = far(data)
-        assert len(found) == len(data)
-        assert [bytes(found[start:stop]) for start, stop in slices] == [data[start:stop] for start, stop in slices]
+        result = far(data)
+        assert len(result) == len(data)
+        assert [bytes(result[start:stop]) for start, stop in slices] == [data[start:stop] for start, stop in slices]
 
 
 PIECES = st.lists(
@@ -44,13 +44,13 @@ def test_blocks_up_to_the_first_gap_are_the_same(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
 
     def read(source: pa.Buffer | RemoteBytes) -> list[LogBlock | Damage | str]:
-        found: list[LogBlock | Damage | str] = []
+        result: list[LogBlock | Damage | str] = []
         try:
             for item in read_blocks(source, "f"):
-                found.append(item)
+                result.append(item)
         except CorruptBlock as error:
-            found.append(str(error))
-        return found
+            result.append(str(error))
+        return result
 
     here, there = read(pa.py_buffer(data)), read(far(data))
     if here == there:

@@ -55,9 +55,9 @@ def test_every_shape_is_read(shape: dict[str, Any], key_bytes: int) -> None:
     assert list(file.scan()) == rows
     assert file.entry_count == 100
     assert file.info() == {b"schema": b"{}", b"other": b"x" * 200}
-    wanted = [rows[i] for i in (0, 6, 7, 50, 98, 99)]
+    expected = [rows[i] for i in (0, 6, 7, 50, 98, 99)]
     absent = [b"", b"0", rows[7][0] + b"!", rows[50][0][:-1], b"~"]
-    assert list(file.lookup([row for row, _ in reversed(wanted)] + absent)) == wanted
+    assert list(file.lookup([row for row, _ in reversed(expected)] + absent)) == expected
     assert list(file.lookup([])) == []
 
 
@@ -69,16 +69,18 @@ def test_an_empty_file_has_no_rows() -> None:
 
 @given(
     keys=st.sets(st.binary(max_size=200), min_size=1, max_size=60),
-    wanted=st.sets(st.binary(max_size=3), max_size=10),
+    expected=st.sets(st.binary(max_size=3), max_size=10),
     shape=st.sampled_from(SHAPES),
 )
 @settings(max_examples=60, deadline=None)
-def test_lookup_is_the_scan_cut_to_the_wanted_rows(keys: set[bytes], wanted: set[bytes], shape: dict[str, Any]) -> None:
+def test_lookup_is_the_scan_cut_to_the_wanted_rows(
+    keys: set[bytes], expected: set[bytes], shape: dict[str, Any]
+) -> None:
     rows = [(key, key[::-1]) for key in sorted(keys)]
-    asked = wanted | set(sorted(keys)[::3])
+    request = expected | set(sorted(keys)[::3])
     file = opened(write_hfile(rows, **{**shape, "block_rows": 4}))
     assert list(file.scan()) == rows
-    assert list(file.lookup(asked)) == [(row, value) for row, value in rows if row in asked]
+    assert list(file.lookup(request)) == [(row, value) for row, value in rows if row in request]
 
 
 def test_a_lookup_reads_only_the_blocks_it_needs() -> None:
@@ -137,7 +139,7 @@ def test_a_bit_that_flipped_is_found() -> None:
     for checksum, codec in ((1, NONE), (0, GZ)):
         data = write_hfile(rows_of(50), codec=codec, checksum=checksum)
         assert list(opened(data).scan()) == rows_of(50)
-        for at in (46, 60, 90):  # behind the 10 bytes of gzip's own header
+        for at in (46, 60, 90):  # after the 10 bytes of gzip's own header
             with pytest.raises(CorruptFile):
                 list(opened(changed(data, at, bytes([data[at] ^ 4]))).scan())
 
@@ -170,7 +172,7 @@ def test_a_decompression_bomb_stays_small() -> None:
             list(HFile(pa.BufferReader(padded + real[33 + size : -4096] + bytes(trailer)), "x").scan())
 
 
-def test_an_index_that_goes_in_circles_ends() -> None:
+def test_cyclic_index_is_refused() -> None:
     data = bytearray(write_hfile(rows_of(40), block_rows=10, codec=NONE))
     root = data.index(b"IDXROOT2") + 33
     second = root + 12 + 1 + data[root + 12]
@@ -195,19 +197,19 @@ def test_numbers() -> None:
 
 def real_files(golden: Golden) -> list[bytes]:
     """Base files and log blocks that HBase's writer and Hudi's own one made."""
-    found: list[bytes] = []
+    result: list[bytes] = []
     for case in ("B_v9_timeline_mor", "B_v6_colstats_mor"):
         for path in sorted((golden.table(case) / ".hoodie" / "metadata").glob("*/*")):
             if path.suffix == ".hfile":
-                found.append(path.read_bytes())
-            elif ".log." in path.name and path.suffix != ".crc" and len(found) < 12:
+                result.append(path.read_bytes())
+            elif ".log." in path.name and path.suffix != ".crc" and len(result) < 12:
                 data = path.read_bytes()
-                found += [
+                result += [
                     data[block.content_start : block.content_end]
                     for block in read_blocks(memoryview(data), path.name)
                     if isinstance(block, LogBlock) and block.kind is BlockKind.HFILE_DATA
                 ]
-    return found
+    return result
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:

@@ -64,11 +64,11 @@ class TestFiles:
     def test_files_of_other_writers_lie_where_they_were_written(self) -> None:
         names = ["a.parquet_001_hudiext", "sub/b.parquet_002_fg%3Dsub_hudiext"]
         record = Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False} for name in names}}, "r")
-        found = {info.path: info.name for info in data_files("p", [record])}
-        assert found == {"p/a.parquet": names[0], "p/sub/b.parquet": "b.parquet_002_fg%3Dsub_hudiext"}
+        result = {info.path: info.name for info in data_files("p", [record])}
+        assert result == {"p/a.parquet": names[0], "p/sub/b.parquet": "b.parquet_002_fg%3Dsub_hudiext"}
 
     @pytest.mark.parametrize("name", ["s/b.parquet_2_fg%3Dsub_hudiext", "b.parquet_2_fg%3Dsub_hudiext", "x_hudiext"])
-    def test_a_name_that_does_not_tell_its_place_is_refused(self, name: str) -> None:
+    def test_name_without_its_folder_is_refused(self, name: str) -> None:
         record = Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False}}}, "r")
         with pytest.raises(CorruptFile, match="in partition 'p'"):
             data_files("p", [record])
@@ -145,15 +145,15 @@ def longs(low: int, high: int, **more: Any) -> Fields:
 
 
 def only(*versions: Fields | None) -> ColumnStats:
-    found = combined_stats(versions)
-    assert found is not None
-    return found
+    result = combined_stats(versions)
+    assert result is not None
+    return result
 
 
 class TestColumnStats:
     def test_wider_bounds_and_sums(self) -> None:
-        found = only(longs(5, 9, values=2), longs(3, 7, values=4, nulls=1))
-        assert (found.low, found.high, found.value_count, found.null_count) == (3, 9, 6, 1)
+        result = only(longs(5, 9, values=2), longs(3, 7, values=4, nulls=1))
+        assert (result.low, result.high, result.value_count, result.null_count) == (3, 9, 6, 1)
 
     def test_tight_bounds_and_tombstones_replace(self) -> None:
         assert only(longs(5, 9), longs(6, 7, isTightBound=True)).low == 6
@@ -164,8 +164,8 @@ class TestColumnStats:
         assert combined_stats([]) is None
 
     def test_the_zeros_of_nulls_alone_are_no_bounds(self) -> None:
-        found = only(longs(0, 0, values=3, nulls=3))
-        assert (found.low, found.high, found.holds_nulls_alone) == (None, None, True)
+        result = only(longs(0, 0, values=3, nulls=3))
+        assert (result.low, result.high, result.holds_nulls_alone) == (None, None, True)
         assert only(longs(0, 0, values=3, nulls=3), longs(5, 9)).low == 5
         assert only(longs(5, 9), stat(None, None, values=0)).high == 9
 
@@ -184,8 +184,8 @@ class TestColumnStats:
         one = (10**15).to_bytes(8, "big")
         assert str(only(stat(("DecimalWrapper", one), ("DecimalWrapper", one))).low) == "1.000000000000000"
         decimal = {"typeOrdinal": 10, "additionalInfo": "10,2"}
-        found = only(stat(("BytesWrapper", b"\xff"), ("BytesWrapper", b"\1\0"), valueType=decimal))
-        assert (str(found.low), str(found.high)) == ("-0.01", "2.56")
+        result = only(stat(("BytesWrapper", b"\xff"), ("BytesWrapper", b"\1\0"), valueType=decimal))
+        assert (str(result.low), str(result.high)) == ("-0.01", "2.56")
 
     def test_a_bound_of_another_shape_is_refused(self) -> None:
         with pytest.raises(CorruptFile, match="minValue"):
@@ -214,8 +214,8 @@ class TestSliceBounds:
         days = [only(stat(("DateWrapper", -171595), ("DateWrapper", -171595)))]
         assert slice_bounds(days, DATE) == EventTimeBounds(-171607 * 86_400_000_000, -25565 * 86_400_000_000)
         early = -3_000_000_000_000_000
-        found = slice_bounds([only(longs(early, NOW_US))], MICROS)
-        assert found == EventTimeBounds(early - 12 * 86_400_000_000, NOW_US)
+        result = slice_bounds([only(longs(early, NOW_US))], MICROS)
+        assert result == EventTimeBounds(early - 12 * 86_400_000_000, NOW_US)
 
     def test_files_of_nulls_or_deletes_do_not_count(self) -> None:
         without = [only(longs(0, 0, values=3, nulls=3)), only(stat(None, None, values=0, **ordinal(1)))]
@@ -239,7 +239,7 @@ class TestSliceBounds:
             (stat(("StringWrapper", "a"), ("StringWrapper", "b")), MICROS),
         ],
     )
-    def test_whatever_is_open_makes_the_slice_unknown(self, other: Fields | None, column_type: AvroType) -> None:
+    def test_unknown_bound_makes_the_slice_unknown(self, other: Fields | None, column_type: AvroType) -> None:
         fine = {MICROS: longs(NOW_US, NOW_US), MILLIS: longs(NOW_MS, NOW_MS)}.get(column_type)
         stats = [*([only(fine)] if fine else []), None if other is None else only(other)]
         assert slice_bounds(stats, column_type) == UnknownBounds()

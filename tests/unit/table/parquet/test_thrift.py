@@ -1,4 +1,4 @@
-"""The walk over Thrift structs: what is there is read, what is hostile is ThriftError, whatever the bytes."""
+"""The reader of Thrift structs: fields are read, and hostile bytes are ThriftError."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.table.parquet.thrift import STRUCT, ThriftError, ThriftReader
 def test_fields_are_told_and_skipped() -> None:
     # 1: i32 -1; 2: binary "ab"; 3: list<i32> [1, 2]; 4: true; 20: i64 5
     data = bytes([0x15, 1, 0x18, 2, 0x61, 0x62, 0x19, 0x25, 2, 4, 0x11, 0x06, 40, 10, 0])
-    reader, found = ThriftReader(data), []
+    reader, result = ThriftReader(data), []
     for number, kind in reader.fields():
-        found.append(number)
+        result.append(number)
         reader.skip(kind)
-    assert found == [1, 2, 3, 4, 20] and reader.at == len(data)
+    assert result == [1, 2, 3, 4, 20] and reader.at == len(data)
 
 
 @pytest.mark.parametrize(

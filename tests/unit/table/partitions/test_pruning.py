@@ -44,7 +44,7 @@ FILTERS = st.recursive(
 
 
 def keeps(partition: str, fields: tuple[str, ...], where: str) -> bool:
-    """Whether the filter keeps a row of the partition; a column whose value no path tells may be any of a few."""
+    """Whether the filter keeps a row of the partition; a column whose value is in no path may have any of a few."""
     texts = partition_values(partition, fields)
     assert texts is not None
     some: dict[str, list[Any]] = {"s": [None, "", "a"], "n": [None, 0, 1, 2], "v": [None, 1, 2]}
@@ -100,12 +100,12 @@ def test_values_at_the_ends_are_ruled_out_only_where_the_filter_keeps_no_row(nam
             schema=schema,
         )
         predicate = parse_predicate(where, schema)
-        kept = evaluate(predicate, rows).true_count > 0
+        remaining = evaluate(predicate, rows).true_count > 0
         pruning = PartitionPruning((name,), schema, predicate)
-        if kept:
+        if remaining:
             assert not pruning.drops(segment), (where, segment)
             assert not pruning.drops_below(segment), (where, segment)
-        elif segment != "NaN":  # which no bound tells
+        elif segment != "NaN":  # which no bound excludes
             assert pruning.drops(segment), (where, segment)
     greatest = PartitionPruning((name,), schema, parse_predicate(f"{name} > {literals[0]}", schema))
     assert not greatest.drops(segments[0])

@@ -137,8 +137,8 @@ def test_values_of_real_paths_are_those_hudi_returned(golden: Any, case: str) ->
     fields = path_value_fields(properties, rows["_hoodie_partition_path"].to_pylist())
     assert fields == properties.partition_fields != ()
     for row in rows.select(["_hoodie_partition_path", *fields]).to_pylist():
-        wanted = tuple(_as_text(row[name]) for name in fields)
-        assert partition_values(row["_hoodie_partition_path"], fields) == wanted
+        expected = tuple(_as_text(row[name]) for name in fields)
+        assert partition_values(row["_hoodie_partition_path"], fields) == expected
 
 
 @pytest.mark.parametrize("keygen", ["TIMESTAMP", "CUSTOM", "SIMPLE"])

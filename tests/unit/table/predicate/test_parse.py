@@ -46,9 +46,9 @@ def parsed(text: str) -> Any:
 
 
 def compared(text: str) -> tuple[str, str, Any]:
-    found = parsed(text)
-    assert isinstance(found, Compare)
-    return str(found.column), found.op.value, found.value.as_py()
+    result = parsed(text)
+    assert isinstance(result, Compare)
+    return str(result.column), result.op.value, result.value.as_py()
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str
     ],
 )
 def test_what_no_value_of_the_type_decides_is_decided(text: str, answer: bool) -> None:
-    found = parsed(text)
-    assert isinstance(found, Constant)
-    assert found.result is answer
+    result = parsed(text)
+    assert isinstance(result, Constant)
+    assert result.result is answer
 
 
 @given(
@@ -161,9 +161,9 @@ def test_connectives_keep_their_shape() -> None:
     ("pattern", "prefix"), [("a%", "a"), ("%", ""), (r"50\\%%", "50%"), (r"a\\_b%", "a_b"), (r"c:\\\\%", "c:\\")]
 )
 def test_like_takes_a_prefix(pattern: str, prefix: str) -> None:
-    found = parsed(f"name like '{pattern}'")
-    assert isinstance(found, StartsWith)
-    assert found.prefix == prefix
+    result = parsed(f"name like '{pattern}'")
+    assert isinstance(result, StartsWith)
+    assert result.prefix == prefix
 
 
 def test_the_columns_of_a_filter() -> None:
@@ -171,7 +171,7 @@ def test_the_columns_of_a_filter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "cannot read the filter"),
         ("id =", "cannot read the filter"),
@@ -234,8 +234,8 @@ def test_the_columns_of_a_filter() -> None:
         ("id = 1 or " * 20_000 + "ok", "characters"),
     ],
 )
-def test_what_is_outside_the_grammar_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as caught:
+def test_what_is_outside_the_grammar_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
         parsed(text)
     assert len(str(caught.value)) < 1000
 
@@ -318,10 +318,10 @@ def test_long_lists_mean_what_short_ones_mean(
         for number, column in enumerate(columns)
     ]
     text = form.format(*parts)
-    expected, found = outcome(text, 1 << 20), outcome(text, 0)
-    if isinstance(expected, str) and "…" in str(found):
+    expected, result = outcome(text, 1 << 20), outcome(text, 0)
+    if isinstance(expected, str) and "…" in str(result):
         return  # the same error, with the literals left out of the text that it shows
-    assert found == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize(
@@ -337,17 +337,17 @@ def test_what_is_no_plain_literal_is_parsed_as_before(item: str, place: int) -> 
 
 def test_a_text_that_looks_like_the_mark_of_a_list_is_a_text() -> None:
     many = ", ".join(f"'{number}'" for number in range(30))
-    found = parsed(f"Name IN ({many}) OR Name IN ('\ue0000')")
-    assert isinstance(found, Or)
-    assert found.terms[1].values.to_pylist() == ["\ue0000"]
-    assert len(found.terms[0].values) == 30
+    result = parsed(f"Name IN ({many}) OR Name IN ('\ue0000')")
+    assert isinstance(result, Or)
+    assert result.terms[1].values.to_pylist() == ["\ue0000"]
+    assert len(result.terms[0].values) == 30
 
 
 def test_lists_of_thousands_are_taken() -> None:
     numbers = list(range(10_000))
-    found = parsed(f"id IN ({','.join(map(str, numbers))}) AND ok")
-    assert isinstance(found, And)
-    assert found.terms[0].values.to_pylist() == numbers
+    result = parsed(f"id IN ({','.join(map(str, numbers))}) AND ok")
+    assert isinstance(result, And)
+    assert result.terms[0].values.to_pylist() == numbers
 
 
 @pytest.mark.parametrize(

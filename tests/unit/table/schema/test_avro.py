@@ -99,7 +99,7 @@ def test_a_namespace_holds_inside_a_record_and_ends_with_it() -> None:
         parse_record_schema(record({"name": "a", "type": outer}, {"name": "b", "type": "f"}))
 
 
-def test_a_default_other_than_null_is_told() -> None:
+def test_default_other_than_null_is_recorded() -> None:
     schema = parse_record_schema(
         record(
             {"name": "a", "type": ["null", "int"], "default": None},
@@ -147,7 +147,7 @@ def test_vectors_are_columns_of_the_table() -> None:
         ({"type": "record", "name": "s", "fields": [{"name": "v", "type": ["null", VECTOR]}]}, "vector inside"),
     ],
 )
-def test_what_hudi_does_not_read_is_refused_by_column_and_name(node: Any, named: str) -> None:
+def test_types_that_hudi_does_not_read_are_refused_by_column_and_name(node: Any, named: str) -> None:
     with pytest.raises(SchemaMismatch, match=named) as refusal:
         parse_record_schema(record({"name": "p", "type": "int"}, {"name": "col", "type": node}), where="t/log.1")
     assert "t/log.1" in str(refusal.value) and "col" in str(refusal.value)
@@ -167,7 +167,7 @@ def test_what_hudi_does_not_read_is_refused_by_column_and_name(node: Any, named:
         ),
     ],
 )
-def test_a_logical_type_that_avro_does_not_know_is_passed_over(node: Any, stored: Any) -> None:
+def test_unknown_logical_type_is_ignored(node: Any, stored: Any) -> None:
     assert parse_record_schema(record({"name": "col", "type": node})).by_name()["col"].type == stored
 
 
@@ -180,7 +180,7 @@ def test_a_logical_type_that_avro_does_not_know_is_passed_over(node: Any, stored
         ({"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 2}, "39 digits"),
     ],
 )
-def test_what_no_hudi_table_has_is_a_mismatch(node: Any, named: str) -> None:
+def test_types_that_no_hudi_table_has_are_a_mismatch(node: Any, named: str) -> None:
     with pytest.raises(SchemaMismatch, match=named) as refusal:
         parse_record_schema(record({"name": "p", "type": "int"}, {"name": "col", "type": node}), where="t/log.1")
     assert "t/log.1" in str(refusal.value) and "col" in str(refusal.value)
@@ -210,13 +210,13 @@ def test_what_no_hudi_table_has_is_a_mismatch(node: Any, named: str) -> None:
         {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}, {"name": "x", "type": "int"}]},
     ],
 )
-def test_what_is_no_schema_is_corrupt(node: Any) -> None:
+def test_invalid_schemas_are_corrupt(node: Any) -> None:
     with pytest.raises(CorruptFile):
         one(node)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"long"', '{"type": "record", "name": "t"}', "[" * 100_000])
-def test_what_is_no_record_is_corrupt(text: str) -> None:
+def test_schemas_other_than_records_are_corrupt(text: str) -> None:
     with pytest.raises(CorruptFile):
         parse_record_schema(text)
 

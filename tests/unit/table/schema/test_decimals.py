@@ -36,7 +36,7 @@ def test_a_slice_and_a_scale() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x01" + bytes(16), b"\x00\x80" + bytes(15), b"\xff\x7f" + bytes(15)])
-def test_what_is_no_decimal_is_refused(content: bytes) -> None:
+def test_invalid_decimals_are_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"[dD]ecimal"):
         decimals_from_bytes(pa.array([b"\1", content], pa.binary()), WIDE)
 

@@ -39,16 +39,16 @@ def field(name: str, type_: Any = INT) -> AvroField:
     return AvroField(name, type_, True, 0)
 
 
-def test_the_own_version_comes_first_and_only_older_ones_behind_it() -> None:
+def test_own_version_comes_first_and_only_older_ones_after_it() -> None:
     old, mid, new = (version(number, (1, f"c{number}", "int")) for number in (0, 20, 30))
-    found = parse_history(history_json(json.dumps(mid), text_of(old, new, mid), WHERE), WHERE)
-    assert [one.id for one in found.versions] == [20, 0]
-    assert found.current.columns == (HistoryField(1, "c20"),)
+    result = parse_history(history_json(json.dumps(mid), text_of(old, new, mid), WHERE), WHERE)
+    assert [one.id for one in result.versions] == [20, 0]
+    assert result.current.columns == (HistoryField(1, "c20"),)
 
 
 def test_a_file_is_of_the_newest_version_not_younger_than_its_instant() -> None:
-    found = parse_history(text_of(*(version(number, (1, "c", "int")) for number in (30, 20, 0))), WHERE)
-    assert [found.at(instant).id for instant in ("19", "020", "29", "30", "99")] == [0, 20, 20, 30, 30]
+    result = parse_history(text_of(*(version(number, (1, "c", "int")) for number in (30, 20, 0))), WHERE)
+    assert [result.at(instant).id for instant in ("19", "020", "29", "30", "99")] == [0, 20, 20, 30, 30]
     later = parse_history(text_of(*(version(number, (1, f"c{number}", "int")) for number in (30, 20))), WHERE)
     assert [later.at(instant).id for instant in ("", "x", "²", "7")] == [20, 20, 20, 20]
 
@@ -79,7 +79,7 @@ def test_names_go_by_id_at_every_depth() -> None:
     assert names.in_file(field("dropped", TEXT)).name == "\x0010"
 
 
-def test_a_column_that_the_history_does_not_know_is_nobodys_but_for_meta_columns() -> None:
+def test_column_outside_the_history_has_no_id_except_meta_columns() -> None:
     places = (HistoryField(1, "a"),)
     assert renamed([field("_hoodie_commit_time")], places, places, WHERE) == [field("_hoodie_commit_time")]
     assert renamed([field("b")], places, places, WHERE) == [field("\0=b")]

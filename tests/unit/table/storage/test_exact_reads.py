@@ -64,12 +64,12 @@ def test_whole_answers_are_the_files_bytes(data: bytes, offset: int, size: int) 
 def test_a_short_answer_is_an_error_unless_nothing_but_the_mark_is_missing(data: bytes, cut: int) -> None:
     missing = data[max(len(data) - cut, 1) :]
     try:
-        found = bytes(opened(Store(data, cut)).read())
+        result = bytes(opened(Store(data, cut)).read())
     except OSError as error:
         assert "returned fewer" in str(error)
     else:
-        assert found[: len(data) - len(missing)] == data[: len(data) - len(missing)]
-        assert missing[:1] == missing[-1:] == _UNREAD  # nobody can tell by two bytes
+        assert result[: len(data) - len(missing)] == data[: len(data) - len(missing)]
+        assert missing[:1] == missing[-1:] == _UNREAD  # two bytes are ambiguous
 
 
 def test_most_reads_ask_once() -> None:

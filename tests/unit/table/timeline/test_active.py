@@ -165,6 +165,6 @@ def test_a_completed_file_without_completion_time_completed_when_it_was_last_cha
     left.write_bytes(b"")
     os.utime(left, ns=(0, 1_767_225_600_123_999_999))
     text = b"hoodie.table.name=t\nhoodie.table.version=9\nhoodie.table.timeline.timezone=UTC\n"
-    (found,) = load_timeline(tmp_path, parse_table_properties(text, str(tmp_path))).instants
-    assert (found.requested_time, found.completion_time) == ("20260101000000000", "20260101000000123")
-    assert found.file_name == left.name
+    (result,) = load_timeline(tmp_path, parse_table_properties(text, str(tmp_path))).instants
+    assert (result.requested_time, result.completion_time) == ("20260101000000000", "20260101000000123")
+    assert result.file_name == left.name

@@ -41,22 +41,22 @@ def written(golden: Any, case: str) -> set[str]:
 def test_archive_and_active_timeline_make_up_the_history(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     active = {item.requested_time for item in table.timeline().completed_writes}
-    found = table.archive()
-    assert found.commits.keys() | active == written(golden, case)
-    assert not found.commits.keys() & active
-    assert len(found.cleans) >= 3 and all(clean.partitions for _, clean in found.cleans)
-    assert [item.requested_time for item in found.instants] == sorted(item.requested_time for item in found.instants)
-    assert {item.action for item in found.instants} <= {
+    result = table.archive()
+    assert result.commits.keys() | active == written(golden, case)
+    assert not result.commits.keys() & active
+    assert len(result.cleans) >= 3 and all(clean.partitions for _, clean in result.cleans)
+    assert [item.requested_time for item in result.instants] == sorted(item.requested_time for item in result.instants)
+    assert {item.action for item in result.instants} <= {
         Action.COMMIT,
         Action.DELTA_COMMIT,
         Action.REPLACE_COMMIT,
         Action.CLEAN,
     }
-    assert all((item.completion_time is None) == case.startswith("B_v6") for item in found.instants)
-    services = [commit for commit in found.commits.values() if commit.is_service]
+    assert all((item.completion_time is None) == case.startswith("B_v6") for item in result.instants)
+    services = [commit for commit in result.commits.values() if commit.is_service]
     assert services or case.endswith("cow")
-    assert any(commit.replaced for commit in found.commits.values())
-    assert all(commit.stats and commit.schema_json for commit in found.commits.values())
+    assert any(commit.replaced for commit in result.commits.values())
+    assert all(commit.stats and commit.schema_json for commit in result.commits.values())
 
 
 def test_only_files_of_the_manifest_count(golden: Any, tmp_path: pathlib.Path) -> None:

@@ -50,8 +50,8 @@ def times(data: bytes) -> list[str]:
 
 def test_entries_come_block_after_block() -> None:
     data = block(entry("1"), entry("2", "clean", "INFLIGHT")) + block(entry("3", state=None))
-    found = list(archive_entries(data, "f"))
-    assert [(e.requested_time, e.action, e.is_completed) for e in found] == [
+    result = list(archive_entries(data, "f"))
+    assert [(e.requested_time, e.action, e.is_completed) for e in result] == [
         ("1", "commit", True),
         ("2", "clean", False),
         ("3", "commit", True),
@@ -107,10 +107,10 @@ def test_damaged_bytes_never_give_other_entries_in_silence(data: st.DataObject) 
     place = data.draw(st.integers(0, len(whole) - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
     try:
-        found = times(bytes(whole))
+        result = times(bytes(whole))
     except PenstockError:
         return
-    assert len(found) == 3
+    assert len(result) == 3
 
 
 @given(st.binary(max_size=300))

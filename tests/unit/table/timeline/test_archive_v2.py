@@ -145,9 +145,9 @@ def test_layout_1_archive_is_seen(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("case", ["B_v8_arch_mor", "B_v9_arch_mor", "B_v9_arch_cow", "A_archive_v9_h120"])
 def test_real_history(golden: Any, case: str) -> None:
     storage = open_storage(str(golden.table(case)))
-    found = archived_completions(storage, load_properties(storage))
+    result = archived_completions(storage, load_properties(storage))
     assert has_archived(storage, load_properties(storage))
-    assert len(found) >= 8 and all(done > asked for asked, done in found.items())
+    assert len(result) >= 8 and all(done > request for request, done in result.items())
 
 
 @pytest.mark.golden

@@ -69,13 +69,13 @@ def test_repeated_rows_are_one_instant_each(golden: Any, tmp_path: pathlib.Path,
 def test_rows_of_few_instants_are_no_objects(
     golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made of a row is counted: parsed metadata, and Arrow's memory."""
+    """The values of a row are counted: parsed metadata, and Arrow's memory."""
     folder = golden.copy(CASE, tmp_path)
     whole, times = archive(folder), completions(folder)
     assert rewrite(folder, 30_000) < MIB
     parsed: list[int] = []
     inner = archive_module.parse_commit
-    monkeypatch.setattr(archive_module, "parse_commit", lambda *given: parsed.append(1) or inner(*given))
+    monkeypatch.setattr(archive_module, "parse_commit", lambda *value: parsed.append(1) or inner(*value))
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     try:
@@ -127,10 +127,10 @@ def test_metadata_that_many_instants_share_is_parsed_once_and_still_counts(
     one_file(folder, instantTime=pa.array([f"2026{number:013d}" for number in range(400)]))
     parsed: list[int] = []
     inner = commits.parse_commit
-    monkeypatch.setattr(archive_module, "parse_commit", lambda *given: parsed.append(1) or inner(*given))
-    found = archive(folder)
-    assert len(parsed) < 100 < 400 < len(found.commits)
-    assert found.commits["20260000000000007"].requested_time == "20260000000000007"
+    monkeypatch.setattr(archive_module, "parse_commit", lambda *value: parsed.append(1) or inner(*value))
+    result = archive(folder)
+    assert len(parsed) < 100 < 400 < len(result.commits)
+    assert result.commits["20260000000000007"].requested_time == "20260000000000007"
     monkeypatch.setattr(archive_module, "MAX_ARCHIVED", 100)
     parsed.clear()
     with pytest.raises(ConfigurationError, match="archived timeline of more than 100"):

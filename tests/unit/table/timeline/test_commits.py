@@ -118,8 +118,8 @@ def test_json_and_avro_decode_to_equal_values() -> None:
 def test_a_log_that_hudi_names_with_a_scheme_is_the_partitions_file() -> None:
     """Version 6, by Hudi 1.2.0: a commit that also names the log of a rolled back one, in a partition with a space."""
     stat = {**LOG, "path": "file:new york/.f-0_001.log.2_0-1-2", "logFiles": [".f-0_001.log.2_0-1-2"]}
-    (found,) = parse_commit(_json(_changed(partitionToWriteStats={"new york": [stat]})), _instant()).stats
-    assert (found.path, found.file_name) == ("new york/.f-0_001.log.2_0-1-2", ".f-0_001.log.2_0-1-2")
+    (result,) = parse_commit(_json(_changed(partitionToWriteStats={"new york": [stat]})), _instant()).stats
+    assert (result.path, result.file_name) == ("new york/.f-0_001.log.2_0-1-2", ".f-0_001.log.2_0-1-2")
     for path in (
         "file:old york/.f-0_001.log.2_0-1-2",
         "file:/new york/.f-0_001.log.2_0-1-2",
@@ -255,11 +255,11 @@ def test_every_truncation_is_corrupt_or_equal(encode: Any) -> None:
     whole = parse_commit(data, _instant())
     for end in range(len(data)):
         try:
-            found = parse_commit(data[:end], _instant())
+            result = parse_commit(data[:end], _instant())
         except CorruptFile as error:
             assert "001_002.replacecommit" in str(error)
             continue
-        assert found == whole
+        assert result == whole
 
 
 @pytest.mark.golden

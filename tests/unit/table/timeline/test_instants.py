@@ -36,9 +36,9 @@ C = "20260131235959999"
     ],
 )
 def test_names(layout: int, name: str, action: Action, state: State) -> None:
-    found = parse_instant_file(name, layout)
-    assert found is not None and (found.action, found.state, found.file_name) == (action, state, name)
-    assert found.completion_time == (C if "_" in name else None)
+    result = parse_instant_file(name, layout)
+    assert result is not None and (result.action, result.state, result.file_name) == (action, state, name)
+    assert result.completion_time == (C if "_" in name else None)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_names_round_trip(requested: str, completion: str, action: Action, state
     if layout == 1 and action is Action.CLUSTERING and state is not State.COMPLETED:
         return
     name = instant_file_name(requested, action, state, completion, layout)
-    found = parse_instant_file(name, layout)
+    result = parse_instant_file(name, layout)
     completed = state is State.COMPLETED
-    assert found == Instant(
+    assert result == Instant(
         requested_time=requested,
         completion_time=completion if completed and layout == 2 else None,
         action=comparable_action(action) if completed else action,
@@ -118,7 +118,7 @@ def test_names_round_trip(requested: str, completion: str, action: Action, state
 @given(st.text(max_size=60), st.sampled_from([1, 2]))
 def test_any_name_gives_an_instant_none_or_our_error(name: str, layout: int) -> None:
     try:
-        found = parse_instant_file(name, layout)
+        result = parse_instant_file(name, layout)
     except (FormatError, UnsupportedFeature):
         return
-    assert found is None or found.file_name == name
+    assert result is None or result.file_name == name

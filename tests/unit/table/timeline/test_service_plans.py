@@ -23,9 +23,9 @@ from penstock.table.timeline.service_plans import (
 
 
 def _instant(name: str, layout: int = 2) -> Instant:
-    found = parse_instant_file(name, layout)
-    assert found is not None
-    return found
+    result = parse_instant_file(name, layout)
+    assert result is not None
+    return result
 
 
 COMPACTION = _instant("005.compaction.requested")
@@ -81,9 +81,9 @@ def test_clean_keeps_names_only() -> None:
         "p=b": {"successDeleteFiles": [], "isPartitionDeleted": True},
         "p=a": {"successDeleteFiles": ["file:/host/p=a/b.parquet", "/abs/p=a/a.parquet", "c.parquet"]},
     }
-    found = parse_clean(_json({"earliestCommitToRetain": "003", "partitionMetadata": cleaned}), CLEAN)
-    assert (found.earliest_to_retain, found.last_completed) == ("003", "")
-    assert found.partitions == (
+    result = parse_clean(_json({"earliestCommitToRetain": "003", "partitionMetadata": cleaned}), CLEAN)
+    assert (result.earliest_to_retain, result.last_completed) == ("003", "")
+    assert result.partitions == (
         CleanedPartition("p=a", ("a.parquet", "b.parquet", "c.parquet"), False),
         CleanedPartition("p=b", (), True),
     )

@@ -47,11 +47,11 @@ def test_a_whole_file_is_read_once() -> None:
 
 
 @pytest.mark.parametrize("comes", [2, 5, 8])
-def test_bytes_that_come_late_are_waited_for(comes: int) -> None:
+def test_late_bytes_are_awaited(comes: int) -> None:
     assert Written(comes, NOW_NS).settled() == "whole"
 
 
-def test_nobody_waits_for_ever() -> None:
+def test_wait_is_bounded() -> None:
     written = Written(10**6, NOW_NS)
     with pytest.raises(CorruptFile):
         written.settled()
@@ -59,7 +59,7 @@ def test_nobody_waits_for_ever() -> None:
 
 
 @pytest.mark.parametrize("changed_ns", [NOW_NS - FRESH_NS - 1, NOW_NS + FRESH_NS + 1, 0, None])
-def test_what_was_not_changed_just_now_is_read_twice_at_once(changed_ns: int | None) -> None:
+def test_old_file_is_read_twice_without_a_delay(changed_ns: int | None) -> None:
     written = Written(3, changed_ns)
     with pytest.raises(CorruptFile):
         written.settled()

@@ -36,12 +36,12 @@ ROW = {"id": 1, "city": "a", "price": decimal.Decimal("12.34"), "at": WHEN, "tag
 
 
 def registry() -> FakeRegistry:
-    made = FakeRegistry()
-    made.add(7, FULL)
-    made.add(8, OLD)
-    made.add(9, "long")
-    made.add(10, {"type": "record", "name": "k", "fields": [{"name": "id", "type": "long"}]})
-    return made
+    created = FakeRegistry()
+    created.add(7, FULL)
+    created.add(8, OLD)
+    created.add(9, "long")
+    created.add(10, {"type": "record", "name": "k", "fields": [{"name": "id", "type": "long"}]})
+    return created
 
 
 def avro_scan(*, mode: HybridMode = HybridMode.CHANGELOG, columns: tuple[str, ...] = (), **more: object) -> Scan:
@@ -117,8 +117,8 @@ def test_a_type_that_does_not_read_as_the_tables() -> None:
 @pytest.mark.parametrize("key", [(9, 5), (10, {"id": 5}), b"5", b'{"id": 5}'])
 def test_keys_of_tombstones(key: object) -> None:
     schemas = registry()
-    made = schemas.framed(*key) if isinstance(key, tuple) else key
-    (row,) = rows_of(read(avro_scan(columns=("id", "city", "_change_type")), topic_of(None, keys=[made]), schemas))
+    created = schemas.framed(*key) if isinstance(key, tuple) else key
+    (row,) = rows_of(read(avro_scan(columns=("id", "city", "_change_type")), topic_of(None, keys=[created]), schemas))
     assert row == {"id": 5, "city": None, "_change_type": "-D"}
 
 

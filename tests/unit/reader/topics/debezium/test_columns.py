@@ -53,8 +53,8 @@ OPS = st.sampled_from(
 def events(draw: st.DrawFn) -> bytes:
     members = [b'"op":' + draw(OPS), b'"after":' + draw(IMAGES), b'"before":' + draw(IMAGES)]
     members += [b'"source":' + draw(SOURCES), b'"ts_ms":' + draw(VALUE), b'"transaction":null']
-    kept = draw(st.permutations(members))[: draw(st.integers(3, 6))]
-    event = b"{" + b",".join(kept) + b"}"
+    remaining = draw(st.permutations(members))[: draw(st.integers(3, 6))]
+    event = b"{" + b",".join(remaining) + b"}"
     wrap = draw(
         st.sampled_from(
             [b"%s", b"%s", b'{"schema":null,"payload":%s}', b'{"payload":%s}', b'{"payload":%s,"schema":{},"x":1}']
