@@ -1,4 +1,4 @@
-"""Seeded schedules over the core: `make test` runs 10^4, `make long` 10^5 from PENSTOCK_SEED on.
+"""Seeded schedules over the core: `make test` runs 2,000, `make test-all` 10^4, `make long` 10^5 from PENSTOCK_SEED on.
 
 A failure tells its seed and what happened; `python -m tests.simulation.replay_seed SEED` runs it again.
 """
