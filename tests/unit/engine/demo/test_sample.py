@@ -47,7 +47,7 @@ def test_a_new_table_is_put_under_its_name_and_over_nothing(tmp_path: pathlib.Pa
     assert table == tmp_path / "lake" / "orders"
     before = sorted(table.rglob("*"))
     assert table / ".hoodie" / "hoodie.properties" in before
-    with pytest.raises(ConfigurationError, match="is there already"):
+    with pytest.raises(ConfigurationError, match="exists already"):
         unpack_new(packaged_data(), tmp_path / "lake")
     (tmp_path / "file").touch()
     with pytest.raises(OSError):
