@@ -66,7 +66,7 @@ def test_read_over_a_broker_that_hangs_continues_when_it_resumes(broker: Any, ne
     topic.write(["x" * 500] * 20_000)
     chunks = topic.chunks(0, 20_000, timeout_s=60, chunk_rows=500)
     read = [next(chunks)]
-    broker.sleep()
+    broker.pause()
     resume = threading.Timer(2.0, broker.resume)
     resume.start()
     read += list(chunks)

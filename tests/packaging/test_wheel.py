@@ -54,14 +54,14 @@ print(json.dumps({"failed": failed, "where": where, "pyspark": "pyspark" in sys.
 """
 
 
-def run(*command: str | pathlib.Path, cwd: pathlib.Path, options: str | None = None, **environment: str) -> str:
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, stdin: str | None = None, **environment: str) -> str:
     """The command's stdout; its whole output in the failure."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PENSTOCK"))}
     result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env={**clean, **environment},
-        input=options if options is not None else "",
+        input=stdin if stdin is not None else "",
         capture_output=True,
         text=True,
         timeout=500,
@@ -157,7 +157,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def import_all(python: pathlib.Path, modules: set[str], cwd: pathlib.Path, path: str = "") -> dict[str, object]:
     """Imports the modules in that Python; what failed, where the package's modules came from, whether pyspark came."""
     environment = {"PYTHONPATH": path} if path else {}
-    answer = run(python, "-c", IMPORT_ALL, cwd=cwd, given=json.dumps(sorted(modules)), **environment)
+    answer = run(python, "-c", IMPORT_ALL, cwd=cwd, stdin=json.dumps(sorted(modules)), **environment)
     result: dict[str, object] = json.loads(answer.splitlines()[-1])
     return result
 
