@@ -1,11 +1,12 @@
-"""Runs the suites: those without a JVM in several processes, beside them those with a JVM in one.
+"""Runs the suites, the parts of a selection side by side.
 
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
-(tests/sampling.py). `python tools/run_suites.py rest` runs what the sample leaves out. Suites with a JVM wait more than
-they work, and share one session of Spark, one process of Hudi and one broker: they run one after the other. Further
-arguments go to pytest.
+(tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
+`make test-ops`. Suites with a JVM wait more than they work, and share one session of Spark, one process of Hudi and one
+broker: they run one after the other, beside the suites without a JVM in several processes. Further arguments go to pytest.
 
-Exits with the first exit status that is not 0.
+Prints the output of the suites without a JVM as it comes, that of each other part after it. Exits with the first exit
+status that is not 0.
 """
 
 from __future__ import annotations
@@ -17,21 +18,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = "(spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
+BESIDE = {"sample": "types-only", "rest": "test-ops-only"}
+"""The target of the Makefile that runs beside the suites of a selection."""
 PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal")
 
 
 class Environments(NamedTuple):
-    """The environment variables of both parts."""
+    """The environment variables of both kinds of suites."""
 
     with_jvm: dict[str, str]
     """Kernels as users run them."""
     without_jvm: dict[str, str]
     """Kernels that check every index: other machine code, with a cache of its own."""
+
+
+class Part(NamedTuple):
+    """A command that runs beside the others."""
+
+    command: list[str]
+    """The program and its arguments."""
+    variables: dict[str, str]
+    """Its environment."""
 
 
 def environments(variables: Mapping[str, str]) -> Environments:
@@ -42,38 +54,50 @@ def environments(variables: Mapping[str, str]) -> Environments:
 
 
 def command(selection: str, suites: str, *options: str) -> list[str]:
-    """The command line of a part of the suites."""
+    """The command line of the suites of a selection."""
     marks = f"{suites} and not (long or ops) and {SELECTIONS[selection]}"
     return [sys.executable, "-P", "-m", "pytest", "-m", marks, *options]
 
 
-def run(selection: str, *options: str) -> int:
-    """Runs both parts at the same time, prints the output of one after that of the other."""
+def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[Part]:
+    """The parts of a selection; the output of the first one is printed as it comes."""
+    suites = environments(variables)
+    return [
+        Part(command(selection, f"not {WITH_JVM}", *PARALLEL, *options), suites.without_jvm),
+        Part(command(selection, WITH_JVM, *options), suites.with_jvm),
+        Part(["make", "--no-print-directory", BESIDE[selection]], dict(variables)),
+    ]
+
+
+def run(first: Part, *others: Part) -> int:
+    """Runs the parts at the same time. The outputs of `others` follow that of `first`, in their order."""
     began = time.monotonic()
-    suites = environments(os.environ)
-    with tempfile.TemporaryFile("w+") as output:
-        with_jvm = subprocess.Popen(
-            command(selection, WITH_JVM, *options),
-            cwd=REPOSITORY,
-            env=suites.with_jvm,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            without_jvm = subprocess.run(
-                command(selection, f"not {WITH_JVM}", *PARALLEL, *options), cwd=REPOSITORY, env=suites.without_jvm
-            )
-            with_jvm.wait()
-        finally:
-            with_jvm.kill()
-            with_jvm.wait()
+    processes: list[tuple[subprocess.Popen[str], IO[str]]] = []
+    try:
+        for part in others:
+            output = tempfile.TemporaryFile("w+")
+            processes.append((start(part, output), output))
+        statuses = [subprocess.run(first.command, cwd=REPOSITORY, env=first.variables).returncode]
+        statuses += [process.wait() for process, _ in processes]
+    finally:
+        for process, output in processes:
+            process.kill()
+            process.wait()
             output.seek(0)
             sys.stdout.write(output.read())
+            output.close()
     print(f"penstock: suites ran for {time.monotonic() - began:.0f} s", flush=True)
-    return without_jvm.returncode or with_jvm.returncode
+    return next((status for status in statuses if status), 0)
+
+
+def start(part: Part, output: IO[str]) -> subprocess.Popen[str]:
+    """Starts a part that writes to a file."""
+    return subprocess.Popen(
+        part.command, cwd=REPOSITORY, env=part.variables, stdout=output, stderr=subprocess.STDOUT, text=True
+    )
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] not in (["sample"], ["rest"]):
         sys.exit("usage: run_suites.py sample|rest [pytest's options]")
-    sys.exit(run(sys.argv[1], *sys.argv[2:]))
+    sys.exit(run(*parts(sys.argv[1], os.environ, *sys.argv[2:])))
