@@ -3,7 +3,8 @@
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
 (tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
 `make test-ops`. Suites with a JVM wait more than they work, and share one session of Spark, one process of Hudi and one
-broker: they run one after the other, beside the suites without a JVM in several processes. Further arguments go to pytest.
+broker: they run one after the other, beside the suites without a JVM in several processes. Further arguments go to
+pytest.
 
 Prints the output of the suites without a JVM as it comes, that of each other part after it. Exits with the first exit
 status that is not 0.
@@ -11,14 +12,15 @@ status that is not 0.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from typing import IO, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = "(spark or interop or kafka or packaging)"
@@ -70,31 +72,30 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
 
 
 def run(first: Part, *others: Part) -> int:
-    """Runs the parts at the same time. The outputs of `others` follow that of `first`, in their order."""
+    """Runs the parts at the same time. The outputs of `others` follow that of `first`, the last one first."""
     began = time.monotonic()
-    processes: list[tuple[subprocess.Popen[str], IO[str]]] = []
-    try:
-        for part in others:
-            output = tempfile.TemporaryFile("w+")
-            processes.append((start(part, output), output))
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(running(part)) for part in others]
         statuses = [subprocess.run(first.command, cwd=REPOSITORY, env=first.variables).returncode]
-        statuses += [process.wait() for process, _ in processes]
-    finally:
-        for process, output in processes:
-            process.kill()
-            process.wait()
-            output.seek(0)
-            sys.stdout.write(output.read())
-            output.close()
+        statuses += [process.wait() for process in processes]
     print(f"penstock: suites ran for {time.monotonic() - began:.0f} s", flush=True)
     return next((status for status in statuses if status), 0)
 
 
-def start(part: Part, output: IO[str]) -> subprocess.Popen[str]:
-    """Starts a part that writes to a file."""
-    return subprocess.Popen(
-        part.command, cwd=REPOSITORY, env=part.variables, stdout=output, stderr=subprocess.STDOUT, text=True
-    )
+@contextlib.contextmanager
+def running(part: Part) -> Iterator[subprocess.Popen[str]]:
+    """The process of a part. At the end it is killed if it still runs, and its output is printed."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            part.command, cwd=REPOSITORY, env=part.variables, stdout=output, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            output.seek(0)
+            sys.stdout.write(output.read())
 
 
 if __name__ == "__main__":
