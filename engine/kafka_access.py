@@ -1,7 +1,6 @@
-"""How this process reads ranges of a topic: what the options say, opened.
+"""Opens a reader of Kafka topics from the caller's settings.
 
-Shell: nothing is connected before a range is read. Belongs here: the one way from options into `reader.topics`. Not
-here: which options go together (`requests.hybrid`), clients (`penstock.kafka`).
+Connects when the first range is read, not before.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def topic_reading(scan: Scan, access: KafkaAccess | None) -> TopicReading | None:
-    """What `read_split` needs for splits of the scan; None for splits of files, or (which that refuses) without access.
+    """The topic reader that `read_split` needs for splits of the scan.
 
-    ConfigurationError without the extra `kafka`, for settings that a client refuses, and for references to secrets that
-    are not here.
+    None for splits of files, and without `access`: `read_split` then refuses splits of a topic. ConfigurationError: the
+    extra `kafka` is not installed, the client refuses a setting, or a referenced secret is missing in this process.
     """
     if scan.topic is None or access is None:
         return None
-    from penstock.kafka.factory import open_records  # late: few reads have a topic
+    from penstock.kafka.factory import open_records  # lazy: few reads have a topic
     from penstock.kafka.secrets import with_secrets
     from penstock.reader.topics.reading import TopicReading
 

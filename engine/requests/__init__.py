@@ -1,1 +1,1 @@
-"""Options of a caller to requests: batch, stream, group, hybrid."""
+"""Turns a caller's options into requests for batches, streams, groups and hybrid reads."""

@@ -1,8 +1,7 @@
-"""Turns options and a table into the request that is planned, in the same way for every entry point.
+"""Turns options and a table into the `PlanRequest` of a batch read, in the same way for every entry point.
 
-Belongs here: which options go together, and what they mean for a table. Not here: names and types of options
-(`penstock.proto.options.registry`), texts of times (`times`). The table is described only if an option needs it: ISO
-times need its timeline's zone, `after=latest` its newest position.
+The table's description is fetched only if an option needs it: ISO times need the zone of the timeline, `after=latest`
+the newest position.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from penstock.proto.options.registry import ParsedOptions
 from penstock.table.storage.filesystem import redacted_uri
 
 RANGES: Final = ("incremental", "cdc")
-"""Values of `query` that a range bounds."""
+"""Values of `query` that read a range of instants."""
 
 Describe = Callable[[], TableDescription]
-"""Asks the enumerator for the table's description; called only if an option needs it, and once at most."""
+"""Fetches the table's description from the enumerator; called at most once, and only if an option needs it."""
 
 
 def plan_request(table: str, options: ParsedOptions, describe: Describe, *, slots: int | None = None) -> PlanRequest:
@@ -44,11 +43,9 @@ def plan_request(table: str, options: ParsedOptions, describe: Describe, *, slot
 
 
 def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int | None = None) -> PlanRequest:
-    """A query with those options that only say how it is planned and what of it is returned."""
+    """The request for `query`, with the options for planning and for the returned columns and rows."""
     if "cdcFormat" in options.explicit and not isinstance(query, Changes):
-        raise ConfigurationError(
-            "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
-        )
+        raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     if options.event_time_unit is not None and not options.event_time:
         raise ConfigurationError("option eventTimeUnit is the unit of the event-time column: give eventTime with it")
     return PlanRequest(
@@ -69,15 +66,15 @@ def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int |
 
 def _delete_marker(options: ParsedOptions) -> DeleteMarker | None:
     if bool(options.delete_field) != bool(options.delete_marker):
-        given, lacking = ("deleteField", "deleteMarker") if options.delete_field else ("deleteMarker", "deleteField")
+        present, missing = ("deleteField", "deleteMarker") if options.delete_field else ("deleteMarker", "deleteField")
         raise ConfigurationError(
-            f"option {given} without {lacking}: a column marks deletes by one of its values; give both, or none"
+            f"option {present} without {missing}: a column marks deletes by one of its values; give both, or none"
         )
     return DeleteMarker(options.delete_field, options.delete_marker) if options.delete_field else None
 
 
 def query_of(table: str, options: ParsedOptions, describe: Describe) -> Query:
-    """The query that `query`, `after`, `upto` and `asOf` ask for, or ConfigurationError."""
+    """The query that `query`, `after`, `upto` and `asOf` select. ConfigurationError: options exclude each other."""
     describe = cache(describe)
     if options.query in RANGES:
         return _range_query(options, *_range(table, options, describe))
@@ -95,7 +92,7 @@ def query_of(table: str, options: ParsedOptions, describe: Describe) -> Query:
 
 
 def no_files_warning(request: PlanRequest, splits: int) -> str:
-    """What to say of a read as of a time whose plan holds no file; '' of any other. Hudi gives no rows either."""
+    """The warning for a read as of a time whose plan has no file, else ''. Hudi returns no rows either."""
     if splits or not isinstance(request.query, SnapshotAsOf):
         return ""
     instant = request.query.instant
@@ -112,7 +109,7 @@ def no_files_warning(request: PlanRequest, splits: int) -> str:
 
 
 def _range_query(options: ParsedOptions, after: Position, upto: Position | Latest) -> RangeQuery:
-    """The rows of a range, or its changes."""
+    """The query for the rows of a range, or for its changes."""
     if options.query == "cdc":
         return Changes(ChangeFormat(options.cdc_format), after, upto)
     return Incremental(after, upto)
@@ -124,7 +121,7 @@ def _range(table: str, options: ParsedOptions, describe: Describe) -> tuple[Posi
     if options.after is None:
         raise ConfigurationError(
             f"query={options.query} needs the option after, where the range begins (exclusive): after=earliest for "
-            "all that is still there, or the order key up to which was consumed"
+            "all instants that the table retains, or the last order key that was consumed"
         )
     after = range_bound("after", options.after, _zone(table, options, describe))
     upto: Position | Latest = Latest()

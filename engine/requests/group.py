@@ -1,8 +1,4 @@
-"""Options of a consumer, turned into what its group consumes and where it starts.
-
-Belongs here: which options go together for a group. Not here: options of any plan (`requests`), texts of times
-(`times`), names of groups (`penstock.proto.model.groups`).
-"""
+"""Turns the options of a consumer into the `GroupSpec` of its group: scope, start and limits of a round."""
 
 from __future__ import annotations
 
@@ -19,16 +15,17 @@ from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
 
 def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupSpec:
-    """What the group consumes, from where, in which rounds. The table is described only if a time needs its zone.
+    """The scope, the start and the round limits of the group.
 
-    ConfigurationError: options that exclude each other. Without `after` a group starts before every instant.
+    Without `after` a group starts before every instant. The table's description is fetched only if a time needs the
+    zone of the timeline. ConfigurationError: options exclude each other.
     """
     query = _query(options)
     policy = OnLostRange(options.on_lost_range or "fail")
     hybrid = hybrid_of(options, EntryPoint.CONSUMER, policy)
     if policy is OnLostRange.SNAPSHOT and isinstance(query, Changes):
         raise ConfigurationError(
-            "option onLostRange=snapshot hands out the table's rows, which are no changes: give fail or earliest with "
+            "option onLostRange=snapshot returns the rows of the table, not changes: give fail or earliest with "
             "query=cdc, or query=incremental"
         )
     scope = GroupScope(
@@ -46,7 +43,7 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupS
 
 
 def group_start(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> GroupStart:
-    """Where `text` (earliest, latest, an instant's digits, an ISO time) puts a group."""
+    """The start that `text` names: earliest, latest, the digits of an instant or an ISO time."""
     zone = TimelineZone
     bound = range_bound(option, text, lambda word: zone(table, describe().timeline_timezone, timezone).required(word))
     return StartLatest() if isinstance(bound, Latest) else StartAt(bound)
@@ -77,6 +74,6 @@ def _upto(table: str, options: ParsedOptions, describe: Describe) -> Position | 
             return position
         case StartLatest():
             raise ConfigurationError(
-                "option upto=latest is another end at each join: give an order key, or leave upto out and stop when "
+                "option upto=latest would change at each join: give an order key, or leave upto out and stop when "
                 "the group is caught up (`penstock tail --exit-at-end`)"
             )

@@ -1,8 +1,6 @@
-"""Options of a hybrid read, turned into the topic it goes on in; which of them go together, and with others.
+"""Turns the options of a hybrid read into the topic in which it continues, and checks which options go together.
 
-Pure: nothing is asked of a table or a broker. Belongs here: what a hybrid read means for streams and groups alike. Not
-here: names and types of options (`penstock.proto.options.kafka`), the rest of a stream or a group (`requests.stream`,
-`requests.group`).
+Pure: reads neither a table nor a broker. Streams (`requests.stream`) and groups (`requests.group`) use the same rules.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def hybrid_of(options: ParsedOptions, entry_point: EntryPoint, policy: OnLostRan
     """The topic in which a stream (`EntryPoint.STREAM`) or a group continues; None without the option `hybrid`.
 
     `policy` FAIL stops at offsets that have expired, any other continues after them. ConfigurationError for options
-    that exclude each other; its text never contains a setting of the client.
+    that exclude each other; the error text never contains a setting of the client.
     """
     if options.hybrid is None:
         _refuse_without_hybrid(options)
@@ -39,7 +37,7 @@ def hybrid_of(options: ParsedOptions, entry_point: EntryPoint, policy: OnLostRan
     _check_event_time(options)
     if policy is OnLostRange.SNAPSHOT:
         raise ConfigurationError(
-            "option onLostRange=snapshot hands out the table's rows anew, and a hybrid read has left the table: give "
+            "option onLostRange=snapshot returns the rows of the table again, after a hybrid read has left it: give "
             "fail or earliest"
         )
     topic = _topic(options)
@@ -60,10 +58,10 @@ def changes_read(options: ParsedOptions) -> ChangeFormat | None:
     return ChangeFormat(options.cdc_format) if options.query == "cdc" else None
 
 
-def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
-    """An explicit map, `{"topic":{"0":123}}` or `topic,0:123`, of `topic` ('': of the only one in it)."""
+def explicit_offsets(name: str, text: str, topic: str) -> OffsetMap:
+    """Parses explicit offsets of `topic` ('': the only topic in `text`): `{"topic":{"0":123}}` or `topic,0:123`."""
     from penstock.enumerator.handover.offset_formats import (
-        parse_starting_offsets,  # late, here and below: few reads have a topic
+        parse_starting_offsets,  # lazy imports, here and below: few reads have a topic
     )
     from penstock.enumerator.handover.offsets import MalformedOffsets
 
@@ -76,9 +74,9 @@ def given_offsets(name: str, text: str, topic: str) -> OffsetMap:
 def _refuse_without_hybrid(options: ParsedOptions) -> None:
     for option in KAFKA_OPTIONS:
         if option.name in options.explicit:
-            shown = f"{CLIENT}.*" if option.name == CLIENT else option.name
+            label = f"{CLIENT}.*" if option.name == CLIENT else option.name
             raise ConfigurationError(
-                f"option {shown} is about the topic that a hybrid read goes on in: give hybrid=changelog or "
+                f"option {label} configures the topic of a hybrid read: give hybrid=changelog or "
                 "hybrid=append with it, or leave it out"
             )
 
@@ -89,24 +87,24 @@ def _check_query(options: ParsedOptions, mode: HybridMode) -> None:
         other = HybridMode.APPEND if mode is HybridMode.CHANGELOG else HybridMode.CHANGELOG
         returned = "changes" if mode is HybridMode.CHANGELOG else "rows"
         raise ConfigurationError(
-            f"hybrid={mode.value} returns {returned}, query={options.query} something else: leave query out, or use "
+            f"hybrid={mode.value} returns {returned}, but query={options.query} does not: leave query out, or use "
             f"hybrid={other.value}"
         )
     if options.cdc_format != ChangeFormat.ROWS.value:
         raise ConfigurationError(
-            f"cdcFormat={options.cdc_format} with hybrid={mode.value}: a topic's records have no such form; leave "
-            "cdcFormat out"
+            f"cdcFormat={options.cdc_format} with hybrid={mode.value}: records of a topic do not have this format; "
+            "leave cdcFormat out"
         )
 
 
 def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoint) -> None:
     if options.upto is not None:
         raise ConfigurationError(
-            "option upto ends a stream in the lake, and a hybrid stream continues after it: give one of them"
+            "option upto ends a stream in the table, but a hybrid stream continues after the table: give one of them"
         )
     if options.as_of is not None:
         raise ConfigurationError(
-            "option asOf is of a batch: a hybrid read begins with the table as it is; leave it out"
+            "option asOf applies to a batch read: a hybrid read begins with the current table; leave it out"
         )
     if mode is not HybridMode.CHANGELOG or options.after is None:
         return
@@ -114,8 +112,8 @@ def _check_range(options: ParsedOptions, mode: HybridMode, entry_point: EntryPoi
     start = "snapshot" if entry_point is EntryPoint.STREAM else "earliest"
     if begin != start and not (start == "earliest" and re.fullmatch("0{1,14}|0{17}", begin)):
         raise ConfigurationError(
-            f"hybrid=changelog begins with every row of the table, for commits alone do not contain its deletes: got "
-            f"after={begin[:80]}; leave after out (or say {start}), or use hybrid=append"
+            "hybrid=changelog begins with every row of the table, because commits alone do not contain its deletes: "
+            f"got after={begin[:80]}; leave after out (or give {start}), or use hybrid=append"
         )
 
 
@@ -130,7 +128,7 @@ def _check_event_time(options: ParsedOptions) -> None:
 def _topic(options: ParsedOptions) -> str:
     if options.kafka_topic is None:
         raise ConfigurationError(
-            f"hybrid={options.hybrid} goes on in a topic: give kafka.topic (in Python kafka_topic) with it"
+            f"hybrid={options.hybrid} continues in a topic: give kafka.topic (in Python kafka_topic) with it"
         )
     from penstock.enumerator.handover.offsets import MalformedOffsets, check_topic
 
@@ -144,12 +142,12 @@ def _value_format(options: ParsedOptions) -> ValueFormat:
     form = ValueFormat(options.kafka_value_format)
     if form in _REGISTERED and not options.schema_registry_url:
         raise ConfigurationError(
-            f"kafkaValueFormat={form.value} has the ids of schemas in front of its records: give schemaRegistryUrl, "
-            "where those are"
+            f"kafkaValueFormat={form.value}: each record starts with the id of a schema; give schemaRegistryUrl, the "
+            "registry of these schemas"
         )
     if options.schema_registry_url and form not in _REGISTERED:
         raise ConfigurationError(
-            f"option schemaRegistryUrl says where schemas are, and kafkaValueFormat={form.value} needs none: give "
+            f"option schemaRegistryUrl is for formats with schemas, and kafkaValueFormat={form.value} needs none: give "
             f"{' or '.join(registered.value for registered in _REGISTERED)}, or leave it out"
         )
     return form
@@ -161,17 +159,19 @@ def _rules(options: ParsedOptions, topic: str) -> HandOverRules:
     key, form = options.kafka_offsets_key, options.kafka_offsets_format
     if bool(key) != (form is not None):
         raise ConfigurationError(
-            "options kafkaOffsetsKey and kafkaOffsetsFormat: one says where the offsets are, the other how: give both"
+            "options kafkaOffsetsKey and kafkaOffsetsFormat are the key of the offsets and their format: give both"
         )
     if key in NEVER_A_POSITION:
-        raise ConfigurationError(f"option kafkaOffsetsKey={key}: a writer's next run begins there, it is not its place")
+        raise ConfigurationError(
+            f"option kafkaOffsetsKey={key}: resets the writer's next run, holds no consumed offsets"
+        )
     if options.kafka_checkpoint and options.server is not None:
         raise ConfigurationError(
             "option kafkaCheckpoint with server: the server reads the checkpoint, and only folders that its own "
             "configuration names (kafkaCheckpoint of the table); leave it out here"
         )
     if options.kafka_starting_offsets:
-        given_offsets("option kafkaStartingOffsets", options.kafka_starting_offsets, topic)
+        explicit_offsets("option kafkaStartingOffsets", options.kafka_starting_offsets, topic)
     return HandOverRules(
         key=key,
         key_format=form or "",
@@ -184,7 +184,7 @@ def _rules(options: ParsedOptions, topic: str) -> HandOverRules:
 
 
 def access_of(options: ParsedOptions) -> KafkaAccess | None:
-    """How this process reaches the topic; None for a read that has none. ConfigurationError as `hybrid_of`."""
+    """How this process connects to the topic; None for a read without a topic. ConfigurationError as `hybrid_of`."""
     if options.hybrid is None:
         return None
     if any(name == "topic" for name, _ in options.kafka):

@@ -1,8 +1,7 @@
-"""Options of a stream whose caller keeps the place, turned into what it reads, how far a batch goes, where it starts.
+"""Turns the options of a stream into its scope, its start and the limits of a micro-batch.
 
-Belongs here: which options go together for a stream, and what they mean for a table. Not here: options of any plan
-(`requests`), texts of times (`times`), consumer groups (`requests.group`), Spark's schema and columns (`spark`). Pure
-but for `describe`, which asks for the table.
+The caller stores the position of such a stream; consumer groups are in `requests.group`. Pure except for `describe`,
+which fetches the table's description.
 """
 
 from __future__ import annotations
@@ -31,30 +30,29 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
 _NEED_EVENT_TIME: Final = {
-    "maxOutOfOrderness": "says how late a row's event time may be",
-    "idleTimeout": "moves the watermark of event times",
-    "watermarkFallback": "says what bounds event times",
-    "endWatermark": "says where the watermark of event times ends",
+    "maxOutOfOrderness": "limits how late the event time of a row may be",
+    "idleTimeout": "advances the watermark of event times",
+    "watermarkFallback": "is the source of event-time bounds",
+    "endWatermark": "sets the final watermark of event times",
     "eventTimeUnit": "is the unit of the event-time column",
 }
+"""Options that need `eventTime`, with their effect for the error text."""
 
 
 def check_streamable(options: ParsedOptions) -> None:
-    """ConfigurationError for a query that no stream has."""
+    """ConfigurationError for a query that cannot be streamed."""
     if "query" in options.explicit and options.query not in RANGES:
         raise ConfigurationError(
-            f"query={options.query} cannot be streamed: a stream returns the rows of one range after the other "
+            f"query={options.query} cannot be streamed: a stream returns the rows of consecutive ranges "
             "(query=incremental), or their changes (query=cdc); leave query out, or read a batch"
         )
 
 
 def check_stream_options(options: ParsedOptions) -> None:
-    """ConfigurationError for options that no stream of any table can have together."""
+    """ConfigurationError for options that exclude each other for a stream of any table."""
     check_streamable(options)
     if "cdcFormat" in options.explicit and options.query != "cdc":
-        raise ConfigurationError(
-            "option cdcFormat says what changes look like: give query=cdc with it, or leave it out"
-        )
+        raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     _check_event_time(options)
     hybrid_of(options, EntryPoint.STREAM, lost_range_policy(options))
     if options.timeline_timezone is not None:
@@ -62,7 +60,7 @@ def check_stream_options(options: ParsedOptions) -> None:
     if options.upto is not None and options.upto.strip() == "latest":
         raise ConfigurationError(
             "option upto=latest would change on every restart: give an order key; or leave upto out and use "
-            "trigger(availableNow=True), which ends where the table stands when it begins"
+            "trigger(availableNow=True), which ends at the newest commit at its start"
         )
 
 
@@ -75,46 +73,46 @@ def _check_event_time(options: ParsedOptions) -> None:
     if options.query == "cdc" and options.cdc_format == "hudi":
         raise ConfigurationError(
             f"option eventTime={options.event_time[:80]} with cdcFormat=hudi: the column is inside the JSON text of "
-            "`before` and `after`, where nothing can be said of it; use cdcFormat=rows"
+            "`before` and `after`, so that its bounds are unknown; use cdcFormat=rows"
         )
     if options.max_out_of_orderness_us is None:
         raise ConfigurationError(
             "option eventTime needs maxOutOfOrderness, such as 10 minutes: how late a row may be. It has no default, "
-            "for Spark drops every row that is later, and only you know what your data does"
+            "because Spark drops every row that is later"
         )
     if options.idle_timeout_us == 0:
         raise ConfigurationError("option idleTimeout: got 0, expected more than 0; leave it out for none")
     if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
-            "option endWatermark says where the watermark goes when a stream ends: give upto with it, or leave it out"
+            "option endWatermark is the watermark of a stream that has ended: give upto with it, or leave it out"
         )
 
 
 def lost_range_policy(options: ParsedOptions) -> OnLostRange:
-    """What `onLostRange`, or Spark's `failOnDataLoss`, asks for. ConfigurationError where they disagree."""
-    said = options.on_lost_range
+    """The policy that `onLostRange` or Spark's `failOnDataLoss` sets. ConfigurationError: the two disagree."""
+    policy_name = options.on_lost_range
     if options.fail_on_data_loss is not None:
-        meant = "fail" if options.fail_on_data_loss else "earliest"
-        if said is not None and said != meant:
+        spark_policy = "fail" if options.fail_on_data_loss else "earliest"
+        if policy_name is not None and policy_name != spark_policy:
             raise ConfigurationError(
-                f"failOnDataLoss={str(options.fail_on_data_loss).lower()} says onLostRange={meant}, but onLostRange is "
-                f"{said}: give one of them"
+                f"failOnDataLoss={str(options.fail_on_data_loss).lower()} means onLostRange={spark_policy}, but "
+                f"onLostRange is {policy_name}: give one of them"
             )
-        said = meant
-    policy = OnLostRange(said or "fail")
+        policy_name = spark_policy
+    policy = OnLostRange(policy_name or "fail")
     if policy is OnLostRange.SNAPSHOT and options.hybrid is None and options.query == "cdc":
         raise ConfigurationError(
-            "option onLostRange=snapshot hands out the table's rows, which are no changes: give fail or earliest with "
+            "option onLostRange=snapshot returns the rows of the table, not changes: give fail or earliest with "
             "query=cdc, or query=incremental"
         )
     return policy
 
 
 def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> StreamScope:
-    """What the stream reads, without limits and target (`stream_limits`).
+    """The scope of the stream, without its limits (`stream_limits`) and its target.
 
-    ConfigurationError for options that exclude each other, also for this table. The table is described only if an
-    option needs it.
+    The table's description is fetched only if an option needs it. ConfigurationError for options that exclude each
+    other, in general or for this table.
     """
     check_stream_options(options)
     policy = lost_range_policy(options)
@@ -129,7 +127,7 @@ def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> Stre
 
 
 def stream_limits(options: ParsedOptions) -> RoundLimits:
-    """How far one micro-batch may go."""
+    """The limits of one micro-batch."""
     return RoundLimits(
         max_commits=options.max_commits_per_trigger,
         max_files=options.max_files_per_trigger,
@@ -139,9 +137,9 @@ def stream_limits(options: ParsedOptions) -> RoundLimits:
 
 
 def stream_start(table: str, options: ParsedOptions, describe: Describe) -> StreamStart:
-    """Where a stream starts that has no checkpoint: `after`, else with the table as it is then.
+    """The start of a stream without a checkpoint: `after`, by default a snapshot of the table.
 
-    ConfigurationError: no time, or one after `upto`.
+    ConfigurationError: `after` is not a time, or is later than `upto`.
     """
     if options.after is None or options.after.strip() == "snapshot":
         return StartSnapshot()
@@ -182,12 +180,14 @@ def _rule(table: str, options: ParsedOptions, describe: Describe) -> EventTimeRu
         try:
             declared = describe().timeline_timezone
         except TableNotFound:
-            declared = "UTC"  # a stream may begin before its table; of one that turns out LOCAL no bound is known
+            declared = (
+                "UTC"  # a stream may start before its table exists; if the table is LOCAL, its bounds are unknown
+            )
         if declared.upper() != "UTC":
             raise ConfigurationError(
                 f"option watermarkFallback=commitTime: the timeline of table {redacted_uri(table)} is written in its "
-                "writer's local time (hoodie.table.timeline.timezone=LOCAL), so that no commit's time is known; set "
-                "the option timelineTimezone to the writer's zone, such as Europe/Berlin, or use scan or hold"
+                "writer's local time (hoodie.table.timeline.timezone=LOCAL), so that commit times in UTC are unknown; "
+                "set the option timelineTimezone to the writer's zone, such as Europe/Berlin, or use scan or hold"
             )
     return EventTimeRule(
         max_out_of_orderness_us=options.max_out_of_orderness_us,

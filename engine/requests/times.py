@@ -1,21 +1,18 @@
-"""Time texts of a caller, turned into times of a table's timeline; pure.
+"""Parses the texts of `after`, `upto` and `asOf` into positions and instants of a timeline; pure.
 
-Belongs here: what `after`, `upto` and `asOf` may look like, and the way between a timeline's wall clock and UTC. Not
-here: which combinations make sense (`requests`). No clock is read: only texts and time zones go in.
-
-What a text means:
+No clock is read: the results depend only on the text and the time zone. Accepted texts:
 
 * 14 or 17 digits: the instant itself, compared as text as Hudi does; never converted. Zeros only (1 to 13): `earliest`.
 * `earliest`, `latest`: before every instant; the newest position.
 * `2026-01-31`: midnight. `2026-01-31T23:59:59.123` (or a blank for the T): that millisecond; finer digits are cut off.
 * `2026-01-31T23:59:59`: that second *as a whole*, so its last millisecond (Hudi's `HoodieInstantTimeGenerator` pads
   with 999): `upto` includes the second, `after` begins after it, and ranges cut at the same text neither lose nor
-  double an instant.
-* A zone at the end (`Z`, `+01:00`) says which one is meant; without a zone the time is in the timeline's own zone.
-* 10 digits, 13 digits, in `asOf` alone: seconds, milliseconds since 1970 UTC.
+  repeat an instant.
+* A zone at the end (`Z`, `+01:00`): the time is in this zone. Without a zone the time is in the timeline's zone.
+* 10 digits, 13 digits, in `asOf` only: seconds, milliseconds since 1970 UTC.
 
-Instants are wall clock in the timeline's zone (`hoodie.table.timeline.timezone`): UTC, or LOCAL, the writer's, which
-only the option `timelineTimezone` says it.
+Instants are wall clock in the timeline's zone (`hoodie.table.timeline.timezone`): UTC, or LOCAL for the local time of
+the writer. A table does not record the writer's zone; the option `timelineTimezone` sets it.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
 ZoneFor = Callable[[str], tzinfo]
-"""Gives the timeline's zone for the conversion of this text, or raises the ConfigurationError that says what to set."""
+"""Returns the timeline's zone for the conversion of a text. ConfigurationError: unknown; the error names the option."""
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|z|[+-]\d\d:?\d\d)?)?", flags=re.ASCII)
 _FORMS = "an instant of 14 or 17 digits, an ISO date or time such as 2026-01-31T23:59:59.000Z"
@@ -40,23 +37,23 @@ _FORMS = "an instant of 14 or 17 digits, an ISO date or time such as 2026-01-31T
 
 @dataclass(frozen=True, slots=True)
 class TimelineZone:
-    """What is known of the zone in which a table's instants are written.
-
-    `declared` is the table's `hoodie.table.timeline.timezone` (UTC or LOCAL), `option` the caller's timelineTimezone.
-    """
+    """The zone in which the instants of a table are written, as far as it is known."""
 
     table: str
+    """The table, for error texts."""
     declared: str
+    """The table's `hoodie.table.timeline.timezone`: UTC or LOCAL."""
     option: str | None = None
+    """The caller's `timelineTimezone`; None without the option."""
 
     def known(self) -> tzinfo | None:
-        """The zone; None for a LOCAL timeline without the option. ConfigurationError: the option names no zone."""
+        """The zone; None for a LOCAL timeline without the option. ConfigurationError: the option is not a time zone."""
         if self.declared.upper() == "UTC":
             return UTC
         return None if self.option is None else named_zone(self.option)
 
     def required(self, text: str) -> tzinfo:
-        """The zone, or ConfigurationError that says how to convert `text`."""
+        """The zone. ConfigurationError: the zone is unknown, so that `text` cannot be converted."""
         zone = self.known()
         if zone is None:
             raise ConfigurationError(
@@ -68,7 +65,7 @@ class TimelineZone:
 
 
 def range_bound(option: str, text: str, zone: ZoneFor) -> Position | Latest:
-    """What `after` or `upto` stands for: a whole order key, EARLIEST or Latest. ConfigurationError otherwise."""
+    """The bound that `after` or `upto` names: a whole order key, EARLIEST or Latest. ConfigurationError otherwise."""
     word = text.strip()
     if word == "latest":
         return Latest()
@@ -78,8 +75,8 @@ def range_bound(option: str, text: str, zone: ZoneFor) -> Position | Latest:
         return Position(InstantTime(word))
     if word.isdecimal():
         raise ConfigurationError(
-            f"option {option}: got {text[:80]!r}, expected {_FORMS}, earliest or latest (seconds or milliseconds since "
-            "1970 are taken by asOf alone)"
+            f"option {option}: got {text[:80]!r}, expected {_FORMS}, earliest or latest (only asOf accepts seconds or "
+            "milliseconds since 1970)"
         )
     instant = _iso_instant(word, zone)
     if instant is None:
@@ -88,7 +85,7 @@ def range_bound(option: str, text: str, zone: ZoneFor) -> Position | Latest:
 
 
 def requested_time(option: str, text: str, zone: ZoneFor) -> InstantTime:
-    """What `asOf` stands for, as Hudi's `formatQueryInstant` reads it (and zones). ConfigurationError otherwise."""
+    """The instant that `asOf` names, as Hudi's `formatQueryInstant` (plus zones). ConfigurationError otherwise."""
     word = text.strip()
     if re.fullmatch(r"[0-9]{14}|[0-9]{17}", word):
         return InstantTime(word)
@@ -106,7 +103,7 @@ def requested_time(option: str, text: str, zone: ZoneFor) -> InstantTime:
 
 
 def utc_of(instant: str, zone: tzinfo) -> datetime | None:
-    """The moment at which the zone's wall clock showed this instant; None if the digits are no calendar time."""
+    """The UTC time of an instant in the wall clock of `zone`; None if the digits are not a calendar time."""
     padded = instant + "999" if len(instant) == 14 else instant
     if not re.fullmatch(r"[0-9]{17}", padded):
         return None

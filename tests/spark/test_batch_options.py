@@ -126,7 +126,7 @@ def test_a_temporary_view(either: Any, spark: SparkSession, golden: Any, rows_of
         ({"columns": "nosuch"}, "no column 'nosuch'"),
         ({"query": "incremental"}, "query=incremental needs the option after"),
         ({"query": "cdc"}, "query=cdc needs the option after"),
-        ({"cdcFormat": "rows"}, "option cdcFormat says what changes look like: give query=cdc"),
+        ({"cdcFormat": "rows"}, "option cdcFormat is the format of changes: give query=cdc"),
         ({"limit": "-1"}, "option limit: got -1, expected a whole number"),
         ({"upto": "latest"}, "upto bounds a range of instants, but query=snapshot"),
     ],

@@ -69,7 +69,7 @@ def resolve(
     """Resolve the next offset of each partition at an instant. The table contains exactly the records below it."""
     shell = shell_of(context)
     table, _ = local_options(shell, {}, table=table)
-    from penstock.engine.requests.hybrid import given_offsets
+    from penstock.engine.requests.hybrid import explicit_offsets
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, hand_over
     from penstock.enumerator.handover.offset_search import WriterHints, find_offsets
     from penstock.enumerator.handover.spark_checkpoints import SparkCheckpoints
@@ -87,7 +87,7 @@ def resolve(
     )
     given: tuple[GivenOffsets, ...] = ()
     if starting_offsets is not None:
-        given = (GivenOffsets(given_offsets("--starting-offsets", starting_offsets, hints.topic)),)
+        given = (GivenOffsets(explicit_offsets("--starting-offsets", starting_offsets, hints.topic)),)
     with working(shell, "searching the commits"):
         history = commits_before(open_table(table), instant)
         search = find_offsets(history.active, history.archived, hints, SparkCheckpoints(folders, unnamed))

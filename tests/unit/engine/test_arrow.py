@@ -178,9 +178,7 @@ def test_limit_is_exact_and_opens_no_more_than_it_needs(
     assert sum(report.rows for report in plan.reports.values()) == len(rows)
 
 
-def test_a_split_that_the_limit_ends_is_reported_with_the_rows_handed_on(
-    reader: Reader, plan: ScriptedEnumerator
-) -> None:
+def test_split_cut_by_the_limit_is_reported_with_the_returned_rows(reader: Reader, plan: ScriptedEnumerator) -> None:
     penstock.read("t", limit=5).read_all()
     assert [(place, report.rows) for place, report in plan.reports.items()] == [
         ((0, 0), 3),
@@ -190,7 +188,7 @@ def test_a_split_that_the_limit_ends_is_reported_with_the_rows_handed_on(
     ]
 
 
-def test_an_error_before_the_limit_reports_nothing_for_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
+def test_split_with_an_error_before_the_limit_is_not_reported(reader: Reader, plan: ScriptedEnumerator) -> None:
     plan.slots = [["a:1", "b:2|!"]]
     with pytest.raises(CorruptBlock):
         penstock.read("t", limit=3).read_all()
@@ -213,13 +211,13 @@ def test_errors_keep_their_class_and_close_the_split(reader: Reader, plan: Scrip
     assert plan.reports == {}
 
 
-def test_a_batch_of_another_schema_is_our_bug(reader: Reader, plan: ScriptedEnumerator) -> None:
+def test_batch_of_another_schema_is_an_internal_error(reader: Reader, plan: ScriptedEnumerator) -> None:
     plan.slots = [["a:?"]]
     with pytest.raises(InvariantViolation, match="split a"):
         penstock.read("t").read_all()
 
 
-def test_a_reader_dropped_early_closes_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
+def test_dropped_reader_closes_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
     found = penstock.read("t")
     found.read_next_batch()
     assert reader.closed == []
@@ -305,7 +303,7 @@ def test_changes_need_a_range_and_their_format_needs_changes(
 
 
 @pytest.mark.parametrize("form", ChangeFormat)
-def test_changes_are_asked_for(reader: Reader, plan: ScriptedEnumerator, form: ChangeFormat) -> None:
+def test_changes_are_requested(reader: Reader, plan: ScriptedEnumerator, form: ChangeFormat) -> None:
     penstock.read("t", query="cdc", after="earliest", upto="20260101000000000", cdc_format=form).read_all()
     assert plan.requests[-1].query == Changes(form, EARLIEST, Position(InstantTime("20260101000000000")))
 
@@ -358,7 +356,7 @@ class TestRealTables:
         assert [report.max_event_time_us for report in reports] == [highest.value]
         assert sum(report.rows for report in reports) == rows
 
-    def test_a_reader_dropped_early_holds_no_file(self, golden: GoldenTables) -> None:
+    def test_dropped_reader_holds_no_file_open(self, golden: GoldenTables) -> None:
         table = golden.table("A_merge_event_long_v9_h120")
         found = penstock.read(table, batch_rows=1)
         found.read_next_batch()

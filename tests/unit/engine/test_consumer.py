@@ -66,13 +66,13 @@ def taken(consumer: Consumer, most: int = 1000) -> list[tuple[str, int, int, boo
 ALL = [("a", 0, 10, False), ("a", 10, 20, False), ("a", 20, 25, True), ("c", 0, 10, True)]
 
 
-def test_it_is_the_packages_own() -> None:
+def test_penstock_exports_consumer() -> None:
     assert penstock.Consumer is Consumer
     with pytest.raises(AttributeError, match="no attribute 'Consumers'"):
         penstock.Consumers  # noqa: B018
 
 
-def test_batches_come_in_order_with_their_places(made: Made, group: FakeGroup) -> None:
+def test_batches_are_in_order_with_split_and_ordinals(made: Made, group: FakeGroup) -> None:
     with made(max_splits=2) as consumer:
         assert taken(consumer) == ALL
         assert consumer.caught_up
@@ -82,13 +82,13 @@ def test_batches_come_in_order_with_their_places(made: Made, group: FakeGroup) -
     assert [call[0] for call in group.calls].count("leave") == 1
 
 
-def test_nothing_is_committed_until_it_is_said(made: Made, group: FakeGroup) -> None:
+def test_poll_commits_nothing(made: Made, group: FakeGroup) -> None:
     with made() as consumer:
         taken(consumer)
         assert group.committed() == {"b": (0, True)}, "the split without rows is done, and nobody could commit it"
 
 
-def test_a_commit_is_of_everything_handed_out_with_reports_of_what_is_finished(made: Made, group: FakeGroup) -> None:
+def test_commit_covers_all_polled_batches_and_reports_finished_splits(made: Made, group: FakeGroup) -> None:
     with made() as consumer:
         taken(consumer, 2)
         consumer.commit()
@@ -99,7 +99,7 @@ def test_a_commit_is_of_everything_handed_out_with_reports_of_what_is_finished(m
     assert {ref.index: report.rows for ref, report in group.reports.items() if report} == {0: 25, 1: 0, 2: 10}
 
 
-def test_a_commit_up_to_a_batch(made: Made, group: FakeGroup) -> None:
+def test_commit_of_a_batch_covers_all_batches_before_it(made: Made, group: FakeGroup) -> None:
     with made() as consumer:
         first, second = consumer.poll(), consumer.poll()
         assert isinstance(first, ConsumedBatch)
@@ -113,7 +113,7 @@ def test_a_commit_up_to_a_batch(made: Made, group: FakeGroup) -> None:
     assert len(group.named("commit")) == 2
 
 
-def test_what_was_not_committed_is_handed_out_again_from_its_ordinal(made: Made, group: FakeGroup) -> None:
+def test_uncommitted_rows_are_read_again_from_their_ordinal(made: Made, group: FakeGroup) -> None:
     with made("r-1") as consumer:
         taken(consumer, 1)
         consumer.commit()
@@ -129,7 +129,7 @@ def test_what_was_not_committed_is_handed_out_again_from_its_ordinal(made: Made,
         )
 
 
-def test_a_split_without_rows_is_not_the_end(made: Made, group: FakeGroup, more_splits: Any) -> None:
+def test_split_without_rows_does_not_end_the_iteration(made: Made, group: FakeGroup, more_splits: Any) -> None:
     """Weak point 12: an empty part ended an iteration, and with it what came behind was lost."""
     group.rounds["plan-1"] = (*(more_splits(f"e{n}", 0) for n in range(7)), more_splits("z", 3))
     group.ends = True
@@ -143,7 +143,7 @@ def test_a_split_without_rows_is_not_the_end(made: Made, group: FakeGroup, more_
     assert all(finished for _, finished in group.committed().values())
 
 
-def test_a_group_of_nothing_but_empty_splits_ends(made: Made, group: FakeGroup, more_splits: Any) -> None:
+def test_group_of_empty_splits_ends(made: Made, group: FakeGroup, more_splits: Any) -> None:
     group.rounds["plan-1"] = (more_splits("e", 0),)
     group.ends = True
     with made() as consumer:
@@ -162,7 +162,7 @@ def test_iterating_ends_where_the_group_ends(made: Made, group: FakeGroup) -> No
         assert consumer.poll() is None
 
 
-def test_two_readers_share_and_lose_nothing(made: Made, group: FakeGroup) -> None:
+def test_two_readers_share_the_splits_without_loss(made: Made, group: FakeGroup) -> None:
     with made("r-1", max_splits=1) as one, made("r-2", max_splits=1) as two:
         first = one.poll()
         assert first is not None
@@ -176,7 +176,7 @@ def test_two_readers_share_and_lose_nothing(made: Made, group: FakeGroup) -> Non
 class TestLease:
     """A reader stops by itself before its lease ends."""
 
-    def test_beats_renew_at_a_third(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_heartbeats_renew_the_lease_every_third_of_it(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
             (heartbeat,) = made.heartbeats
             assert heartbeat.pause_s == LEASE_MS / 3 / 1000
@@ -189,7 +189,7 @@ class TestLease:
         assert heartbeat.stopped
 
     @pytest.mark.parametrize("late_ms", [LEASE_MS, LEASE_MS + 1, 10 * LEASE_MS])
-    def test_nothing_is_handed_out_or_committed_once_it_is_over(
+    def test_expired_lease_refuses_poll_and_commit(
         self, made: Made, group: FakeGroup, clock: FakeClock, late_ms: int
     ) -> None:
         with made() as consumer:
@@ -207,7 +207,7 @@ class TestLease:
         assert group.committed() == {}
         assert not group.named("leave")
 
-    def test_no_beat_is_sent_once_it_is_over(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_expired_lease_sends_no_heartbeat(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         """Where only answers are lost, beats would hold splits for a reader that has given them up."""
         with made() as consumer:
             (heartbeat,) = made.heartbeats
@@ -219,14 +219,14 @@ class TestLease:
             with pytest.raises(Fenced, match="is over"):
                 consumer.poll()
 
-    def test_one_millisecond_before_it_is_not(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_lease_is_valid_until_its_last_millisecond(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
             batch = consumer.poll()
             clock.now += LEASE_MS - 1
             consumer.commit(batch)
         assert group.committed() == {"a": (10, False)}
 
-    def test_it_counts_from_the_sending_of_the_call(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_lease_counts_from_the_sending_of_the_call(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
             (heartbeat,) = made.heartbeats
             consumer.poll()
@@ -242,7 +242,7 @@ class TestLease:
             heartbeat.beat()
             assert consumer.lease_left_ms == 1000
 
-    def test_a_reading_that_outlasts_it_hands_out_nothing(
+    def test_read_that_outlasts_the_lease_returns_nothing(
         self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def slow(*given: Any, **named: Any) -> Any:
@@ -253,7 +253,9 @@ class TestLease:
         with made() as consumer, pytest.raises(Fenced):
             consumer.poll()
 
-    def test_beats_that_fail_come_sooner_and_do_not_renew(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_failed_heartbeats_are_repeated_sooner_and_do_not_renew(
+        self, made: Made, group: FakeGroup, clock: FakeClock
+    ) -> None:
         with made() as consumer:
             (heartbeat,) = made.heartbeats
             clock.now += 3000
@@ -265,7 +267,7 @@ class TestLease:
             assert consumer.lease_left_ms == LEASE_MS
 
     @pytest.mark.parametrize("error", [Fenced("epoch 1 is not current"), UnknownGroup("gone"), PermissionDenied("no")])
-    def test_what_a_beat_is_told_is_raised_from_the_next_call(
+    def test_permanent_error_of_a_heartbeat_is_raised_by_the_next_call(
         self, made: Made, group: FakeGroup, error: Exception
     ) -> None:
         with made() as consumer:
@@ -286,7 +288,7 @@ class TestLease:
             first.close()
             assert taken(second) == ALL
 
-    def test_joining_again_goes_on_with_what_was_not_committed(
+    def test_join_again_continues_with_uncommitted_rows(
         self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading
     ) -> None:
         with made() as consumer:
@@ -308,7 +310,7 @@ class TestLease:
 class TestRetries:
     """A server or storage that does not answer is asked again."""
 
-    def test_calls_are_asked_again_with_growing_pauses(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_calls_are_retried_with_growing_delays(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         group.fails = [StorageError("down")] * 3 + [Overloaded("busy")]
         with made() as consumer:
             assert len(group.named("join")) == 5
@@ -316,13 +318,13 @@ class TestRetries:
             assert clock.waits == sorted(clock.waits)
             assert taken(consumer) == ALL
 
-    def test_an_answer_that_was_lost_is_given_again(self, made: Made, group: FakeGroup) -> None:
+    def test_lost_response_is_repeated(self, made: Made, group: FakeGroup) -> None:
         with made() as consumer:
             group.lost = [StorageError("lost")] * 2
             assert taken(consumer) == ALL
         assert [call[3] for call in group.named("request")][:3] == [1, 1, 1]
 
-    def test_an_answer_that_stays_away_is_still_asked_for_by_the_next_poll(self, made: Made, group: FakeGroup) -> None:
+    def test_interrupted_request_is_repeated_by_the_next_poll(self, made: Made, group: FakeGroup) -> None:
         with made() as consumer:
             group.lost = [StorageError("lost")]
             consumer.wake()
@@ -334,14 +336,14 @@ class TestRetries:
             assert taken(consumer) == ALL
         assert [call[3] for call in group.named("request")][:2] == [1, 1]
 
-    def test_patience_ends(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_retries_end_after_their_timeout(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         group.fails = [StorageError("down")] * 1000
         began = clock.now
         with pytest.raises(StorageError, match="down"):
             made().join()
         assert 60_000 <= clock.now - began <= 66_000
 
-    def test_a_lease_that_ends_meanwhile_is_not_outlived(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_retries_end_with_the_lease(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         with made() as consumer:
             batch = consumer.poll()
             group.fails = [StorageError("down")] * 1000
@@ -351,7 +353,7 @@ class TestRetries:
             assert LEASE_MS <= clock.now - began <= LEASE_MS + 5200
             group.fails = []
 
-    def test_a_commit_that_was_lost_may_be_said_again(self, made: Made, group: FakeGroup) -> None:
+    def test_lost_commit_may_be_repeated(self, made: Made, group: FakeGroup) -> None:
         with made() as consumer:
             taken(consumer)
             group.lost = [StorageError("lost")]
@@ -359,14 +361,14 @@ class TestRetries:
         assert group.named("commit")[-1] == group.named("commit")[-2]
         assert all(finished for _, finished in group.committed().values())
 
-    def test_storage_that_fails_within_a_split_goes_on_where_it_was(self, made: Made, reading: FakeReading) -> None:
+    def test_storage_error_within_a_split_resumes_after_the_last_batch(self, made: Made, reading: FakeReading) -> None:
         reading.fails = {("a", 0): StorageError("s"), ("a", 20): StorageError("s"), ("c", 0): StorageError("s")}
         with made() as consumer:
             assert taken(consumer) == ALL
         assert [place for place in reading.opened if place[0] == "a"] == [("a", 0), ("a", 0), ("a", 20)]
         assert reading.open_now == 0
 
-    def test_damage_is_raised_behind_what_could_be_read(
+    def test_corrupt_file_is_raised_after_the_readable_batches(
         self, made: Made, group: FakeGroup, reading: FakeReading
     ) -> None:
         reading.fails = {("a", 10): CorruptFile("first"), ("a", 20): CorruptFile("then")}
@@ -380,7 +382,7 @@ class TestRetries:
             consumer.commit()
             assert group.committed() == {"a": (20, False)}
 
-    def test_an_end_that_is_learnt_late_is_not_committed_unasked(
+    def test_end_of_a_split_detected_late_is_not_committed_without_a_call(
         self, made: Made, group: FakeGroup, reading: FakeReading, more_splits: Any
     ) -> None:
         """The last rows were handed out before it was known that they were the last."""
@@ -392,9 +394,7 @@ class TestRetries:
             consumer.commit()
             assert group.committed() == {"a": (20, True)}
 
-    def test_a_reading_that_is_broken_into_loses_nothing(
-        self, made: Made, group: FakeGroup, reading: FakeReading
-    ) -> None:
+    def test_interrupted_read_loses_nothing(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
         """Ctrl-C while the batch ahead was read: neither it nor the one before it was handed out."""
         reading.fails = {("a", 20): KeyboardInterrupt()}  # type: ignore[dict-item]
         with made() as consumer:
@@ -417,7 +417,7 @@ class TestRetries:
 class TestWaiting:
     """Polls that find nothing."""
 
-    def test_a_timeout_gives_none(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_poll_returns_none_after_its_timeout(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
         group.rounds = {}
         with made() as consumer:
             began = clock.now
@@ -425,14 +425,14 @@ class TestWaiting:
             assert clock.now - began == 1200
             assert len(group.named("request")) == 3
 
-    def test_the_server_is_not_asked_before_it_said(self, made: Made, group: FakeGroup) -> None:
+    def test_poll_waits_for_the_delay_that_the_server_returned(self, made: Made, group: FakeGroup) -> None:
         group.rounds = {}
         with made() as consumer:
             assert [consumer.poll(0) for _ in range(50)] == [None] * 50
             assert len(group.named("request")) == 1
             assert consumer.caught_up
 
-    def test_what_comes_later_is_handed_out(
+    def test_splits_planned_later_are_returned(
         self, made: Made, group: FakeGroup, clock: FakeClock, more_splits: Any
     ) -> None:
         group.rounds = {}
@@ -452,7 +452,7 @@ class TestWaiting:
             assert list(consumer) == []
             assert not consumer.ended
 
-    def test_a_lease_that_nobody_renews_ends_the_waiting(self, made: Made, group: FakeGroup) -> None:
+    def test_expired_lease_ends_a_waiting_poll(self, made: Made, group: FakeGroup) -> None:
         group.rounds = {}
         with made() as consumer:
             real = group.request_splits
@@ -484,14 +484,14 @@ class TestMoving:
             assert len(group.named("join")) == 2
             assert taken(consumer) == ALL
 
-    def test_a_bad_place_moves_nothing(self, made: Made, group: FakeGroup) -> None:
+    def test_seek_to_a_bad_position_changes_nothing(self, made: Made, group: FakeGroup) -> None:
         with made() as consumer:
             with pytest.raises(ConfigurationError, match="option to: got 'yesterday'"):
                 consumer.seek("yesterday")
             assert taken(consumer) == ALL
         assert not group.named("reset")
 
-    def test_closing_twice_is_safe_and_leaves_once(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
+    def test_close_twice_leaves_once(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
         consumer = made()
         consumer.poll()
         consumer.close()
@@ -503,7 +503,7 @@ class TestMoving:
             with pytest.raises(ConfigurationError, match="closed"):
                 call()
 
-    def test_a_consumer_that_nobody_has_any_more_stops_beating(self, made: Made) -> None:
+    def test_garbage_collected_consumer_stops_its_heartbeat(self, made: Made) -> None:
         consumer = made()
         consumer.poll()
         assert not made.heartbeats[0].stopped
@@ -511,7 +511,7 @@ class TestMoving:
         gc.collect()
         assert made.heartbeats[0].stopped
 
-    def test_closing_before_joining_asks_nothing(self, made: Made, group: FakeGroup) -> None:
+    def test_close_before_join_sends_no_request(self, made: Made, group: FakeGroup) -> None:
         made().close()
         assert group.calls == []
 
@@ -531,7 +531,7 @@ class TestMoving:
 class TestOptions:
     """What a consumer asks of its group."""
 
-    def test_defaults_lose_nothing(self, made: Made, group: FakeGroup) -> None:
+    def test_default_options_lose_nothing(self, made: Made, group: FakeGroup) -> None:
         made().join()
         assert group.spec is not None
         assert isinstance(group.spec.scope.request.query, Incremental)
@@ -539,7 +539,7 @@ class TestOptions:
         assert group.spec.scope.on_lost_range.value == "fail"
         assert group.spec.scope.upto is None
 
-    def test_all_of_them(self, made: Made, group: FakeGroup) -> None:
+    def test_group_spec_has_every_option(self, made: Made, group: FakeGroup) -> None:
         made(
             query="cdc",
             cdc_format="hudi",
@@ -574,7 +574,7 @@ class TestOptions:
             ({"query": "snapshot"}, "query=snapshot cannot be consumed by a group"),
             ({"query": "cdc", "on_lost_range": "snapshot"}, "onLostRange=snapshot"),
             ({"cdc_format": "hudi"}, "query=cdc"),
-            ({"upto": "latest"}, "upto=latest is another end at each join"),
+            ({"upto": "latest"}, "upto=latest would change at each join"),
             ({"after": "soon"}, "option after: got 'soon'"),
             ({"limit": 3}, "limit does not apply here"),
             ({"as_of": "1"}, "does not apply here"),
@@ -583,23 +583,23 @@ class TestOptions:
             ({"reader_id": "r r"}, "reader id 'r r': expected letters"),
         ],
     )
-    def test_what_cannot_be_is_told_before_anything_is_asked(
+    def test_bad_options_are_refused_before_any_request(
         self, made: Made, group: FakeGroup, options: dict[str, Any], told: str
     ) -> None:
         with pytest.raises(ConfigurationError, match=told):
             made(**{"reader_id": "r", **options})
         assert not group.named("join")
 
-    def test_without_a_server_there_is_no_group(self) -> None:
+    def test_consumer_needs_a_server(self) -> None:
         with pytest.raises(ConfigurationError, match="a consumer group needs a server"):
             Consumer(None, "trips", group="g", reader_id="r")
 
-    def test_another_scope_is_refused_by_the_door(self, made: Made) -> None:
+    def test_join_with_another_scope_is_refused(self, made: Made) -> None:
         made("r-1").join()
         with pytest.raises(ConfigurationError, match="another scope"):
             made("r-2", where="id > 1").join()
 
 
-def test_what_is_not_used_is_told(group: FakeGroup) -> None:
+def test_unused_options_are_a_warning(group: FakeGroup) -> None:
     with pytest.warns(UserWarning, match=r"penstock.Consumer: not used by Penstock's readers: hoodie.table.name"):
         Consumer(None, "trips", group="g", reader_id="r", enumerator=group, **{"hoodie.table.name": "t"})

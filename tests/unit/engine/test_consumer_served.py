@@ -72,7 +72,7 @@ def test_all_rows_of_a_table_once(real: FakeGroup, table: str) -> None:
 
 
 @pytest.mark.golden
-def test_readers_that_are_dropped_after_each_batch_lose_and_repeat_nothing(real: FakeGroup, table: str) -> None:
+def test_readers_dropped_after_each_batch_neither_lose_nor_repeat_rows(real: FakeGroup, table: str) -> None:
     """Each reader commits one batch and hands out another that nobody commits."""
     with serve_enumerator(real, "127.0.0.1:0", real) as server:
         batches = []
@@ -119,7 +119,7 @@ def heartbeats() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "penstock-heartbeat"]
 
 
-def test_heartbeats_end_when_told_or_stopped() -> None:
+def test_heartbeats_end_when_stopped_or_refused() -> None:
     beaten = threading.Event()
     answers: list[float | None] = [0.0, 0.0, None]
 

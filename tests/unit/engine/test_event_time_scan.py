@@ -121,7 +121,7 @@ def test_a_column_without_a_unit_is_refused(tmp_path: pathlib.Path, column: str,
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**50), 2**50), max_size=20))
-def test_the_ends_are_those_of_all_values(tmp_path: pathlib.Path, values: list[int | None]) -> None:
+def test_bounds_cover_all_values(tmp_path: pathlib.Path, values: list[int | None]) -> None:
     scan, split = one_file(tmp_path, plain=values)
     known = [value * 1000 for value in values if value is not None]
     expected = EventTimeBounds(min(known), max(known)) if known else NoEventTimes()
@@ -141,14 +141,14 @@ def test_changes_in_hudis_format_are_read_by_the_tables_column(golden: Golden) -
 REQUEST = PlanRequest(table="", query=Snapshot(), event_time="et", scan_event_time=True, metadata=False)
 
 
-def test_the_enumerator_in_this_process_can_read(golden: Golden) -> None:
+def test_embedded_enumerator_can_scan(golden: Golden) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
     plan = connect.embedded_enumerator().plan(replace(REQUEST, table=path))
     assert len(plan.splits) == 3
     assert not any(isinstance(split.event_time, UnknownBounds) for split in plan.splits)
 
 
-def test_the_enumerator_that_follows_without_a_server_can_read(golden: Golden) -> None:
+def test_embedded_stream_enumerator_can_scan(golden: Golden) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
     with open_group_enumerator(None) as door:
         opened = door.open_plan(replace(REQUEST, table=path), "r")
@@ -156,7 +156,7 @@ def test_the_enumerator_that_follows_without_a_server_can_read(golden: Golden) -
 
 
 @pytest.mark.parametrize("scan", [scan_event_time, None])
-def test_a_server_reads_with_what_it_is_given(golden: Golden, scan: EventTimeScan | None) -> None:
+def test_server_scans_with_its_configured_reader(golden: Golden, scan: EventTimeScan | None) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
     with assembly.running_service(Settings(tables={"t": TableSettings(path=path)}), scan_event_time=scan) as service:
         if scan is None:
@@ -166,7 +166,7 @@ def test_a_server_reads_with_what_it_is_given(golden: Golden, scan: EventTimeSca
             assert service.open_plan(replace(REQUEST, table="t"), "r").splits == 3
 
 
-def test_penstock_serve_gives_it_to_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_penstock_serve_configures_the_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.engine.cli.commands.serve import run
     from penstock.enumerator.server import run as server_run
 

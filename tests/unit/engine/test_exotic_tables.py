@@ -74,13 +74,13 @@ class TestFilesOfOtherWriters:
         instants = sorted({file.name[:17] for file in table.rglob("*.replacecommit")})
         assert [rows(table, as_of=instant) for instant in instants] == [FIRST, SECOND, THIRD]
 
-    def test_a_file_that_is_gone(self, name: str, tmp_path: pathlib.Path) -> None:
+    def test_missing_file_is_an_error(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
         (table / "b/bucket-0/f1.parquet").unlink()
         with pytest.raises(PenstockError, match=r"b/bucket-0/f1\.parquet"):
             rows(table)
 
-    def test_only_the_metadata_table_tells_of_them(self, name: str, tmp_path: pathlib.Path) -> None:
+    def test_external_files_are_listed_only_by_the_metadata_table(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
         with pytest.raises(TableError, match="another writer made: only its metadata table"):
             rows(table, metadata="off")
@@ -88,7 +88,7 @@ class TestFilesOfOtherWriters:
         with pytest.raises(TableError, match="another writer made: only its metadata table"):
             rows(table)
 
-    def test_a_commit_that_names_another_folder_is_damage(self, name: str, tmp_path: pathlib.Path) -> None:
+    def test_commit_with_a_path_outside_the_table_is_corrupt(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
         newest = max(table.rglob("*.replacecommit"))
         data = newest.read_bytes()

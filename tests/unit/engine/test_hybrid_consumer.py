@@ -103,7 +103,7 @@ def shown(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return sorted((row["id"], row["amount"]) for row in rows)
 
 
-def test_a_consumer_goes_on_in_the_topic(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+def test_consumer_continues_in_the_topic(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
     served = Served(path, topic)
     with served.consumer() as consumer:
         rows = served.consumed(consumer)
@@ -115,14 +115,14 @@ def test_a_consumer_goes_on_in_the_topic(path: str, topic: ScriptedTopic, offset
         assert [(row["_change_type"], row["id"]) for row in served.consumed(consumer)] == [("+U", "new")]
 
 
-def test_append_gives_rows_once(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+def test_append_returns_each_row_once(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
     served = Served(path, topic)
     with served.consumer(hybrid="append") as consumer:
         rows = served.consumed(consumer)
     assert shown([row for row in rows if row["_hoodie_commit_time"] is None]) == behind(topic, offsets)
 
 
-def test_what_was_not_committed_comes_again_from_its_row_on(path: str, topic: ScriptedTopic) -> None:
+def test_uncommitted_records_are_read_again_from_their_row(path: str, topic: ScriptedTopic) -> None:
     served = Served(path, topic)
     with served.consumer() as consumer:
         served.consumed(consumer)
@@ -139,7 +139,7 @@ def test_what_was_not_committed_comes_again_from_its_row_on(path: str, topic: Sc
         assert [row["id"] for row in served.consumed(consumer)] == ["k2", "k3", "k4"]
 
 
-def test_a_record_that_is_none_stops_at_itself_or_goes_to_its_folder(
+def test_bad_record_stops_the_consumer_or_goes_to_the_dead_letters(
     path: str, topic: ScriptedTopic, tmp_path: pathlib.Path
 ) -> None:
     served = Served(path, topic)
@@ -156,13 +156,13 @@ def test_a_record_that_is_none_stops_at_itself_or_goes_to_its_folder(
     assert [letter["offset"] for letter in letters] == [topic.ends[0] - 2]
 
 
-def test_a_server_that_knows_no_topic_refuses_the_join(path: str, topic: ScriptedTopic) -> None:
+def test_server_without_the_topic_refuses_the_join(path: str, topic: ScriptedTopic) -> None:
     served = Served(path, topic, topics={})
     with pytest.raises(ConfigurationError, match="says nothing of kafka"):
         served.consumer().join()
 
 
-def test_a_reader_needs_its_own_way_to_the_brokers(path: str, topic: ScriptedTopic) -> None:
+def test_reader_needs_its_own_broker_settings(path: str, topic: ScriptedTopic) -> None:
     with pytest.raises(ConfigurationError, match=r"give kafka\.bootstrap\.servers"):
         Served(path, topic).consumer(kafka=None)
 

@@ -59,11 +59,11 @@ def test_explicit_before_environment_before_default() -> None:
     assert found.explicit == {"limit", "batchRows"}
 
 
-def test_none_is_not_given() -> None:
+def test_none_means_absent() -> None:
     assert parsed(limit=None, where=None) == ParsedOptions()
 
 
-def test_environment_of_another_door_is_left_alone() -> None:
+def test_environment_of_another_entry_point_is_ignored() -> None:
     assert parsed(EntryPoint.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == ParsedOptions()
 
 
@@ -72,7 +72,7 @@ def test_a_bad_value_of_the_environment_names_the_variable() -> None:
         parsed(EntryPoint.CLI, {"PENSTOCK_LIMIT": "x"})
 
 
-def test_a_misspelt_variable_is_told() -> None:
+def test_misspelt_variable_is_reported() -> None:
     (warning,) = parsed(EntryPoint.CLI, {"PENSTOCK_BATCHROWS": "7", "PENSTOCK_HOME": "/x"}).warnings
     assert "PENSTOCK_BATCHROWS" in warning
     assert "PENSTOCK_BATCH_ROWS" in warning
@@ -88,31 +88,31 @@ def test_a_misspelt_variable_is_told() -> None:
         ("read.start-comit", "read.start-commit"),
     ],
 )
-def test_an_unknown_name_offers_the_nearest(name: str, near: str) -> None:
+def test_unknown_name_suggests_the_nearest(name: str, near: str) -> None:
     with pytest.raises(ConfigurationError, match=f"did you mean {near}"):
         parse_options({name: "1"}, entry_point=EntryPoint.STREAM)
 
 
-def test_a_name_near_to_nothing_lists_what_there_is() -> None:
+def test_unknown_name_without_a_near_one_lists_all_options() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown option 'zzzzqqq': expected one of query, cdcFormat, after"):
         parsed(zzzzqqq="1")
 
 
 @pytest.mark.parametrize("entry_point", EntryPoint)
-def test_an_option_of_another_door_is_refused(entry_point: EntryPoint) -> None:
+def test_option_of_another_entry_point_is_refused(entry_point: EntryPoint) -> None:
     for option in OPTIONS:
         if entry_point not in option.entry_points:
             with pytest.raises(ConfigurationError, match=f"{option.name} does not apply here"):
                 parse_options({option.name: "1"}, entry_point=entry_point)
 
 
-def test_streams_refuse_limit_and_bounds_of_batches() -> None:
+def test_streams_refuse_limit_and_batch_bounds() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
     of_groups = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.CONSUMER}}
     assert refused - of_groups == {"limit", "asOf"}
 
 
-def test_consumers_refuse_what_only_a_batch_has() -> None:
+def test_consumers_refuse_batch_options() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.entry_points}
     of_streams = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.STREAM}}
     assert refused - of_streams == {"limit", "asOf", "slots"}
@@ -178,7 +178,7 @@ class TestValues:
         with pytest.raises(ConfigurationError, match="did you mean snapshot"):
             parsed(query="snapshots")
 
-    def test_changes_are_rows_of_the_table_unless_hudis_form_is_asked_for(self) -> None:
+    def test_changes_have_the_format_rows_by_default(self) -> None:
         assert (parsed(query="cdc").query, parsed(query="cdc").cdc_format) == ("cdc", "rows")
         assert parsed(query="cdc", cdc_format="hudi").cdc_format == "hudi"
         with pytest.raises(ConfigurationError, match=r"cdc_format.*did you mean rows"):
@@ -190,7 +190,7 @@ class TestValues:
             parsed(**{name: "B\udcff"})
 
     @pytest.mark.parametrize("value", ['["a", "\\ud800"]', ["a", "\ud800"]])
-    def test_names_are_utf8_each(self, value: object) -> None:
+    def test_each_name_is_utf8(self, value: object) -> None:
         with pytest.raises(ConfigurationError, match=r"option columns: got .*expected text in UTF-8"):
             parsed(columns=value)
 
@@ -260,7 +260,7 @@ class TestTranslation:
             ("hoodie.table.timeline.timezone", "UTC", "timelineTimezone"),
         ],
     )
-    def test_what_is_not_exact_names_our_option(self, name: str, value: str, ours: str) -> None:
+    def test_inexact_translation_names_the_penstock_option(self, name: str, value: str, ours: str) -> None:
         with pytest.raises(ConfigurationError, match=rf"\b{ours}\b"):
             parse_options({name: value}, entry_point=EntryPoint.BATCH)
 
@@ -272,7 +272,7 @@ class TestTranslation:
             ("changelog.enabled", "true"),
         ],
     )
-    def test_hudis_own_ways_to_ask_for_changes_name_ours(self, name: str, value: object) -> None:
+    def test_cdc_options_of_hudi_name_the_penstock_option(self, name: str, value: object) -> None:
         with pytest.raises(ConfigurationError, match=name.replace(".", r"\.") + r"=.*query=cdc.*cdcFormat"):
             parse_options({name: value}, entry_point=EntryPoint.CLI)
 
@@ -288,7 +288,7 @@ class TestTranslation:
             ("hoodie.datasource.merge.type", "payload_combine"),
         ],
     )
-    def test_what_we_do_anyway_is_accepted(self, name: str, value: str) -> None:
+    def test_hudi_options_with_the_penstock_behaviour_are_accepted(self, name: str, value: str) -> None:
         assert parse_options({name: value}, entry_point=EntryPoint.CLI) == ParsedOptions()
 
     def test_a_full_scan_fallback_is_never_taken(self) -> None:
@@ -306,7 +306,7 @@ class TestTranslation:
             with pytest.raises(ConfigurationError, match="yes"):
                 parse_options(given, entry_point=EntryPoint.BATCH)
 
-    def test_columns_of_an_altered_table_are_found_by_id_unless_hudi_is_told_not_to(self) -> None:
+    def test_columns_of_an_altered_table_are_matched_by_id_unless_disabled(self) -> None:
         name = "hoodie.schema.on.read.enable"
         assert parse_options({}, entry_point=EntryPoint.BATCH).columns_by_name == "off"
         assert parse_options({name: "TRUE"}, entry_point=EntryPoint.BATCH).columns_by_name == "off"
@@ -318,7 +318,7 @@ class TestTranslation:
         with pytest.raises(ConfigurationError, match="both set columnsByName"):
             parse_options({name: "true", "columns-by-name": "off"}, entry_point=EntryPoint.BATCH)
 
-    def test_writers_names_are_one_warning(self) -> None:
+    def test_writer_options_are_one_warning(self) -> None:
         found = parse_options(
             {
                 "hoodie.table.name": "t",
@@ -336,7 +336,7 @@ class TestTranslation:
         with pytest.raises(ConfigurationError, match="unknown option"):
             parse_options({"hoodie.datasource.read.something.new": "1"}, entry_point=EntryPoint.BATCH)
 
-    def test_ours_and_a_translated_one_together_are_refused(self) -> None:
+    def test_option_and_its_translation_together_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="both set query"):
             parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, entry_point=EntryPoint.CLI)
 
@@ -347,7 +347,7 @@ class TestTranslation:
                 assert option_named(rule.option) is not None
 
 
-def test_what_becomes_of_lost_rows_is_said_in_one_word_or_not_at_all() -> None:
+def test_spellings_of_the_lost_range_policy_exclude_each_other() -> None:
     assert parsed().on_corrupt is None
     assert [parsed(on_corrupt=value).on_corrupt for value in ("error", "skip")] == ["error", "skip"]
     assert parsed(EntryPoint.STREAM, onCorrupt="skip").on_corrupt == "skip"

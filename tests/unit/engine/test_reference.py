@@ -36,16 +36,16 @@ def pages(tool: Any) -> dict[str, str]:
     return made
 
 
-def test_the_pages_are_what_the_code_says(tool: Any, pages: dict[str, str]) -> None:
+def test_reference_pages_match_the_code(tool: Any, pages: dict[str, str]) -> None:
     assert tool.stale(pages) == [], "run `make docs`"
 
 
-def test_a_page_that_is_old_missing_or_left_over_is_stale(tool: Any, pages: dict[str, str]) -> None:
+def test_outdated_missing_or_extra_page_is_stale(tool: Any, pages: dict[str, str]) -> None:
     fewer = {name: text for name, text in pages.items() if name != "proto.md"}
     assert tool.stale(fewer | {"errors.md": "", "new.md": ""}) == ["errors.md", "new.md", "proto.md"]
 
 
-def test_metrics_are_exposed_as_their_entries_say() -> None:
+def test_metrics_are_exposed_as_their_entries_declare() -> None:
     exposed = {family.name: family for family in Metrics().registry.collect()}
     assert exposed.keys() == METRICS.keys()
     for name, entry in METRICS.items():
@@ -55,7 +55,7 @@ def test_metrics_are_exposed_as_their_entries_say() -> None:
 
 
 @pytest.mark.parametrize("text", ["", None, "  \n ", "x"])
-def test_nothing_goes_without_a_description(tool: Any, text: str | None) -> None:
+def test_every_entry_needs_a_description(tool: Any, text: str | None) -> None:
     with pytest.raises(tool.rendering.Undescribed, match="metric m has no description"):
         tool.rendering.described("metric m", text)
 
@@ -69,7 +69,7 @@ def test_an_error_needs_a_text_and_an_advice_of_its_own(tool: Any) -> None:
             tool.errors.rows(bare, 0)
 
 
-def test_a_command_and_a_flag_need_a_help(tool: Any) -> None:
+def test_commands_and_flags_need_help(tool: Any) -> None:
     app = typer.Typer()
     app.command("one")(lambda: None)
 
@@ -83,7 +83,7 @@ def test_a_command_and_a_flag_need_a_help(tool: Any) -> None:
         tool.commands.flags("two", root.commands["two"].params)
 
 
-def test_a_flag_of_the_registry_is_told_on_the_page_of_options(tool: Any) -> None:
+def test_registry_flags_are_on_the_options_page(tool: Any) -> None:
     option = option_named("splitBytes")
     assert option is not None
     flag = SimpleNamespace(name="split_bytes", help=option.doc)
@@ -109,5 +109,5 @@ def test_messages_and_fields_are_read_with_their_comments(
         tool.proto.described_message(file, 0, message, {})
 
 
-def test_a_cell_breaks_no_table(tool: Any) -> None:
+def test_cell_text_is_escaped_for_tables(tool: Any) -> None:
     assert tool.rendering.cell("a|b\\|c\nd") == r"a\|b\|c d"

@@ -12,22 +12,22 @@ from penstock.version import __version__
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-def test_it_is_a_release() -> None:
+def test_version_is_a_release() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
 
 
-def test_the_chart_is_of_it() -> None:
+def test_chart_has_the_version() -> None:
     chart = yaml.safe_load((ROOT / "deploy" / "helm" / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == __version__
 
 
-def test_the_changelog_begins_with_it() -> None:
+def test_changelog_begins_with_the_version() -> None:
     headings = re.findall(r"^## (\S+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0][0] == __version__
     assert [unreleased for _, unreleased in headings[1:] if unreleased] == []
 
 
-def test_nothing_else_states_it() -> None:
+def test_version_is_stated_only_once() -> None:
     """Of what is built, deployed or read; records of what was measured name the version that it was measured with."""
     places = [ROOT / name for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile")]
     for folder in ("proto", "table", "kafka", "enumerator", "reader", "engine", "deploy", "tools"):

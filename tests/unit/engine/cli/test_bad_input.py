@@ -152,7 +152,7 @@ DATA_PROBLEMS: tuple[Damage, ...] = (
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("damage", DATA_PROBLEMS, ids=lambda damage: damage.__name__)
-def test_damage_is_an_error_that_names_table_and_file(
+def test_errors_of_damage_name_table_and_file(
     cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, name: str, damage: Damage
 ) -> None:
     table = golden.copy(name, tmp_path)
@@ -189,15 +189,17 @@ def test_other_table_versions_are_refused(
 class TestNoTable:
     """Nothing there, or something else."""
 
-    def test_missing(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+    def test_missing_folder_is_no_table(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
         self.refused(cli(*command, tmp_path / "nowhere"), "nowhere")
 
-    def test_a_folder_that_is_no_table(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+    def test_folder_without_hoodie_properties_is_no_table(
+        self, cli: Cli, tmp_path: pathlib.Path, command: list[str]
+    ) -> None:
         (tmp_path / "plain").mkdir()
         (tmp_path / "plain" / "x.parquet").write_bytes(b"PAR1")
         self.refused(cli(*command, tmp_path / "plain"), "plain")
 
-    def test_a_file(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
+    def test_file_is_no_table(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
         (tmp_path / "file").write_bytes(b"x")
         self.refused(cli(*command, tmp_path / "file"), "file")
 
@@ -259,9 +261,7 @@ def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], to
     assert re.search(told, line), line
 
 
-def test_a_server_that_is_not_there_may_be_asked_again(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, unused_port: int
-) -> None:
+def test_unreachable_server_is_a_retryable_error(cli: Cli, monkeypatch: pytest.MonkeyPatch, unused_port: int) -> None:
     from penstock.proto.client import client
 
     limits = client.CallLimits(attempts=1, deadline_ms=2000, plan_deadline_ms=2000)
@@ -272,7 +272,7 @@ def test_a_server_that_is_not_there_may_be_asked_again(
     assert f"127.0.0.1:{unused_port}" in ended.stderr
 
 
-def test_a_file_that_cannot_be_written(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_unwritable_output_file_is_an_error(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     (tmp_path / "full.parquet").mkdir()
     (tmp_path / "file").touch()
     for name, told in [

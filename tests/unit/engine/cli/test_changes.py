@@ -25,7 +25,7 @@ def path(golden: GoldenTables) -> str:
     return str(golden.table(CASE))
 
 
-def test_hudis_form(cli: Cli, golden: GoldenTables, path: str, tmp_path: pathlib.Path) -> None:
+def test_changes_in_the_format_hudi(cli: Cli, golden: GoldenTables, path: str, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "changes.parquet"
     ended = cli("read", path, "--query", "cdc", "--cdc-format", "hudi", "--after", "earliest", "-o", out)
     assert ended.code == 0, ended.stderr
@@ -36,7 +36,7 @@ def test_hudis_form(cli: Cli, golden: GoldenTables, path: str, tmp_path: pathlib
     )
 
 
-def test_rows_are_the_default_and_equal_those_of_the_arrow_door(cli: Cli, path: str, tmp_path: pathlib.Path) -> None:
+def test_format_rows_is_the_default_and_equals_penstock_read(cli: Cli, path: str, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "changes.parquet"
     where = "_change_type IN ('-U', '+U')"
     columns = "_change_type,id,v,_change_seq"
@@ -50,7 +50,7 @@ def test_rows_are_the_default_and_equal_those_of_the_arrow_door(cli: Cli, path: 
     assert set(found["_change_type"].to_pylist()) == {"-U", "+U"}
 
 
-def test_a_limit_is_exact(cli: Cli, path: str) -> None:
+def test_limit_of_changes_is_exact(cli: Cli, path: str) -> None:
     ended = cli("read", path, "--query", "cdc", "--after", "earliest", "--limit", "3", "--format", "jsonl")
     assert ended.code == 0, ended.stderr
     assert [set(json.loads(line)) >= {"_change_type", "id"} for line in ended.text.splitlines()] == [True] * 3
@@ -71,7 +71,7 @@ class TestPlan:
         assert ended.code == 0, ended.stderr
         return ended.json
 
-    def test_each_split_tells_its_commits(self, cli: Cli, path: str) -> None:
+    def test_each_split_lists_its_commits(self, cli: Cli, path: str) -> None:
         found = self.plan(cli, path, "--explain")
         told = set()
         for split in found["splits"]:
@@ -88,11 +88,11 @@ class TestPlan:
         instants = {item["requested_time"] for item in found["instants"]}
         assert instants == {step["instant"] for split in found["splits"] for step in split["changes"]}
 
-    def test_a_split_of_rows_has_none(self, cli: Cli, path: str) -> None:
+    def test_splits_of_rows_list_no_commits(self, cli: Cli, path: str) -> None:
         ended = cli("splits", "plan", path, "--format", "json")
         assert {json.dumps(split["changes"]) for split in ended.json["splits"]} == {"null"}
 
-    def test_text(self, cli: Cli, path: str) -> None:
+    def test_plan_of_changes_as_text(self, cli: Cli, path: str) -> None:
         ended = cli("splits", "plan", path, "--query", "cdc", "--after", "earliest")
         assert ended.code == 0, ended.stderr
         assert "commits" in ended.text

@@ -42,7 +42,7 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
     return made
 
 
-def test_flags_before_environment_before_the_table_before_the_file(file: pathlib.Path) -> None:
+def test_precedence_is_flag_environment_table_file(file: pathlib.Path) -> None:
     shell = Shell(config=str(file))
 
     def rows(table: str | None, flag: str | None = None, environment: dict[str, str] | None = None) -> int:
@@ -53,7 +53,7 @@ def test_flags_before_environment_before_the_table_before_the_file(file: pathlib
     assert rows("orders", "9", {"PENSTOCK_BATCH_ROWS": "8"}) == 9
 
 
-def test_a_table_with_a_path_asks_no_server_and_one_without_is_asked_for_by_name(file: pathlib.Path) -> None:
+def test_table_with_a_path_needs_no_server_and_others_are_read_by_name(file: pathlib.Path) -> None:
     shell = Shell(config=str(file))
     orders = given_options(shell, {}, environment={}, table="orders")
     assert (orders.server, orders.server_token, orders.timeline_timezone) == (None, "", "Europe/Berlin")
@@ -67,7 +67,7 @@ def test_a_table_with_a_path_asks_no_server_and_one_without_is_asked_for_by_name
     assert shell.file.path_of("/elsewhere", None) == "/elsewhere"
 
 
-def test_settings_of_a_kafka_client_and_doors(file: pathlib.Path) -> None:
+def test_settings_of_kafka_clients_reach_only_streams_and_consumers(file: pathlib.Path) -> None:
     shell = Shell(config=str(file))
     assert given_options(shell, {}, environment={}, table="orders").kafka == ()
     consumer = given_options(shell, {}, environment={}, table="orders", entry_point=EntryPoint.CONSUMER)
@@ -75,7 +75,7 @@ def test_settings_of_a_kafka_client_and_doors(file: pathlib.Path) -> None:
 
 
 @pytest.mark.golden
-def test_commands_know_tables_by_their_names(
+def test_commands_resolve_tables_by_name(
     cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "client.toml"
@@ -108,7 +108,7 @@ def test_commands_know_tables_by_their_names(
         ("a = [", "is not TOML"),
     ],
 )
-def test_problems(tmp_path: pathlib.Path, text: str, told: str) -> None:
+def test_client_file_problems(tmp_path: pathlib.Path, text: str, told: str) -> None:
     file = tmp_path / "client.toml"
     file.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
@@ -124,7 +124,7 @@ def test_several_problems_are_counted(tmp_path: pathlib.Path) -> None:
         load_client_file(str(file))
 
 
-def test_a_file_that_is_not_there_or_too_large(tmp_path: pathlib.Path) -> None:
+def test_missing_or_too_large_client_file(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         load_client_file(str(tmp_path / "none.toml"))
     (tmp_path / "large.toml").write_bytes(b"#" * ((1 << 20) + 1))
@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there_or_too_large(tmp_path: pathlib.Path) -> None:
         load_client_file(str(tmp_path / "large.toml"))
 
 
-def test_secrets_of_the_file_are_in_no_repr(tmp_path: pathlib.Path) -> None:
+def test_repr_contains_no_secret_of_the_client_file(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "client.toml"
     file.write_text('[tables.a]\npath = "s3://k:hidden@b"\nkafka.sasl.password = "hidden"\n')
     assert "hidden" not in repr(load_client_file(str(file)))

@@ -156,14 +156,16 @@ class TestCertificates:
         past = datetime.datetime.now(datetime.UTC) - 3 * DAY
         return authority.signed(name, "127.0.0.1", begin=past, end=past + DAY)
 
-    def test_a_server_does_not_start_with_one(self, cli: Cli, authority: Authority) -> None:
+    def test_server_does_not_start_with_an_expired_certificate(self, cli: Cli, authority: Authority) -> None:
         pair = self.expired(authority, "server")
         file = pathlib.Path(pair.cert).with_name("penstock.toml")
         file.write_text(f'[tables]\na = "x"\n[tls]\ncert = "{pair.cert}"\nkey = "{pair.key}"\n')
         line = the_line(cli("serve", "--config", file), 2, "CONFIGURATION")
         assert "tls.cert" in line and "expired on" in line and "renew it" in line
 
-    def test_a_client_that_meets_one(self, cli: Cli, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_client_refuses_an_expired_server_certificate(
+        self, cli: Cli, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         pair = self.expired(authority, "server")
         pem = tuple(pathlib.Path(path).read_bytes() for path in (pair.key, pair.cert))
         server = grpc.server(None)  # type: ignore[arg-type]
@@ -178,7 +180,9 @@ class TestCertificates:
         finally:
             server.stop(None)
 
-    def test_a_client_that_has_one(self, cli: Cli, authority: Authority, unused_port: int) -> None:
+    def test_client_with_an_expired_certificate_is_refused(
+        self, cli: Cli, authority: Authority, unused_port: int
+    ) -> None:
         pair = self.expired(authority, "client")
         flags = ["--server-ca", authority.ca, "--server-cert", pair.cert, "--server-key", pair.key]
         line = the_line(cli("read", "t", "--server", f"127.0.0.1:{unused_port}", *flags), 4, "UNAUTHENTICATED")

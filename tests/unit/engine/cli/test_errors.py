@@ -38,7 +38,7 @@ def test_exit_codes(code: str) -> None:
     assert failure_of(error) == Failure(code, "it failed", CODES.get(code, 1))
 
 
-def test_the_reference_tells_every_code_and_exit_code() -> None:
+def test_reference_lists_every_code_and_exit_code() -> None:
     outside = [failure_of(error) for error in (OSError(28, "full"), ValueError(), KeyboardInterrupt())]
     told = {code: own.exit_code for code, own in OWN_CODES.items()}
     assert told == {failure.code: failure.exit_code for failure in outside} | {"USAGE": EXIT_USAGE}
@@ -47,7 +47,7 @@ def test_the_reference_tells_every_code_and_exit_code() -> None:
 
 
 @pytest.mark.parametrize("error", [InvariantViolation("x is 1"), KeyError("k"), ValueError("")])
-def test_our_bugs_ask_to_be_reported(error: Exception) -> None:
+def test_internal_errors_ask_for_a_report(error: Exception) -> None:
     failure = failure_of(error)
     assert failure.exit_code == 1
     assert failure.code == "BUG"
@@ -70,7 +70,7 @@ def test_json() -> None:
     assert json.loads(line) == {"level": "error", "code": "STORAGE", "message": "away", "exit_code": 75}
 
 
-def test_tracebacks_only_when_asked_for() -> None:
+def test_tracebacks_are_printed_only_on_request() -> None:
     try:
         raise ValueError("x")
     except ValueError as error:

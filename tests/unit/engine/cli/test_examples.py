@@ -37,7 +37,7 @@ PATHS = [" ".join(path) for path, _ in tree()]
 LEAVES = {" ".join(path): command for path, command in tree() if not getattr(command, "commands", {})}
 
 
-def test_the_table_of_examples_has_every_command_and_no_other() -> None:
+def test_examples_cover_exactly_the_commands() -> None:
     assert sorted(EXAMPLES) == sorted(PATHS)
 
 

@@ -35,7 +35,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_importing_penstock_is_light_and_read_is_there() -> None:
+def test_importing_penstock_is_light_and_provides_read() -> None:
     code = f"import penstock, sys; print([name for name in {HEAVY!r} if name in sys.modules], 'read' in vars(penstock))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] False"
@@ -99,7 +99,7 @@ def test_every_option_of_the_command_line_has_its_flag(cli: Cli, option: Option)
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("arguments", "code"), [("--version", 0), ("timeline nowhere", 1)])
-def test_closed_streams_are_no_bug(closed: str, arguments: str, code: int) -> None:
+def test_closed_stdout_is_not_an_internal_error(closed: str, arguments: str, code: int) -> None:
     command = f"{shlex.quote(sys.executable)} -m penstock {arguments} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == code
@@ -137,23 +137,23 @@ class TestEndings:
     def test_interrupt(self, cli: Cli) -> None:
         assert cli("timeline", "interrupt").code == 130
 
-    def test_a_closed_pipe_is_quiet(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_closed_pipe_prints_nothing(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(main, "_stdout_closed", lambda: 0)
         ended = cli("timeline", "pipe")
         assert (ended.code, ended.stderr) == (0, "")
 
-    def test_a_bug_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_internal_error_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main.run(["timeline", "bug"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("error [BUG]: ZeroDivisionError: 0. This is a bug in Penstock: please report it")
 
-    def test_a_bug_with_its_traceback(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_internal_error_with_traceback(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main.run(["-vv", "timeline", "bug"]) == 1
         assert "Traceback" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
-def test_a_reader_of_stdout_that_leaves_is_no_error(argument: str) -> None:
+def test_closed_pipe_on_stdout_is_no_error(argument: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -176,7 +176,7 @@ def test_demo_runs_the_demo(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 class TestShell:
     """Settings every command shares."""
 
-    def test_flags_and_options_meet(self) -> None:
+    def test_flags_and_options_are_combined(self) -> None:
         found = given_options(Shell(), {"query": "incremental", "after": None}, ["after=earliest", "batch-rows=7"])
         assert (found.query, found.after, found.batch_rows) == ("incremental", "earliest", 7)
 
@@ -188,7 +188,7 @@ class TestShell:
         with pytest.raises(ConfigurationError, match="KEY=VALUE"):
             given_options(Shell(), {}, [pair])
 
-    def test_twice_is_refused(self) -> None:
+    def test_option_given_twice_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="given twice"):
             given_options(Shell(), {}, ["limit=1", "limit=2"])
         with pytest.raises(ConfigurationError, match=r"options --limit and limit both set limit: give one of them$"):
@@ -229,7 +229,7 @@ class TestShell:
 
 
 @pytest.mark.usefixtures("cli")
-def test_work_that_takes_long_says_so_on_a_terminal_alone(
+def test_long_work_prints_progress_only_on_a_terminal(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with working(Shell(), "planning") as say:

@@ -76,20 +76,20 @@ def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Pat
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "table"])
-def test_no_room_for_the_output(golden: GoldenTables, form: str) -> None:
+def test_full_disk_for_the_output_file(golden: GoldenTables, form: str) -> None:
     full = "/dev/full"
     assert the_line(1, "SYSTEM", "read", golden.table(V9), "-o", full, "--format", form).endswith(
         f"{full}: No space left on device"
     )
 
 
-def test_no_room_behind_stdout(golden: GoldenTables) -> None:
+def test_full_disk_for_stdout(golden: GoldenTables) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123  a device
         line = the_line(1, "SYSTEM", "read", golden.table(V9), "--format", "jsonl", stdout=full)
     assert line.endswith("stdout: No space left on device")
 
 
-def test_a_file_that_had_no_room_does_not_appear(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_output_file_does_not_appear_after_a_full_disk(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("before")
     line = the_line(1, "SYSTEM", "read", golden.table(V9), "-o", file, prefix=no_longer_than(100))

@@ -32,7 +32,7 @@ def documented(heading: str) -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-def test_a_table_without_any_schema_is_described(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_table_without_a_schema_is_described(cli: Cli, tmp_path: pathlib.Path) -> None:
     (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
     lines = ("name=empty", "version=9", "type=MERGE_ON_READ")
     properties = "".join(f"hoodie.table.{line}\n" for line in lines) + "hoodie.record.merge.mode=COMMIT_TIME_ORDERING\n"
@@ -100,7 +100,7 @@ class TestTable:
 
 
 @pytest.mark.parametrize("command", [["timeline"], ["splits", "plan"]])
-def test_a_server_of_the_environment_is_left_alone_with_a_warning(
+def test_server_in_the_environment_is_ignored_with_a_warning(
     cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
@@ -119,7 +119,7 @@ class TestSplits:
         assert (ended.code, ended.stdout) == (2, b"")
         assert "reads the table itself: leave server out" in ended.stderr
 
-    def test_splits_that_the_filter_rules_out_are_told(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_plan_counts_splits_that_the_filter_excludes(self, cli: Cli, golden: GoldenTables) -> None:
         asked = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")
         told = cli(*asked, "--explain").text
         assert "2 more splits, in partitions that the filter rules out:" in told
@@ -146,7 +146,7 @@ class TestSplits:
         assert fields == documented("| field of a split | value |\n")
         assert fields - {name for split in plain["splits"] for name in split} == {"why"}
 
-    def test_splits_are_in_commit_order_and_the_same_again(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_splits_are_in_commit_order_and_repeatable(self, cli: Cli, golden: GoldenTables) -> None:
         found = self.plan(cli, golden.table(RANGES))
         keys = [(split["order_key"], split["split_id"]) for split in found["splits"]]
         assert keys == sorted(keys)
@@ -176,7 +176,7 @@ class TestSplits:
             (["--as-of", "20991231000000000"], "snapshot as of"),
         ],
     )
-    def test_explained_in_words(self, cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+    def test_plan_explain_as_text(self, cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
         for name in (V9, V6):
             ended = cli("splits", "plan", golden.table(name), *arguments, "--explain")
             assert ended.code == 0, ended.stderr
@@ -188,7 +188,7 @@ class TestSplits:
         assert all(split["event_time_us"] is None for split in found["splits"])
 
 
-def test_a_plan_of_a_topic_is_explained_by_its_ranges(golden: Any) -> None:
+def test_plan_of_a_topic_prints_its_ranges(golden: Any) -> None:
     ranges = tuple(KafkaRange(topic="orders", topic_id="", partition=n, first=5, end=9) for n in range(12))
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
     request = PlanRequest(table="t", query=TopicRanges(ranges), hybrid=hybrid)

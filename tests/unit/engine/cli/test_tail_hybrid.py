@@ -42,7 +42,7 @@ class TestHybrid:
         assert Counter(row["_change_type"] for row in rows)["+U"] == len(late) > 0
         assert Counter(row["_change_type"] for row in rows)["+I"] == len({row["id"] for row in rows} - _new(rows))
 
-    def test_settings_may_be_options_too(self, cli: Cli, golden: Any, topic: ScriptedTopic) -> None:
+    def test_kafka_settings_may_be_options(self, cli: Cli, golden: Any, topic: ScriptedTopic) -> None:
         given = ("--option", "kafka.bootstrap.servers=scripted", "--option", "kafka.topic=orders")
         ended = cli("tail", golden.table(CASE), "--hybrid", "append", *given, "--exit-at-end")
         assert (ended.code, ended.stderr) == (0, "")
@@ -61,23 +61,23 @@ def _new(rows: list[dict[str, Any]]) -> set[str]:
         (("--hybrid", "changelog"), "give kafka.topic"),
         (("--hybrid", "changelog", "--kafka-topic", "t"), "give kafka.bootstrap.servers"),
         (("--hybrid", "changelogs", *TOPIC), "did you mean changelog?"),
-        (TOPIC, "option kafka.topic is about the topic that a hybrid read goes on in"),
+        (TOPIC, "option kafka.topic configures the topic of a hybrid read"),
         (("--kafka", f"sasl.password:{SECRET}"), "--kafka, number 1: expected KEY=VALUE"),
         (("--kafka", f"a={SECRET}", "--kafka", f"a={SECRET}"), "--kafka a=…: given twice"),
         (("--kafka", f"a={SECRET}", "--option", f"kafka.a={SECRET}"), "option kafka.a is given twice"),
-        (("--hybrid", "append", *TOPIC, "--upto", "20260101000000"), "option upto ends a stream in the lake"),
+        (("--hybrid", "append", *TOPIC, "--upto", "20260101000000"), "option upto ends a stream in the table"),
         (("--hybrid", "changelog", *TOPIC, "--from", "latest"), "begins with every row of the table"),
         (("--hybrid", "append", *TOPIC, "--on-lost-range", "snapshot"), "onLostRange=snapshot"),
     ],
 )
-def test_bad_usage_of_a_topic(cli: Cli, more: tuple[str, ...], told: str, tmp_path: pathlib.Path) -> None:
+def test_topic_options_usage_errors(cli: Cli, more: tuple[str, ...], told: str, tmp_path: pathlib.Path) -> None:
     ended = cli("-vv", "tail", tmp_path, *more)
     assert ended.code == 2
     assert told in " ".join(ended.stderr.split())
     assert SECRET not in ended.stderr
 
 
-def test_reading_a_batch_has_no_flag_of_a_topic(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_read_has_no_flags_of_a_topic(cli: Cli, tmp_path: pathlib.Path) -> None:
     for flag in ("--hybrid", "--kafka", "--kafka-topic"):
         assert cli("read", tmp_path, flag, "append").code == 2
     ended = cli("read", tmp_path, "--option", "hybrid=append")

@@ -72,7 +72,7 @@ def files(folder: pathlib.Path) -> dict[str, pa.Table]:
     return {path.name: pq.read_table(path) for path in sorted(folder.glob("[!.]*"))}
 
 
-def test_killed_between_rename_and_commit_each_split_is_there_once(
+def test_crash_between_rename_and_commit_leaves_each_split_once(
     real: Any, server: RunningServer, table: str, tmp_path: pathlib.Path
 ) -> None:
     """kill -9 at each commit: its file is there, the server was not told."""

@@ -19,7 +19,7 @@ def test_order_of_rows_and_columns_does_not_matter() -> None:
     assert compare_rows(table((1, "a"), (2, "b")), table(("b", 2), ("a", 1), names=("v", "id"))).is_empty
 
 
-def test_a_row_counts_as_often_as_it_is_there() -> None:
+def test_duplicate_rows_are_compared_by_count() -> None:
     difference = compare_rows(table((1, "a"), (1, "a")), table((1, "a")))
     assert difference.unexpected == ((("id", 1), ("v", "a")),)
     assert difference.missing == ()

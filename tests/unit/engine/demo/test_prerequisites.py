@@ -19,7 +19,7 @@ def test_major_version_of_a_banner(banner: str, major: int | None) -> None:
     assert java_major(banner) == major
 
 
-def test_all_there() -> None:
+def test_prerequisites_present() -> None:
     check_prerequisites({}, has_module=lambda _: True, java_banner=lambda _: JAVA_17)
 
 
@@ -34,7 +34,7 @@ def test_java_missing_or_old_names_the_package(banner: str | None) -> None:
         check_prerequisites({}, has_module=lambda _: True, java_banner=lambda _: banner)
 
 
-def test_java_home_is_looked_at_first() -> None:
+def test_java_home_has_precedence() -> None:
     asked: list[str] = []
 
     def banner(java: str) -> str:

@@ -36,13 +36,13 @@ def test_every_row_of_the_snapshot_was_written_last_by_one_commit() -> None:
     assert pa.compute.count_distinct(sample.snapshot["_hoodie_record_key"]).as_py() == sample.snapshot.num_rows
 
 
-def test_table_unpacks_into_the_folder_given(tmp_path: pathlib.Path) -> None:
+def test_sample_table_is_unpacked_into_the_folder(tmp_path: pathlib.Path) -> None:
     table = unpack_table(packaged_data(), tmp_path / "orders")
     assert (table / ".hoodie" / "hoodie.properties").is_file()
     assert {path.name for path in table.iterdir() if path.is_dir()} > {".hoodie", "country=NO"}
 
 
-def test_a_new_table_is_put_under_its_name_and_over_nothing(tmp_path: pathlib.Path) -> None:
+def test_new_table_gets_its_name_and_replaces_nothing(tmp_path: pathlib.Path) -> None:
     table = unpack_new(packaged_data(), tmp_path / "lake")
     assert table == tmp_path / "lake" / "orders"
     before = sorted(table.rglob("*"))
@@ -55,7 +55,7 @@ def test_a_new_table_is_put_under_its_name_and_over_nothing(tmp_path: pathlib.Pa
     assert sorted(table.rglob("*")) == before
 
 
-def test_handouts_are_read_from_the_servers_own_log_lines() -> None:
+def test_split_assignments_are_read_from_the_server_log() -> None:
     assigned = [
         event_text("split assigned", plan="p1", slot=slot, index=0, split=split, partition="a b")
         for slot, split in ((0, "s-1"), (1, "s 2"))
@@ -65,7 +65,7 @@ def test_handouts_are_read_from_the_servers_own_log_lines() -> None:
     assert handouts(log) == (Handout("p1", 0, "s-1"), Handout("p1", 1, "s 2"))
 
 
-def test_a_split_handed_out_twice_is_told() -> None:
+def test_split_assigned_twice_is_reported() -> None:
     once = [Handout("p", 0, "a"), Handout("p", 1, "b"), Handout("q", 0, "a")]
     assert summary(once) == HandoutSummary(splits=3, plans=2, slots=3, most_slots=2, repeated=())
     assert summary([*once, Handout("p", 1, "a")]).repeated == ("a",)

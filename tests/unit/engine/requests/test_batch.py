@@ -54,7 +54,7 @@ def test_defaults_are_a_snapshot_of_all_columns() -> None:
     assert described.asked == 0
 
 
-def test_every_option_of_planning_goes_in() -> None:
+def test_plan_request_has_every_planning_option() -> None:
     given = ParsedOptions(
         columns=("a", "b"),
         where="a > 1",
@@ -84,7 +84,7 @@ def test_every_option_of_planning_goes_in() -> None:
     assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
 
 
-def test_lost_rows_are_an_error_unless_skipping_is_asked_for() -> None:
+def test_corrupt_data_is_an_error_unless_on_corrupt_is_skip() -> None:
     for given in (ParsedOptions(), ParsedOptions(on_corrupt="error")):
         assert not plan_request("t", given, Described()).skip_corrupt
 
@@ -98,14 +98,14 @@ def test_as_of_is_a_requested_time() -> None:
     assert found == SnapshotAsOf(InstantTime("20260131000000123"))
 
 
-def test_as_of_in_iso_asks_for_the_zone_once() -> None:
+def test_as_of_in_iso_describes_the_table_once() -> None:
     described = Described()
     found = plan_request("t", ParsedOptions(as_of="2026-01-31T00:00:00.123Z"), described).query
     assert found == SnapshotAsOf(InstantTime("20260131000000123"))
     assert described.asked == 1
 
 
-def test_a_local_timeline_needs_the_option() -> None:
+def test_local_timeline_needs_timeline_timezone() -> None:
     described = Described(replace(DESCRIPTION, timeline_timezone="LOCAL"))
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
         plan_request("t", ParsedOptions(as_of="2026-01-31"), described)
@@ -116,12 +116,12 @@ def test_a_local_timeline_needs_the_option() -> None:
 class TestRanges:
     """query=incremental."""
 
-    def test_both_ends(self) -> None:
+    def test_range_with_both_bounds(self) -> None:
         given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260102000000000")
         found = plan_request("t", given, Described()).query
         assert found == Incremental(at("20260101000000000"), at("20260102000000000"))
 
-    def test_without_upto_it_ends_with_the_newest_when_planned(self) -> None:
+    def test_range_without_upto_ends_at_the_newest_instant_when_planned(self) -> None:
         described = Described()
         for upto in (None, "latest"):
             given = ParsedOptions(query="incremental", after="earliest", upto=upto)
@@ -134,11 +134,11 @@ class TestRanges:
         assert plan_request("t", given, described).query == Incremental(NEWEST, at("20260201000000000"))
         assert described.asked == 1
 
-    def test_equal_ends_are_an_empty_range(self) -> None:
+    def test_equal_bounds_are_an_empty_range(self) -> None:
         given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260101000000000")
         assert isinstance(plan_request("t", given, Described()).query, Incremental)
 
-    def test_ranges_cut_at_the_same_text_meet(self) -> None:
+    def test_ranges_cut_at_the_same_text_are_adjacent(self) -> None:
         text = "2026-01-31T23:59:59"
         first = plan_request("t", ParsedOptions(query="incremental", after="earliest", upto=text), Described()).query
         second = plan_request("t", ParsedOptions(query="incremental", after=text), Described()).query
@@ -146,11 +146,11 @@ class TestRanges:
         assert isinstance(second, Incremental)
         assert first.upto == second.after
 
-    def test_without_after_nothing_is_guessed(self) -> None:
+    def test_range_without_after_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="after=earliest"):
             plan_request("t", ParsedOptions(query="incremental"), Described())
 
-    def test_ends_the_wrong_way_round(self) -> None:
+    def test_range_that_ends_before_it_starts_is_refused(self) -> None:
         given = ParsedOptions(query="incremental", after="20260102000000000", upto="20260101000000000")
         with pytest.raises(ConfigurationError, match=r"range \(20260102000000000, 20260101000000000\] of table t ends"):
             plan_request("t", given, Described())
@@ -166,12 +166,12 @@ class TestRanges:
         (ParsedOptions(query="incremental", after="earliest", as_of="20260101000000"), "query=snapshot"),
     ],
 )
-def test_combinations_that_make_no_sense(given: ParsedOptions, names: str) -> None:
+def test_options_that_exclude_each_other(given: ParsedOptions, names: str) -> None:
     with pytest.raises(ConfigurationError, match=names):
         plan_request("t", given, Described())
 
 
-def test_the_unit_of_the_event_time_goes_in_with_its_column() -> None:
+def test_event_time_unit_needs_event_time() -> None:
     given = ParsedOptions(event_time="at", event_time_unit="ms")
     assert plan_request("t", given, Described()).event_time_unit == "ms"
     with pytest.raises(ConfigurationError, match="give eventTime with it"):

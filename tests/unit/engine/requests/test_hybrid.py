@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.engine.requests.group import group_spec
-from penstock.engine.requests.hybrid import changes_read, given_offsets, hybrid_of
+from penstock.engine.requests.hybrid import changes_read, explicit_offsets, hybrid_of
 from penstock.engine.requests.stream import check_stream_options, stream_scope
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
@@ -39,21 +39,21 @@ def of_stream(options: ParsedOptions) -> Hybrid:
     return found
 
 
-def test_the_least_a_stream_needs() -> None:
+def test_minimal_options_of_a_hybrid_stream() -> None:
     found = of_stream(given())
     assert found == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
     assert found.access.client == (("bootstrap.servers", "h:9092"),)
     assert (found.access.registry_url, found.access.dead_letter) == ("", "")
 
 
-def test_a_changelog_is_read_as_changes_of_rows_and_an_append_stream_as_rows() -> None:
+def test_changelog_reads_changes_and_append_reads_rows() -> None:
     assert stream_scope("t", given(), never).request.query == Changes(ChangeFormat.ROWS)
     assert stream_scope("t", given(query="cdc", cdcFormat="rows"), never).request.query == Changes(ChangeFormat.ROWS)
     assert stream_scope("t", given(hybrid="append"), never).request.query == Incremental()
     assert stream_scope("t", given(hybrid="append", query="incremental"), never).request.query == Incremental()
 
 
-def test_every_option_reaches_its_place() -> None:
+def test_every_hybrid_option_reaches_its_field() -> None:
     found = of_stream(
         given(
             kafkaValueFormat="debezium-avro",
@@ -88,14 +88,14 @@ def test_every_option_reaches_its_place() -> None:
 
 
 @pytest.mark.parametrize(("policy", "fails"), [("fail", True), ("earliest", False), (None, True)])
-def test_what_is_done_at_expired_offsets_is_what_is_done_at_a_lost_range(policy: str | None, fails: bool) -> None:
+def test_expired_offsets_follow_on_lost_range(policy: str | None, fails: bool) -> None:
     assert of_stream(given(onLostRange=policy)).fail_on_data_loss is fails
     spec = group_spec("t", given(EntryPoint.CONSUMER, onLostRange=policy), never)
     assert spec.scope.request.hybrid is not None
     assert spec.scope.request.hybrid.fail_on_data_loss is fails
 
 
-def test_a_group_reads_the_same_topic() -> None:
+def test_group_has_the_same_topic_as_a_stream() -> None:
     spec = group_spec("t", given(EntryPoint.CONSUMER, after="earliest"), never)
     assert spec.scope.request.hybrid == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
     assert spec.scope.request.query == Changes(ChangeFormat.ROWS)
@@ -114,19 +114,19 @@ def test_without_hybrid_there_is_no_topic() -> None:
 
 
 REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
-    "no topic": ({"kafka.topic": None}, r"hybrid=changelog goes on in a topic: give kafka\.topic"),
+    "no topic": ({"kafka.topic": None}, r"hybrid=changelog continues in a topic: give kafka\.topic"),
     "a topic that Kafka does not allow": ({"kafka.topic": "a b"}, r"option kafka\.topic: got 'a b'"),
     "no brokers": ({"kafka.bootstrap.servers": None}, r"give kafka\.bootstrap\.servers"),
     "brokers that are none": ({"kafka.bootstrap.servers": ""}, r"give kafka\.bootstrap\.servers"),
-    "another query": ({"query": "incremental"}, "hybrid=changelog returns changes, query=incremental something else"),
+    "another query": ({"query": "incremental"}, "hybrid=changelog returns changes, but query=incremental does not"),
     "a query of batches": ({"query": "snapshot"}, "query=snapshot"),
     "append and changes": ({"hybrid": "append", "query": "cdc"}, "hybrid=append returns rows.*use hybrid=changelog"),
     "Hudi's form of changes": ({"query": "cdc", "cdcFormat": "hudi"}, "cdcFormat=hudi with hybrid=changelog"),
-    "an end": ({"upto": "20260101000000"}, "option upto ends a stream in the lake"),
+    "an end": ({"upto": "20260101000000"}, "option upto ends a stream in the table"),
     "the newest as an end": ({"upto": "latest"}, "upto"),
     "a changelog from an instant on": ({"after": "20260101000000"}, "got after=20260101000000; leave after out"),
     "a changelog from the newest on": ({"after": "latest"}, "commits alone do not contain its deletes"),
-    "the table anew": ({"onLostRange": "snapshot"}, "onLostRange=snapshot hands out the table's rows anew"),
+    "the table anew": ({"onLostRange": "snapshot"}, "onLostRange=snapshot returns the rows of the table again"),
     "rows held": ({"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "hold"}, "=hold with hybrid"),
     "rows by commit": (
         {"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "commitTime"},
@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
     "a form without its key": ({"kafkaOffsetsFormat": "json"}, "give both"),
     "a key that is no position": (
         {"kafkaOffsetsKey": "deltastreamer.checkpoint.reset_key", "kafkaOffsetsFormat": "streamer"},
-        "it is not its place",
+        "holds no consumed offsets",
     ),
     "dead letters elsewhere": (
         {"deadLetterPath": f"ftp://key:{SECRET}@b"},
@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_go_together_in_a_stream(case: str) -> None:
+def test_stream_refuses_options_that_exclude_each_other(case: str) -> None:
     more, expected = REFUSED[case]
     options = parse_options(LEAST | dict(more), entry_point=EntryPoint.STREAM)
     with pytest.raises(ConfigurationError, match=expected):
@@ -169,7 +169,7 @@ OF_STREAMS_ALONE = ("rows held", "rows by commit", "a query of batches", "the ne
 
 
 @pytest.mark.parametrize("case", [case for case in REFUSED if case not in OF_STREAMS_ALONE])
-def test_what_does_not_go_together_in_a_group(case: str) -> None:
+def test_group_refuses_options_that_exclude_each_other(case: str) -> None:
     more, expected = REFUSED[case]
     options = parse_options(LEAST | dict(more), entry_point=EntryPoint.CONSUMER)
     with pytest.raises(ConfigurationError, match=expected):
@@ -177,7 +177,9 @@ def test_what_does_not_go_together_in_a_group(case: str) -> None:
 
 
 @pytest.mark.parametrize(("entry_point", "after"), [(EntryPoint.STREAM, "earliest"), (EntryPoint.CONSUMER, "snapshot")])
-def test_each_door_has_its_own_word_for_the_whole_table(entry_point: EntryPoint, after: str) -> None:
+def test_start_of_the_whole_table_is_snapshot_in_streams_and_earliest_in_groups(
+    entry_point: EntryPoint, after: str
+) -> None:
     with pytest.raises(ConfigurationError, match="begins with every row of the table"):
         hybrid_of(given(entry_point, after=after), entry_point)
     assert (
@@ -187,7 +189,7 @@ def test_each_door_has_its_own_word_for_the_whole_table(entry_point: EntryPoint,
 
 
 @pytest.mark.parametrize("after", ["latest", "20260101000000", "earliest", "snapshot"])
-def test_rows_begin_anywhere(after: str) -> None:
+def test_append_may_start_anywhere(after: str) -> None:
     assert hybrid_of(given(hybrid="append", after=after), EntryPoint.STREAM) is not None
 
 
@@ -202,25 +204,25 @@ def test_rows_begin_anywhere(after: str) -> None:
         ("kafkaCheckpoint", "/c"),
     ],
 )
-def test_options_of_a_topic_need_hybrid(name: str, value: object) -> None:
+def test_topic_options_need_hybrid(name: str, value: object) -> None:
     for entry_point, check in (
         (EntryPoint.STREAM, check_stream_options),
         (EntryPoint.CONSUMER, lambda o: group_spec("t", o, never)),
     ):
-        with pytest.raises(ConfigurationError, match=f"option {name} is about the topic that a hybrid read goes on in"):
+        with pytest.raises(ConfigurationError, match=f"option {name} configures the topic of a hybrid read"):
             check(parse_options({name: value}, entry_point=entry_point))
 
 
-def test_settings_of_the_client_need_hybrid_and_are_not_shown() -> None:
+def test_client_settings_need_hybrid_and_are_not_printed() -> None:
     options = parse_options({"kafka.sasl.password": SECRET}, entry_point=EntryPoint.STREAM)
-    with pytest.raises(ConfigurationError, match=r"option kafka\.\* is about the topic") as told:
+    with pytest.raises(ConfigurationError, match=r"option kafka\.\* configures the topic") as told:
         check_stream_options(options)
     assert SECRET not in str(told.value)
 
 
 @pytest.mark.parametrize("entry_point", [EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI])
 @pytest.mark.parametrize("name", ["hybrid", "kafka.topic", "kafka.bootstrap.servers", "kafkaValueFormat"])
-def test_a_batch_refuses_hybrid_by_name(entry_point: EntryPoint, name: str) -> None:
+def test_batch_refuses_hybrid(entry_point: EntryPoint, name: str) -> None:
     value = "append" if name == "hybrid" else "json"
     with pytest.raises(ConfigurationError, match=rf"option {name} does not apply here \({entry_point.value}\)"):
         parse_options({name: value}, entry_point=entry_point)
@@ -228,7 +230,7 @@ def test_a_batch_refuses_hybrid_by_name(entry_point: EntryPoint, name: str) -> N
 
 @pytest.mark.parametrize("case", [None, *REFUSED])
 @pytest.mark.parametrize("entry_point", [EntryPoint.STREAM, EntryPoint.CONSUMER])
-def test_no_secret_is_ever_shown(case: str | None, entry_point: EntryPoint) -> None:
+def test_errors_and_reprs_contain_no_secret(case: str | None, entry_point: EntryPoint) -> None:
     more = {} if case is None else dict(REFUSED[case][0])
     secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"}
     registry = {"kafkaValueFormat": "avro", "schemaRegistryUrl": f"http://u:{SECRET}@r"}
@@ -247,11 +249,11 @@ def test_no_secret_is_ever_shown(case: str | None, entry_point: EntryPoint) -> N
     assert SECRET not in shown
 
 
-def test_what_differs_in_access_alone_is_the_same_read() -> None:
+def test_access_is_not_part_of_the_scope() -> None:
     assert of_stream(given()) == of_stream(given(kafka__bootstrap__servers="other:9092", deadLetterPath="/x"))
 
 
-def test_checkpoints() -> None:
+def test_checkpoints_of_a_writer() -> None:
     assert checkpoints_of("c", ()) == ()
     assert checkpoints_of("c", ("/a/b=c",)) == (("", "/a/b=c"),)
     assert checkpoints_of("c", ("b=/x", "a=s3://y")) == (("a", "s3://y"), ("b", "/x"))
@@ -260,17 +262,17 @@ def test_checkpoints() -> None:
             checkpoints_of("c", bad)
 
 
-def test_given_offsets_are_of_the_topic() -> None:
+def test_explicit_offsets_must_be_of_the_topic() -> None:
     both = '{"orders":{"0":1},"other":{"0":2}}'
-    assert given_offsets("o", both, "other").offsets == ((0, 2),)
-    assert given_offsets("o", "orders,1:7,0:5", "").offsets == ((0, 5), (1, 7))
+    assert explicit_offsets("o", both, "other").offsets == ((0, 2),)
+    assert explicit_offsets("o", "orders,1:7,0:5", "").offsets == ((0, 5), (1, 7))
     with pytest.raises(ConfigurationError, match="expected the offsets of one topic"):
-        given_offsets("o", both, "")
+        explicit_offsets("o", both, "")
     with pytest.raises(ConfigurationError, match=r"^o: "):
-        given_offsets("o", "123", "orders")
+        explicit_offsets("o", "123", "orders")
 
 
-def test_a_policy_of_the_lake_that_hands_out_the_table_anew_is_refused() -> None:
+def test_on_lost_range_snapshot_is_refused_for_hybrid() -> None:
     with pytest.raises(ConfigurationError, match="onLostRange=snapshot"):
         hybrid_of(given(), EntryPoint.STREAM, OnLostRange.SNAPSHOT)
 
@@ -278,6 +280,6 @@ def test_a_policy_of_the_lake_that_hands_out_the_table_anew_is_refused() -> None
 @pytest.mark.parametrize(
     "more", [{"hybrid": "kafka-first"}, {"after": "latest"}, {"hybrid": "append", "upto": "20260101000000000"}]
 )
-def test_row_21_the_topic_first_and_the_lake_behind_it_is_refused(more: dict[str, str]) -> None:
+def test_kafka_first_and_table_after_is_refused(more: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"hybrid"):
         of_stream(given(**more))

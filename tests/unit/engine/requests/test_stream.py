@@ -53,18 +53,18 @@ def at(digits: str) -> Position:
     return Position(InstantTime(digits))
 
 
-def test_nothing_given_is_rows_without_an_end() -> None:
+def test_default_stream_reads_rows_without_an_end() -> None:
     scope = stream_scope("t", ParsedOptions(), never)
     assert scope.request.query == Incremental()
     assert (scope.rule, scope.upto, scope.limits, scope.on_lost_range) == (None, None, NO_LIMITS, OnLostRange.FAIL)
 
 
-def test_changes() -> None:
+def test_stream_of_changes() -> None:
     scope = stream_scope("t", options(query="cdc", cdcFormat="hudi"), never)
     assert scope.request.query == Changes(ChangeFormat.HUDI)
 
 
-def test_event_time() -> None:
+def test_stream_with_event_time() -> None:
     given = options(
         eventTime="ts",
         maxOutOfOrderness="10 minutes",
@@ -81,7 +81,7 @@ def test_event_time() -> None:
     assert stream_scope("t", options(eventTime="ts", maxOutOfOrderness="1s"), never).end_watermark_us is None
 
 
-def test_limits() -> None:
+def test_stream_limits_are_those_of_a_micro_batch() -> None:
     given = options(maxCommitsPerTrigger="1", maxFilesPerTrigger="2", maxBytesPerTrigger="3", maxRowsPerTrigger="4")
     assert stream_limits(given) == RoundLimits(max_commits=1, max_files=2, max_bytes=3, max_rows=4)
     assert stream_limits(ParsedOptions()) == NO_LIMITS
@@ -97,11 +97,11 @@ def test_limits() -> None:
         ("20260101000000", StartAfter(at("20260101000000"))),
     ],
 )
-def test_where_a_stream_starts(after: str | None, expected: object) -> None:
+def test_after_is_the_start_of_a_stream(after: str | None, expected: object) -> None:
     assert stream_start("t", ParsedOptions(after=after), never) == expected
 
 
-def test_a_timestamp_is_told_in_the_timelines_zone() -> None:
+def test_timestamps_are_converted_to_the_zone_of_the_timeline() -> None:
     given = ParsedOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
     assert stream_start("t", given, utc) == StartAfter(at("20260130230000000"))
     assert stream_scope("t", given, utc).upto == at("20260131120000000")
@@ -120,7 +120,7 @@ def test_a_timestamp_is_told_in_the_timelines_zone() -> None:
         ({"onLostRange": "snapshot"}, OnLostRange.SNAPSHOT),
     ],
 )
-def test_what_becomes_of_a_lost_range(given: dict[str, str], policy: OnLostRange) -> None:
+def test_lost_range_policy_of_options(given: dict[str, str], policy: OnLostRange) -> None:
     assert stream_scope("t", options(**given), never).on_lost_range is policy
 
 
@@ -143,20 +143,20 @@ def test_what_becomes_of_a_lost_range(given: dict[str, str], policy: OnLostRange
             {"eventTime": "ts", "maxOutOfOrderness": "1s", "query": "cdc", "cdcFormat": "hudi"},
             "cdcFormat=hudi.*use cdcFormat=rows",
         ),
-        ({"onLostRange": "snapshot", "query": "cdc"}, "onLostRange=snapshot.*no changes"),
-        ({"failOnDataLoss": "false", "onLostRange": "fail"}, "failOnDataLoss=false says onLostRange=earliest"),
-        ({"failOnDataLoss": "true", "onLostRange": "snapshot"}, "failOnDataLoss=true says onLostRange=fail"),
+        ({"onLostRange": "snapshot", "query": "cdc"}, "onLostRange=snapshot.*not changes"),
+        ({"failOnDataLoss": "false", "onLostRange": "fail"}, "failOnDataLoss=false means onLostRange=earliest"),
+        ({"failOnDataLoss": "true", "onLostRange": "snapshot"}, "failOnDataLoss=true means onLostRange=fail"),
         ({"timelineTimezone": "Mars/Olympus"}, "timelineTimezone"),
     ],
 )
-def test_what_no_stream_can_have(given: dict[str, str], text: str) -> None:
+def test_stream_refuses_options_that_exclude_each_other(given: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         check_stream_options(options(**given))
     with pytest.raises(ConfigurationError, match=text):
         stream_scope("t", options(**given), never)
 
 
-def test_an_end_before_the_start() -> None:
+def test_upto_before_after_is_refused() -> None:
     given = ParsedOptions(after="20260102000000", upto="20260101000000")
     with pytest.raises(ConfigurationError, match="ends before it starts: got after=20260102000000"):
         stream_start("t", given, never)
@@ -168,21 +168,21 @@ class TestCommitTimes:
 
     given = options(eventTime="ts", maxOutOfOrderness="1s", watermarkFallback="commitTime")
 
-    def test_of_a_local_timeline_nothing_is_known(self) -> None:
+    def test_commit_times_of_a_local_timeline_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match=r"LOCAL.*timelineTimezone.*Europe/Berlin"):
             stream_scope("t", self.given, local)
 
-    def test_the_option_tells_it(self) -> None:
+    def test_timeline_timezone_is_the_zone_of_a_local_timeline(self) -> None:
         rule = stream_scope("t", replace(self.given, timeline_timezone="Europe/Berlin"), never).rule
         assert rule == EventTimeRule(
             max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Europe/Berlin"
         )
 
-    def test_a_timeline_in_utc_needs_none(self) -> None:
+    def test_utc_timeline_needs_no_timeline_timezone(self) -> None:
         rule = stream_scope("t", self.given, utc).rule
         assert rule is not None and rule.timezone == ""
 
-    def test_a_table_that_is_not_there_yet_is_waited_for(self) -> None:
+    def test_table_that_does_not_exist_yet_counts_as_utc(self) -> None:
         def missing() -> TableDescription:
             raise TableNotFound("no table")
 

@@ -31,17 +31,17 @@ def unasked(text: str) -> tzinfo:
 
 
 @pytest.mark.parametrize("text", ["20260131235959", "20260131235959123", "00000000000000", "99999999999999999"])
-def test_whole_instants_stay_as_they_are(text: str) -> None:
+def test_whole_instants_are_not_converted(text: str) -> None:
     assert range_bound("after", text, unasked) == Position(InstantTime(text))
     assert requested_time("asOf", text, unasked) == text
 
 
 @pytest.mark.parametrize("text", ["earliest", "0", "000", "0" * 13, " earliest "])
-def test_earliest(text: str) -> None:
+def test_earliest_in_all_its_texts(text: str) -> None:
     assert range_bound("after", text, unasked) == EARLIEST
 
 
-def test_latest() -> None:
+def test_latest_is_a_bound() -> None:
     assert range_bound("upto", "latest", unasked) == Latest()
 
 
@@ -66,17 +66,17 @@ def test_iso_on_a_utc_timeline(text: str, digits: str) -> None:
     assert requested_time("asOf", text, utc) == digits
 
 
-def test_zones_are_converted_to_the_timelines() -> None:
+def test_times_are_converted_to_the_zone_of_the_timeline() -> None:
     assert requested_time("asOf", "2026-07-01T12:00:00.000Z", berlin) == "20260701140000000"
     assert requested_time("asOf", "2026-01-01T12:00:00.000Z", berlin) == "20260101130000000"
     assert requested_time("asOf", "2026-07-01T12:00:00.000", berlin) == "20260701120000000"
 
 
-def test_epochs_are_for_as_of_alone() -> None:
+def test_only_as_of_accepts_epochs() -> None:
     assert requested_time("asOf", "1700000000", utc) == "20231114221320000"
     assert requested_time("asOf", "1700000000123", berlin) == "20231114231320123"
     for text in ("1700000000", "1700000000123"):
-        with pytest.raises(ConfigurationError, match="asOf alone"):
+        with pytest.raises(ConfigurationError, match="only asOf accepts seconds or milliseconds"):
             range_bound("after", text, utc)
 
 
@@ -114,12 +114,12 @@ def test_bad_times(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", "0", "000"])
-def test_as_of_is_no_place_in_a_range(text: str) -> None:
+def test_as_of_refuses_bounds_of_a_range(text: str) -> None:
     with pytest.raises(ConfigurationError, match="option asOf"):
         requested_time("asOf", text, utc)
 
 
-def test_times_at_the_end_of_the_calendar_are_refused_not_crashed_on() -> None:
+def test_times_at_the_end_of_the_calendar_are_refused() -> None:
     for text in ("0001-01-01T00:00:00.000+10:00", "9999-12-31T23:59:59.000-10:00"):
         with pytest.raises(ConfigurationError, match="not a calendar time"):
             range_bound("after", text, utc)
@@ -135,7 +135,7 @@ class TestTimelineZone:
     def test_local_takes_the_option(self) -> None:
         assert TimelineZone("t", "LOCAL", "Europe/Berlin").required("x") == BERLIN
 
-    def test_local_without_the_option_says_what_to_set(self) -> None:
+    def test_local_without_the_option_names_it(self) -> None:
         with pytest.raises(ConfigurationError, match=r"'2026-01-31' for table orders.*timelineTimezone"):
             TimelineZone("orders", "LOCAL").required("2026-01-31")
         assert TimelineZone("orders", "LOCAL").known() is None
@@ -152,11 +152,11 @@ class TestUtcOf:
     def test_seconds_are_padded_as_hudi_does(self) -> None:
         assert utc_of("20260131235959", UTC) == datetime(2026, 1, 31, 23, 59, 59, 999000, UTC)
 
-    def test_local(self) -> None:
+    def test_utc_of_a_local_timeline(self) -> None:
         assert utc_of("20260701140000000", BERLIN) == datetime(2026, 7, 1, 12, tzinfo=UTC)
 
     @pytest.mark.parametrize("text", ["00000000000000", "001", "20261301000000000", "2" * 24])
-    def test_what_is_no_time_has_none(self, text: str) -> None:
+    def test_digits_outside_the_calendar_have_no_utc_time(self, text: str) -> None:
         assert utc_of(text, UTC) is None
 
 

@@ -127,7 +127,7 @@ def test_a_changelog_is_the_table_as_inserts_and_then_the_topics_records_by_key(
     assert len(set(seqs)) == len(seqs)
 
 
-def test_append_is_rows_and_the_records_behind_them(
+def test_append_is_rows_and_then_the_records_after_them(
     table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
 ) -> None:
     query = Query(table, topic, hybrid="append")
@@ -139,7 +139,7 @@ def test_append_is_rows_and_the_records_behind_them(
     assert shown(records) == behind(topic, offsets)
 
 
-def test_a_run_with_an_end_takes_what_the_topic_holds_and_the_next_one_what_came_since(
+def test_available_now_reads_to_the_end_of_the_topic_and_the_next_run_the_rest(
     table: str, topic: ScriptedTopic
 ) -> None:
     query = Query(table, topic)
@@ -157,7 +157,7 @@ def test_a_run_with_an_end_takes_what_the_topic_holds_and_the_next_one_what_came
     ]
 
 
-def test_a_new_reader_for_every_batch_gives_the_same(table: str, topic: ScriptedTopic) -> None:
+def test_new_reader_for_every_batch_reads_the_same(table: str, topic: ScriptedTopic) -> None:
     whole, pieces = Query(table, topic), Query(table, topic)
     whole.run()
     reader = pieces.reader()
@@ -173,13 +173,15 @@ def test_a_new_reader_for_every_batch_gives_the_same(table: str, topic: Scripted
     assert shown(pieces.rows) == shown(whole.rows)
 
 
-def test_small_batches_end_where_the_topic_stood(table: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
+def test_small_batches_end_at_the_end_of_the_topic(
+    table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
+) -> None:
     query = Query(table, topic, maxRowsPerTrigger="1")
     query.run(most=60)
     assert shown([row for row in query.rows if row["_change_type"] == "+U"]) == behind(topic, offsets)
 
 
-def test_expired_offsets_stop_the_stream_or_are_passed_over(
+def test_expired_offsets_stop_the_stream_or_are_skipped(
     table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
 ) -> None:
     query = Query(table, topic)
@@ -194,7 +196,7 @@ def test_expired_offsets_stop_the_stream_or_are_passed_over(
     assert {row["_change_type"] for row in lenient.rows} == {"+I"}
 
 
-def test_offsets_that_expire_between_plan_and_read_stop_the_stream_or_are_passed_over(
+def test_offsets_expired_after_planning_stop_the_stream_or_are_skipped(
     table: str, topic: ScriptedTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A batch that is in the checkpoint is read again after a restart, however long that took."""
@@ -215,7 +217,7 @@ def test_offsets_that_expire_between_plan_and_read_stop_the_stream_or_are_passed
     assert lenient.batch(lenient.reader(), start, end) == []
 
 
-def test_a_watermark_is_carried_across(table: str, topic: ScriptedTopic) -> None:
+def test_watermark_continues_after_the_hand_over(table: str, topic: ScriptedTopic) -> None:
     query = Query(table, topic, eventTime="ts", eventTimeUnit="ms", maxOutOfOrderness="0s")
     query.run()
     assert query.schema.fieldNames()[-2:] == ["_penstock_watermark", "_penstock_marker"]
@@ -234,7 +236,7 @@ def test_columns_and_filters_hold_for_the_topic_too(
     assert shown(changes) == [found for found in behind(topic, offsets) if found[1] > 100]
 
 
-def test_slots_offsets_and_readers_show_no_secret(table: str, topic: ScriptedTopic) -> None:
+def test_slots_offsets_and_readers_contain_no_secret(table: str, topic: ScriptedTopic) -> None:
     query = Query(table, topic, **{"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"})
     query.run()
     reader = query.reader()
@@ -250,7 +252,7 @@ def test_slots_offsets_and_readers_show_no_secret(table: str, topic: ScriptedTop
     )
 
 
-def test_a_reference_to_a_secret_travels_as_it_is(
+def test_reference_to_a_secret_is_pickled_unresolved(
     table: str, topic: ScriptedTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
@@ -263,7 +265,7 @@ def test_a_reference_to_a_secret_travels_as_it_is(
 class TestLoad:
     """What `load()` says before a stream starts."""
 
-    def test_options_of_a_topic_make_it_a_stream(self, table: str) -> None:
+    def test_hybrid_options_need_a_stream(self, table: str) -> None:
         source = PenstockDataSource({"path": table} | OPTIONS)
         schema = source.schema()
         assert isinstance(schema["_change_seq"].dataType, st.StringType)
@@ -273,25 +275,25 @@ class TestLoad:
     @pytest.mark.parametrize(
         ("more", "told"),
         [
-            ({"upto": "20260101000000"}, "option upto ends a stream in the lake"),
+            ({"upto": "20260101000000"}, "option upto ends a stream in the table"),
             ({"kafka.topic": "a b"}, "option kafka.topic"),
             ({"kafkaValueFormat": "avro"}, "schemaRegistryUrl"),
         ],
     )
-    def test_what_does_not_go_together_is_told_at_once(self, table: str, more: dict[str, str], told: str) -> None:
+    def test_load_refuses_options_that_exclude_each_other(self, table: str, more: dict[str, str], told: str) -> None:
         with pytest.raises(ConfigurationError, match=told):
             PenstockDataSource({"path": table} | OPTIONS | more).schema()
 
-    def test_settings_without_hybrid_are_told_by_name(self, table: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"kafka\.\* is about the topic that a hybrid read goes on in"):
+    def test_client_settings_without_hybrid_are_refused_by_name(self, table: str) -> None:
+        with pytest.raises(ConfigurationError, match=r"kafka\.\* configures the topic of a hybrid read"):
             PenstockDataSource({"path": table, "kafka.sasl.password": SECRET}).schema()
 
-    def test_a_load_that_was_not_given_hybrid_reads_no_topic(self, table: str) -> None:
+    def test_load_without_hybrid_reads_no_topic(self, table: str) -> None:
         load = Loaded(table, loaded({"path": table}, EntryPoint.STREAM, {}).options)
         assert PenstockStreamReader(load, schema_of(load))._reading.access is None
 
 
-def test_a_topic_other_than_the_commits_is_named_beside_theirs(table: str, topic: ScriptedTopic) -> None:
+def test_error_names_the_topic_and_the_topic_of_the_commits(table: str, topic: ScriptedTopic) -> None:
     query = Query(table, topic, **{"kafka.topic": "gone"})
     with pytest.raises(
         ConfigurationError, match=r"offsets of gone \(.*; they hold offsets of orders\).*kafkaStartingOffsets"

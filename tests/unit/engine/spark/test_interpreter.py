@@ -38,14 +38,14 @@ def test_an_installed_package_of_the_same_version_comes_first(tmp_path: pathlib.
 
 
 @pytest.mark.parametrize("version", [None, "4.2.1"])
-def test_without_one_the_archive_stays(tmp_path: pathlib.Path, version: str | None) -> None:
+def test_archive_stays_without_an_installed_package(tmp_path: pathlib.Path, version: str | None) -> None:
     path = [archive(tmp_path, "pyspark", "4.3.0"), *OTHERS]
     if version is not None:
         path.append(installed(tmp_path / "site", "pyspark", version))
     assert without_archives(path) == path
 
 
-def test_what_is_no_archive_stays(tmp_path: pathlib.Path) -> None:
+def test_paths_that_are_no_archive_stay(tmp_path: pathlib.Path) -> None:
     broken = tmp_path / "broken.zip"
     broken.write_bytes(b"PK")
     path = [str(broken), archive(tmp_path, "other", "4.3.0"), installed(tmp_path / "site", "pyspark", "4.3.0")]
@@ -67,7 +67,7 @@ def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib
     assert 0 < int.from_bytes(told.stdout, "big") < 1 << 16
 
 
-def test_arguments_and_environment_are_handed_on(tmp_path: pathlib.Path) -> None:
+def test_arguments_and_environment_are_passed_on(tmp_path: pathlib.Path) -> None:
     other = archive(tmp_path, "other", "1")
     code = "import json, os, sys; print(json.dumps([sys.argv, sys.prefix, os.environ['PYTHONPATH'], os.environ['A']]))"
     told = subprocess.run(
@@ -80,6 +80,6 @@ def test_arguments_and_environment_are_handed_on(tmp_path: pathlib.Path) -> None
     assert json.loads(told.stdout) == [["-c", "one", "-m"], sys.prefix, f"{other}:here:{tmp_path}", "b"]
 
 
-def test_it_ends_as_python_ends() -> None:
+def test_exit_code_is_that_of_python() -> None:
     ended = subprocess.run([PENSTOCK_PYTHON, "-c", "raise SystemExit(7)"], timeout=60, check=False)
     assert ended.returncode == 7

@@ -22,7 +22,7 @@ def test_lower_case_keys_as_spark_keeps_them() -> None:
     assert (load.options.split_bytes, load.options.columns) == (1000, ("id", "Name"))
 
 
-def test_the_state_of_a_reader_travels() -> None:
+def test_state_of_a_reader_is_pickled() -> None:
     load = loaded({"path": "/t", "where": "id > 3"}, EntryPoint.BATCH, {})
     assert pickle.loads(pickle.dumps(load)) == load
 
@@ -38,18 +38,18 @@ def test_several_tables() -> None:
         loaded({"paths": '["/a","/b"]'}, EntryPoint.BATCH, {})
 
 
-def test_an_unknown_option_offers_the_nearest() -> None:
+def test_unknown_option_suggests_the_nearest_name() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown option 'colums'.*columns"):
         loaded({"path": "/t", "colums": "id"}, EntryPoint.BATCH, {})
 
 
 @pytest.mark.parametrize("name", ["asOf", "limit"])
-def test_what_a_stream_refuses(name: str) -> None:
+def test_stream_refuses_batch_options(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"(?i)option {name} does not apply here \(stream\)"):
         loaded({"path": "/t", name: "20260131235959123"}, EntryPoint.STREAM, {})
 
 
-def test_what_a_batch_refuses() -> None:
+def test_batch_refuses_stream_options() -> None:
     with pytest.raises(ConfigurationError, match=r"(?i)maxCommitsPerTrigger does not apply here"):
         loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, EntryPoint.BATCH, {})
 
@@ -62,7 +62,7 @@ def test_the_environment_fills_in() -> None:
     )
 
 
-def test_the_door_before_spark_says_which() -> None:
+def test_options_of_other_entry_points_are_refused() -> None:
     assert entry_point_at_load({"path": "/t", "upto": "latest"}) is EntryPoint.BATCH
     assert entry_point_at_load({"path": "/t", "maxcommitspertrigger": "1"}) is EntryPoint.STREAM
 
@@ -79,11 +79,11 @@ def test_the_door_before_spark_says_which() -> None:
         ({"limit": "3"}, True),
     ],
 )
-def test_what_no_stream_could_have(given: dict[str, str], batch: bool) -> None:
+def test_stream_refuses_options_that_exclude_each_other(given: dict[str, str], batch: bool) -> None:
     assert only_a_batch(loaded({"path": "/t", **given}, EntryPoint.BATCH, {}).options) is batch
 
 
-def test_what_no_batch_could_have() -> None:
+def test_batch_refuses_options_that_exclude_each_other() -> None:
     given = {"path": "/t", "eventtime": "ts", "idletimeout": "1s"}
     assert only_a_stream(loaded(given, EntryPoint.STREAM, {}).options)
     assert not only_a_stream(loaded({"path": "/t", "eventTime": "ts", "upto": "1" * 14}, EntryPoint.STREAM, {}).options)

@@ -47,7 +47,9 @@ CLIENT = 'batchRow = 3\neventTime = "ts"\n[tables.a]\npath = "x"\ncolumn = "b"\n
         ),
     ],
 )
-def test_a_line_for_each_problem(cli: Cli, file: pathlib.Path, text: str, kind: str, told: list[str]) -> None:
+def test_config_check_prints_a_line_for_each_problem(
+    cli: Cli, file: pathlib.Path, text: str, kind: str, told: list[str]
+) -> None:
     file.write_text(text)
     ended = cli("config", "check", file)
     lines = ended.stderr.splitlines()
@@ -72,7 +74,7 @@ def test_a_line_for_each_problem(cli: Cli, file: pathlib.Path, text: str, kind: 
         ('server = "127.0.0.1:1"\n', "client"),
     ],
 )
-def test_whose_file_it_is_shows_by_its_keys(cli: Cli, file: pathlib.Path, text: str, kind: str) -> None:
+def test_config_check_detects_the_kind_of_file_by_its_keys(cli: Cli, file: pathlib.Path, text: str, kind: str) -> None:
     file.write_text(text)
     ended = cli("config", "check", file)
     assert (ended.code, ended.stdout, ended.stderr) == (0, b"", "")
@@ -82,7 +84,7 @@ def test_whose_file_it_is_shows_by_its_keys(cli: Cli, file: pathlib.Path, text: 
     assert wrong == (0 if "leaseMs" not in text and kind == "server" else 2)
 
 
-def test_every_certificate_token_and_secret_that_is_wrong_is_told(cli: Cli, file: pathlib.Path) -> None:
+def test_config_check_reports_every_bad_certificate_token_and_secret(cli: Cli, file: pathlib.Path) -> None:
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
     pair = Authority(file.parent / "pki").signed("server", begin=past, end=past + datetime.timedelta(days=1))
     file.write_text(

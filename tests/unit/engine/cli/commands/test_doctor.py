@@ -72,7 +72,7 @@ class TestMeaning:
         assert needed is not None
         assert judged_library(needed, version).level is level
 
-    def test_what_tests_need_is_nobodys_trouble(self) -> None:
+    def test_libraries_of_tests_are_not_checked(self) -> None:
         assert requirement_of('pytest>=8.3; extra == "test"') is None
 
     @pytest.mark.parametrize(("ahead_s", "level"), [(0.2, "ok"), (-30, "warn"), (30, "warn"), (61, "fail")])
@@ -84,7 +84,7 @@ class TestMeaning:
         assert judged_certificate("c", Validity(NOW - 400 * DAY, NOW + left), NOW).level == level
         assert judged_certificate("c", None, NOW).level is Level.WARN
 
-    def test_java_matters_to_spark_alone(self) -> None:
+    def test_java_is_required_only_with_spark(self) -> None:
         assert judged_java(None, None, needed=False).level is Level.OK
         assert judged_java(None, None, needed=True).level is Level.WARN
         assert judged_java(11, "11", needed=True).level is Level.WARN
@@ -95,7 +95,7 @@ class TestMeaning:
         assert found == [Level.WARN, Level.WARN, Level.OK]
 
 
-def test_a_machine_alone(cli: Cli) -> None:
+def test_doctor_without_arguments_checks_the_machine(cli: Cli) -> None:
     ended = cli("doctor", "--format", "json")
     assert ended.code == 0, ended.text
     assert all(set(each) == FIELDS for each in ended.json)
@@ -104,7 +104,7 @@ def test_a_machine_alone(cli: Cli) -> None:
     assert {"python", "penstock", "java", "kernel cache"} <= found.keys()
 
 
-def test_a_library_below_its_floor_is_told_and_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_below_its_minimum_version_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_version", lambda name: "0.1" if name == "pyarrow" else "99")
     ended = cli("doctor")
     assert ended.code == 1
@@ -113,7 +113,7 @@ def test_a_library_below_its_floor_is_told_and_fails(cli: Cli, monkeypatch: pyte
     assert '-> pip install "pyarrow>=' in line
 
 
-def test_kernels_of_this_machine_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_kernels_of_this_machine_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     compiled, kernels = machine.cached_kernels()
     assert 0 <= compiled <= kernels
@@ -124,13 +124,13 @@ def test_kernels_of_this_machine_are_counted(monkeypatch: pytest.MonkeyPatch) ->
 class TestStorage:
     """A table's storage."""
 
-    def test_all_is_well(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_reachable_storage_is_ok(self, cli: Cli, golden: GoldenTables) -> None:
         ended = cli("doctor", golden.table(V9), "--format", "json")
         found = by_check(ended.json)
         assert ended.code == 0
         assert [found[f"storage {what}"]["level"] for what in ("reach", "listing", "rights", "clock")] == ["ok"] * 4
 
-    def test_a_clock_that_is_ahead(self, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    def test_clock_ahead_of_the_storage_is_reported(self, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
         table = golden.copy(V9, tmp_path)
         newest = max((table / ".hoodie" / "timeline").iterdir())
         now_s = time.time()
@@ -139,7 +139,7 @@ class TestStorage:
             (told,) = [each for each in storage_findings(str(table), lambda: now_s) if each.check == "storage clock"]
             assert told.level is level, told
 
-    def test_a_data_file_that_is_gone(self, cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    def test_missing_data_file_is_reported(self, cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
         table = golden.copy(V9, tmp_path)
         for file in table.rglob("*.log.*"):
             if ".hoodie" not in file.parts:
@@ -148,14 +148,14 @@ class TestStorage:
         assert ended.code == 1
         assert "a file of a completed commit is gone" in ended.text
 
-    def test_no_table(self, cli: Cli, tmp_path: pathlib.Path) -> None:
+    def test_missing_table_is_reported(self, cli: Cli, tmp_path: pathlib.Path) -> None:
         ended = cli("doctor", tmp_path)
         assert ended.code == 1
         assert "fail  storage " in ended.text and "TABLE_NOT_FOUND" in ended.text
 
 
 @pytest.mark.golden
-def test_a_server_and_the_storage_behind_it(cli: Cli, golden: GoldenTables) -> None:
+def test_server_and_its_storage_are_checked(cli: Cli, golden: GoldenTables) -> None:
     with serve({"orders": str(golden.table(V9))}, "127.0.0.1:0") as server:
         found = by_check(cli("doctor", "orders", "--server", server.address, "--format", "json").json)
         unknown = cli("doctor", "nosuch", "--server", server.address)
@@ -163,13 +163,13 @@ def test_a_server_and_the_storage_behind_it(cli: Cli, golden: GoldenTables) -> N
     assert unknown.code == 1
 
 
-def test_a_server_that_is_not_there(cli: Cli, unused_port: int) -> None:
+def test_unreachable_server_is_a_failure(cli: Cli, unused_port: int) -> None:
     ended = cli("doctor", "--server", f"127.0.0.1:{unused_port}")
     assert ended.code == 1
     assert "fail  server " in ended.text
 
 
-def test_an_expired_certificate_is_told_of_server_and_client(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_expired_certificates_of_server_and_client_are_reported(cli: Cli, tmp_path: pathlib.Path) -> None:
     authority = Authority(tmp_path / "pki")
     soon = authority.signed("server", "127.0.0.1", end=datetime.datetime.now(datetime.UTC) + DAY)
     past = datetime.datetime.now(datetime.UTC) - 3 * DAY
@@ -187,7 +187,7 @@ def test_an_expired_certificate_is_told_of_server_and_client(cli: Cli, tmp_path:
     assert found["server"]["level"] == "fail" and "expired" in found["server"]["text"]
 
 
-def test_the_documented_fields() -> None:
+def test_doctor_json_has_the_documented_fields() -> None:
     from penstock.engine.cli.commands.doctor import finding_fields
 
     assert set(finding_fields(Finding("c", Level.OK, "t"))) == FIELDS

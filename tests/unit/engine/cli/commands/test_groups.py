@@ -71,12 +71,12 @@ def test_a_group_is_described(cli: Cli, door: Any) -> None:
     assert text.splitlines()[-1].split() == ["r", "2", "1", "4000"]
 
 
-def test_a_group_that_has_no_topic_says_nothing_of_one(cli: Cli, door: Any) -> None:
+def test_group_without_a_topic_prints_no_kafka_fields(cli: Cli, door: Any) -> None:
     assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"] is None
     assert "kafka" not in cli("groups", "describe", "trips", "g", *SERVER).text
 
 
-def test_a_hybrid_group_says_its_phase_and_its_hand_over(cli: Cli, door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hybrid_group_prints_its_phase_and_its_hand_over(cli: Cli, door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", access=KafkaAccess(client=(("sasl.password", "pa55"),)))
     request = PlanRequest(table="trips", query=Incremental(), hybrid=hybrid)
     door.spec = GroupSpec(scope=GroupScope(request=request))
@@ -118,7 +118,7 @@ def test_a_hybrid_group_says_its_phase_and_its_hand_over(cli: Cli, door: Any, mo
     assert "pa55" not in text
 
 
-def test_a_group_of_changes_says_which(cli: Cli, door: Any) -> None:
+def test_group_of_changes_prints_their_format(cli: Cli, door: Any) -> None:
     door.spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Changes(ChangeFormat("hudi")))))
     assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["scope"]["query"] == "cdc (hudi)"
 
@@ -133,26 +133,26 @@ def test_a_group_of_changes_says_which(cli: Cli, door: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_a_group_is_moved(cli: Cli, door: Any, to: str, start: object, dry: tuple[str, ...]) -> None:
+def test_group_reset_sends_the_new_start(cli: Cli, door: Any, to: str, start: object, dry: tuple[str, ...]) -> None:
     found = cli("groups", "reset", "trips", "g", *SERVER, "--to", to, *dry, "--format", "json").json
     assert door.named("reset") == [("reset", "trips", "g", start, bool(dry))]
     assert found["dry_run"] is bool(dry)
     assert (found["before"], found["dropped_splits"]) == ("0", 4)
 
 
-def test_a_move_is_told_as_text(cli: Cli, door: Any) -> None:
+def test_group_reset_prints_text(cli: Cli, door: Any) -> None:
     text = cli("groups", "reset", "trips", "g", *SERVER, "--to", "earliest", "--dry-run").text
     assert ["dropped_splits", "4"] in [line.split() for line in text.splitlines()]
 
 
-def test_a_group_is_forgotten(cli: Cli, door: Any) -> None:
+def test_group_is_deleted(cli: Cli, door: Any) -> None:
     ended = cli("groups", "delete", "trips", "g", *SERVER)
     assert (ended.code, ended.stdout) == (0, b"")
     assert door.named("delete") == [("delete", "trips", "g")]
 
 
 @pytest.mark.parametrize("command", [("describe",), ("reset", "--to", "latest"), ("delete",)])
-def test_an_unknown_group_is_told_by_its_code(cli: Cli, door: Any, command: tuple[str, ...]) -> None:
+def test_unknown_group_exits_with_its_error_code(cli: Cli, door: Any, command: tuple[str, ...]) -> None:
     ended = cli("groups", command[0], "trips", "nobody", *command[1:], *SERVER)
     assert ended.code == 1
     assert ended.stderr == "error [UNKNOWN_GROUP]: no group nobody on table trips\n"
@@ -174,14 +174,14 @@ def test_an_unknown_group_is_told_by_its_code(cli: Cli, door: Any, command: tupl
         ((), ""),
     ],
 )
-def test_bad_usage(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
+def test_groups_usage_errors(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
     ended = cli("groups", *arguments)
     assert ended.code == 2
     assert told in ended.stderr
     assert ended.stdout == b""
 
 
-def test_a_server_that_is_not_there(cli: Cli, door: Any) -> None:
+def test_unreachable_server_is_a_storage_error(cli: Cli, door: Any) -> None:
     door.fails = [StorageError("nobody answers")]
     ended = cli("groups", "list", *SERVER)
     assert (ended.code, ended.stderr) == (75, "error [STORAGE]: nobody answers\n")

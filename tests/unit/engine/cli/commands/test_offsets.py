@@ -34,7 +34,7 @@ def documented() -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-def test_json(cli: Cli, golden: GoldenTables) -> None:
+def test_offsets_as_json(cli: Cli, golden: GoldenTables) -> None:
     found = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format", "json").json
     assert set(found) == documented()
     assert (found["topic"], found["offsets"]) == ("orders", {"0": 17, "1": 12, "2": 6})
@@ -56,7 +56,7 @@ def test_json(cli: Cli, golden: GoldenTables) -> None:
     ]
 
 
-def test_text(cli: Cli, golden: GoldenTables) -> None:
+def test_offsets_as_text(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(STREAMER), "20261120215227067")
     assert ended.code == 0
     fields, partitions = ended.text.strip().split("\n\n")
@@ -66,7 +66,7 @@ def test_text(cli: Cli, golden: GoldenTables) -> None:
     assert "a table service adds no rows" in explained
 
 
-def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
+def test_offsets_of_several_writers(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(KEYS))
     assert (ended.code, ended.text) == (2, "")
     assert "error [CONFIGURATION]: several writers" in ended.stderr
@@ -75,7 +75,7 @@ def test_several_writers(cli: Cli, golden: GoldenTables) -> None:
     assert any("the user states" in note for note in found["notes"])
 
 
-def test_a_key_of_the_users_own(cli: Cli, golden: GoldenTables) -> None:
+def test_offsets_under_a_key_of_the_user(cli: Cli, golden: GoldenTables) -> None:
     named = ("--key", "streamer.checkpoint.key.v2", "--key-format", "streamer", "--format", "json")
     found = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
     assert (found["offsets"], found["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
@@ -85,14 +85,14 @@ def test_a_key_of_the_users_own(cli: Cli, golden: GoldenTables) -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "default_single_writer={}"])
-def test_a_sink(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path, form: str) -> None:
+def test_offsets_of_a_spark_sink(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path, form: str) -> None:
     given = ("--checkpoint", form.format(checkpoint), "--format", "json")
     found = cli("offsets", "resolve", golden.table(SINK), *given).json
     assert (found["topic"], found["offsets"]) == ("pay_120", {"0": 18, "1": 10, "2": 2})
     assert found["sources"][0]["writer"] == "spark default_single_writer"
 
 
-def test_a_sink_whose_checkpoint_is_not_this(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path) -> None:
+def test_spark_checkpoint_of_another_sink_is_refused(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path) -> None:
     alone = cli("offsets", "resolve", golden.table(SINK))
     assert (alone.code, "--checkpoint default_single_writer=FOLDER" in alone.stderr) == (2, True)
     other = cli("offsets", "resolve", golden.table(SINK), "--checkpoint", f"other={checkpoint}")
@@ -102,7 +102,7 @@ def test_a_sink_whose_checkpoint_is_not_this(cli: Cli, golden: GoldenTables, che
     assert (gone.code, "error [POSITION_EXPIRED]" in gone.stderr) == (3, True)
 
 
-def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
+def test_commits_without_offsets(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(NO_KEYS))
     assert ended.code == 2
     assert "no commit up to the hand-over instant holds offsets" in ended.stderr
@@ -115,7 +115,7 @@ def test_no_key_at_all(cli: Cli, golden: GoldenTables) -> None:
     assert re.search(r"^from +the offsets given$", shown, re.M)
 
 
-def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTables) -> None:
+def test_topic_without_commits_in_the_table(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("offsets", "resolve", golden.table(STREAMER), "--topic", "other")
     assert (ended.code, "holds offsets of other" in ended.stderr) == (2, True)
 
@@ -139,18 +139,18 @@ def test_a_topic_that_the_table_is_not_filled_from(cli: Cli, golden: GoldenTable
         (["yesterday"], "not an instant"),
     ],
 )
-def test_bad_input(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+def test_offsets_usage_errors(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
     ended = cli("offsets", "resolve", golden.table(STREAMER), *arguments)
     assert (ended.code, ended.text) == (2, "")
     assert told in ended.stderr
 
 
-def test_no_table(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_offsets_of_a_missing_table(cli: Cli, tmp_path: pathlib.Path) -> None:
     ended = cli("offsets", "resolve", tmp_path)
     assert (ended.code, "error [TABLE_NOT_FOUND]" in ended.stderr) == (1, True)
 
 
-def test_alone_it_shows_its_help(cli: Cli) -> None:
+def test_offsets_without_arguments_prints_help(cli: Cli) -> None:
     ended = cli("offsets")
     assert (ended.code, ended.text) == (2, "")
     assert "resolve" in ended.stderr

@@ -35,7 +35,7 @@ def same(got: pa.Table, want: pa.Table) -> None:
 @pytest.mark.parametrize(
     ("suffix", "load"), [("parquet", pq.read_table), ("arrow", lambda file: pa.ipc.open_file(file).read_all())]
 )
-def test_a_snapshot_in_a_file(
+def test_snapshot_is_written_to_a_file(
     cli: Cli,
     golden: GoldenTables,
     tmp_path: pathlib.Path,
@@ -64,7 +64,7 @@ def test_other_queries(
     same(pq.read_table(file), golden.expected(name, query_id))
 
 
-def test_ranges_in_hudis_words_and_in_ours(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_ranges_with_options_of_hudi_and_of_penstock(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     query = next(one for one in golden.case(RANGES)["queries"] if one["id"] == "inc_mid")
     ours = ["--query", "incremental", "--after", query["begin"]] + (["--upto", query["end"]] if query["end"] else [])
     hudis = [f"{name}={value}" for name, value in query["options"].items()]
@@ -75,7 +75,7 @@ def test_ranges_in_hudis_words_and_in_ours(cli: Cli, golden: GoldenTables, tmp_p
         same(pq.read_table(file), golden.expected(RANGES, "inc_mid"))
 
 
-def test_a_delete_marker_in_hudis_words(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_delete_marker_with_options_of_hudi(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     case, file = "A_merge_custom_delete_v6_h0150", tmp_path / "rows.parquet"
     marker = ("--option", "hoodie.payload.delete.field=op", "--option", "hoodie.payload.delete.marker=D")
     assert cli("read", golden.table(case), *marker, "-o", file).code == 0
@@ -95,7 +95,7 @@ def test_all_types_have_a_json_form(cli: Cli, golden: GoldenTables) -> None:
     assert len([json.loads(line) for line in ended.text.splitlines()]) == 12
 
 
-def test_a_text_table_is_the_default(cli: Cli, golden: GoldenTables) -> None:
+def test_text_table_is_the_default_format(cli: Cli, golden: GoldenTables) -> None:
     ended = cli("read", golden.table(V9), "--columns", "v,id", "--limit", "3")
     head, rule, *rows = ended.text.splitlines()
     assert head.split() == ["v", "id"]
@@ -132,7 +132,7 @@ def test_writers_options_are_one_warning(cli: Cli, golden: GoldenTables) -> None
 
 
 @pytest.mark.parametrize("name", [V9, V6])
-def test_through_a_server(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
+def test_read_through_a_server(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
     file = tmp_path / "rows.parquet"
     with serve({"orders": str(golden.table(name))}, "127.0.0.1:0") as server:
         assert cli("read", "orders", "--server", server.address, "-o", file).code == 0
@@ -159,7 +159,7 @@ class TestProgress:
             (False, False, "x.parquet", False, False),
         ],
     )
-    def test_where_it_shows(
+    def test_progress_is_printed_on_a_terminal(
         self,
         monkeypatch: pytest.MonkeyPatch,
         stderr_terminal: bool,
@@ -173,7 +173,7 @@ class TestProgress:
         with read_command._progress(Shell(quiet=quiet), output) as told:
             assert (told is not None) == shown
 
-    def test_it_never_writes_to_stdout(
+    def test_progress_never_writes_to_stdout(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         from penstock.engine.arrow import Progress
@@ -185,7 +185,7 @@ class TestProgress:
         assert capsys.readouterr().out == ""
 
 
-def test_a_profile_as_a_table_beside_the_rows(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_profile_is_a_table_on_stderr(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     rows = golden.expected(V9, "snapshot").num_rows
     ended = cli("read", golden.table(V9), "-o", tmp_path / "rows.parquet", "--profile")
     assert (ended.code, ended.stdout) == (0, b"")
@@ -203,5 +203,5 @@ def test_a_profile_as_a_table_beside_the_rows(cli: Cli, golden: GoldenTables, tm
     assert min(told["seconds"][phase] for phase in ("planning", "log_decode", "base_decode", "merge", "emit")) > 0
 
 
-def test_no_profile_unless_asked_for(cli: Cli, golden: GoldenTables) -> None:
+def test_profile_is_off_by_default(cli: Cli, golden: GoldenTables) -> None:
     assert cli("read", golden.table(V9), "--format", "jsonl").stderr == ""

@@ -38,13 +38,13 @@ def test_bad_tables(pairs: list[str]) -> None:
 @pytest.mark.parametrize(
     "pairs", [["s3://k:secret@b"], ["=s3://k:secret@b"], ["a=s3://k:secret@b", "a=s3://k:secret@c"]]
 )
-def test_bad_tables_are_told_without_credentials(pairs: list[str]) -> None:
+def test_errors_of_bad_tables_contain_no_credentials(pairs: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="--table") as caught:
         named_tables(pairs)
     assert "secret" not in str(caught.value)
 
 
-def test_no_table_is_told(cli: Cli) -> None:
+def test_serve_without_tables_is_a_usage_error(cli: Cli) -> None:
     ended = cli("serve")
     assert (ended.code, ended.stdout) == (2, b"")
     assert ended.stderr.startswith("error [CONFIGURATION]: no table to serve: name at least one, as NAME=PATH")
@@ -81,7 +81,7 @@ def test_a_server_process(golden: GoldenTables, number: signal.Signals) -> None:
 
 
 @pytest.mark.golden
-def test_a_port_that_is_taken_is_told_in_one_line(golden: GoldenTables) -> None:
+def test_port_in_use_is_a_one_line_error(golden: GoldenTables) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -136,7 +136,7 @@ def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
         assert "error [CONFIGURATION]: " in ended.stderr
 
 
-def test_a_token_is_shown_once_with_its_line(cli: Cli) -> None:
+def test_new_token_is_printed_once_with_its_line(cli: Cli) -> None:
     ended = cli("token", "new", "spark", "--expires", "2030-01-01")
     assert ended.code == 0
     token, line = ended.stdout.decode().splitlines()
@@ -193,7 +193,7 @@ def test_a_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, t
 
 
 @pytest.mark.golden
-def test_metrics_without_the_extra_name_it_and_a_server_without_them_runs(golden: GoldenTables) -> None:
+def test_metrics_name_their_missing_extra_and_a_server_without_metrics_runs(golden: GoldenTables) -> None:
     script = """
 import sys
 for name in ("prometheus_client", "grpc_reflection"):

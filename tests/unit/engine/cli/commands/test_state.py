@@ -31,7 +31,7 @@ def digests(directory: pathlib.Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()}
 
 
-def test_a_state_at_rest(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_state_of_a_stopped_server(cli: Cli, tmp_path: pathlib.Path) -> None:
     filled(tmp_path / "s").close()
     before = digests(tmp_path / "s")
     ended = cli("state", "check", tmp_path / "s", "--format", "json")
@@ -48,14 +48,14 @@ def test_a_state_at_rest(cli: Cli, tmp_path: pathlib.Path) -> None:
     assert digests(tmp_path / "s") == before
 
 
-def test_as_a_table(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_state_as_text(cli: Cli, tmp_path: pathlib.Path) -> None:
     filled(tmp_path / "s").close()
     text = cli("state", "check", tmp_path / "s").text
     for line in (r"epoch           1", "live            no", "whole           yes", "lease  2        2        4"):
         assert line in text
 
 
-def test_beside_a_server_that_goes_on(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_state_of_a_running_server(cli: Cli, tmp_path: pathlib.Path) -> None:
     store = filled(tmp_path / "s")
     for i in range(3):
         found = cli("state", "check", tmp_path / "s", "--format", "json").json
@@ -66,7 +66,7 @@ def test_beside_a_server_that_goes_on(cli: Cli, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("with_index", [True, False])
-def test_what_a_killed_server_left_is_read_and_left_alone(cli: Cli, tmp_path: pathlib.Path, with_index: bool) -> None:
+def test_state_of_a_killed_server_is_read_and_not_changed(cli: Cli, tmp_path: pathlib.Path, with_index: bool) -> None:
     store = filled(tmp_path / "s")
     killed = tmp_path / "killed"
     killed.mkdir()
@@ -80,7 +80,7 @@ def test_what_a_killed_server_left_is_read_and_left_alone(cli: Cli, tmp_path: pa
     assert digests(killed) == before
 
 
-def test_damage_is_exit_3_with_what_was_read_before_it(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_damaged_state_exits_with_3_and_prints_the_records_before_it(cli: Cli, tmp_path: pathlib.Path) -> None:
     filled(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute("UPDATE records SET payload = x'00' WHERE seq = 2")
@@ -111,7 +111,7 @@ def test_damage_is_exit_3_with_what_was_read_before_it(cli: Cli, tmp_path: pathl
         ("INSERT INTO pieces VALUES ((4 << 32) + 99, x'', 0)", "belongs to no plan"),
     ],
 )
-def test_every_kind_of_damage_is_named(cli: Cli, tmp_path: pathlib.Path, damage: str, named: str) -> None:
+def test_errors_name_each_kind_of_damage(cli: Cli, tmp_path: pathlib.Path, damage: str, named: str) -> None:
     filled(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute(damage)
@@ -120,7 +120,7 @@ def test_every_kind_of_damage_is_named(cli: Cli, tmp_path: pathlib.Path, damage:
     assert ended.code == 3 and named in ended.stderr and str(tmp_path / "s") in ended.stderr
 
 
-def test_a_newer_store_is_exit_1(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_newer_store_exits_with_1(cli: Cli, tmp_path: pathlib.Path) -> None:
     filled(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute("DROP TABLE meta")
@@ -130,18 +130,18 @@ def test_a_newer_store_is_exit_1(cli: Cli, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_where_no_state_is_is_exit_2(cli: Cli, tmp_path: pathlib.Path, there: bool) -> None:
+def test_missing_state_exits_with_2(cli: Cli, tmp_path: pathlib.Path, there: bool) -> None:
     ended = cli("state", "check", tmp_path if there else tmp_path / "nowhere")
     assert ended.code == 2 and "[CONFIGURATION]" in ended.stderr and str(tmp_path) in ended.stderr
     assert cli("state", "check").code == 2
 
 
-def test_without_a_command_it_shows_its_help(cli: Cli) -> None:
+def test_state_without_a_command_prints_help(cli: Cli) -> None:
     ended = cli("state")
     assert ended.code == 2 and "check" in ended.stderr
 
 
-def test_a_state_is_backed_up_beside_its_server_and_restored_when_it_ended(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_state_is_backed_up_beside_its_server_and_restored_after_its_end(cli: Cli, tmp_path: pathlib.Path) -> None:
     state, file = tmp_path / "s", tmp_path / "backup.db"
     store = open_sqlite(state)
     store.append([StoredRecord("numbers", 1, b'{"last":7}')])

@@ -80,7 +80,7 @@ class TestStdout:
         cli("tail", "trips", *NAMED, "--exit-at-end")
         assert printed[:3] == [10, 10, 5]
 
-    def test_lines_are_given_to_the_system_before_the_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lines_are_flushed_before_the_commit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[str] = []
         stream = SimpleNamespace(write=lambda data: told.append("write"), flush=lambda: told.append("flush"))
         monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=stream))
@@ -89,7 +89,7 @@ class TestStdout:
         assert tail_sink.RowsOnStdout(consumer).take(batch) == 1
         assert told == ["write", "flush", "commit"]
 
-    def test_what_was_printed_and_not_committed_comes_again(self, cli: Cli, door: Any) -> None:
+    def test_uncommitted_rows_are_printed_again(self, cli: Cli, door: Any) -> None:
         real, tries = door.commit_splits, []
 
         def commit(member: Any, done: Any) -> None:
@@ -104,18 +104,18 @@ class TestStdout:
         second = cli("tail", "trips", *NAMED, "--exit-at-end")
         assert ids(second.stdout) == ROWS[10:]
 
-    def test_a_group_that_ends_ends_it(self, cli: Cli, door: Any) -> None:
+    def test_tail_ends_with_its_group(self, cli: Cli, door: Any) -> None:
         door.ends = True
         ended = cli("tail", "trips", *NAMED)
         assert (ended.code, ids(ended.stdout)) == (0, ROWS)
 
-    def test_it_waits_for_what_others_hold(self, cli: Cli, door: Any, clock: Any) -> None:
+    def test_tail_waits_for_splits_of_other_readers(self, cli: Cli, door: Any, clock: Any) -> None:
         door.held = {_refs(door)[0]: "other"}
         door.renewed["other"] = clock.now
         ended = cli("tail", "trips", *NAMED, "--exit-at-end")
         assert (ended.code, ids(ended.stdout)) == (0, ROWS[25:] + ROWS[:25]), "the other reader's lease ended"
 
-    def test_without_a_group_it_has_one_of_its_own(self, cli: Cli, door: Any) -> None:
+    def test_tail_without_a_group_creates_and_deletes_its_own(self, cli: Cli, door: Any) -> None:
         ended = cli("tail", "trips", *SERVER, "--exit-at-end", "--from", "latest")
         assert ids(ended.stdout) == ROWS
         ((_, group, reader, _),) = door.named("join")
@@ -124,18 +124,18 @@ class TestStdout:
         kinds = [call[0] for call in door.calls]
         assert kinds.index("leave") < kinds.index("delete")
 
-    def test_a_group_of_its_own_that_stays_is_a_warning(self, cli: Cli, door: Any) -> None:
+    def test_temporary_group_that_cannot_be_deleted_is_a_warning(self, cli: Cli, door: Any) -> None:
         ended = cli("tail", "trips", *SERVER, "--exit-at-end")
         assert ended.code == 0
         assert "warning: the group of this command stays on the server: no group tail-" in ended.stderr
 
-    def test_from_counts_for_a_new_group(self, cli: Cli, door: Any) -> None:
+    def test_from_is_the_start_of_a_new_group(self, cli: Cli, door: Any) -> None:
         cli("tail", "trips", *NAMED, "--exit-at-end", "--from", "20260101000000000", "--query", "cdc")
         assert str(door.spec.start.position) == "20260101000000000"
         assert type(door.spec.scope.request.query).__name__ == "Changes"
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_ends_it_cleanly(self, cli: Cli, door: Any, clock: Any, number: int) -> None:
+    def test_signal_ends_tail_cleanly(self, cli: Cli, door: Any, clock: Any, number: int) -> None:
         clock.on_wait = lambda: os.kill(os.getpid(), number)
         before = signal.getsignal(number)
         ended = cli("tail", "trips", *NAMED)
@@ -154,14 +154,14 @@ class TestFiles:
     """Exactly once."""
 
     @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-    def test_one_file_a_split(self, cli: Cli, door: Any, tmp_path: pathlib.Path, form: str) -> None:
+    def test_each_split_is_one_file(self, cli: Cli, door: Any, tmp_path: pathlib.Path, form: str) -> None:
         folder = tmp_path / "out"
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", folder, "--format", form)
         assert (ended.code, ended.stdout, ended.stderr) == (0, b"", "")
         assert rows_of(folder) == {f"a.{form}": ROWS[:25], f"c.{form}": ROWS[25:]}
         assert [len(call[2]) for call in door.named("commit")] == [1, 2], "a; c with the one without rows"
 
-    def test_a_split_is_committed_after_its_file_is_there(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
+    def test_split_is_committed_after_its_file_is_written(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
         there: list[list[str]] = []
         real = door.commit_splits
         door.commit_splits = lambda member, done: (there.append(names(tmp_path)), real(member, done))[1]
@@ -169,7 +169,7 @@ class TestFiles:
         assert there[0] == ["a.parquet"]
         assert there[-1] == ["a.parquet", "c.parquet"]
 
-    def test_killed_between_the_file_and_the_commit(
+    def test_file_written_before_a_crash_is_committed_and_not_written_again(
         self, cli: Cli, door: Any, reading: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real = tail_sink.sync_folder
@@ -190,7 +190,7 @@ class TestFiles:
         assert all(finished for _, finished in door.committed().values())
 
     @pytest.mark.parametrize("at", [0, 10, 20])
-    def test_killed_within_a_split_leaves_no_file_of_it(
+    def test_crash_within_a_split_leaves_no_file(
         self, cli: Cli, door: Any, reading: Any, tmp_path: pathlib.Path, at: int
     ) -> None:
         reading.fails = {("a", at): CorruptFile("one"), ("b", 0): CorruptFile("x")}
@@ -211,7 +211,7 @@ class TestFiles:
         assert cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path).code == 0
         assert rows_of(tmp_path) == {"a.parquet": ROWS[:25], "c.parquet": ROWS[25:]}
 
-    def test_a_commit_that_fails_for_good_is_made_up_for(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
+    def test_failed_commit_is_repeated_by_the_next_run(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
         real = door.commit_splits
         door.commit_splits = lambda member, done: (_ for _ in ()).throw(StorageError("down"))
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
@@ -220,14 +220,14 @@ class TestFiles:
         assert cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path).code == 0
         assert rows_of(tmp_path) == {"a.parquet": ROWS[:25], "c.parquet": ROWS[25:]}
 
-    def test_a_group_that_was_consumed_by_rows_is_refused(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
+    def test_group_with_a_partly_committed_split_is_refused(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
         door.ordinals = {_refs(door)[0]: 10}
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert ended.code == 2
         assert "split a starts at row 10" in ended.stderr
         assert names(tmp_path) == []
 
-    def test_ended_by_signal_within_a_split(
+    def test_signal_within_a_split_leaves_no_file(
         self, cli: Cli, door: Any, reading: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real = reading._batches
@@ -255,7 +255,7 @@ class TestFiles:
             (("--split-bytes", "1"), "splitBytes was 134217728, is 1"),
         ],
     )
-    def test_another_scope_over_the_same_folder_commits_nothing(
+    def test_folder_of_another_scope_is_refused_without_a_commit(
         self, cli: Cli, door: Any, tmp_path: pathlib.Path, changed: tuple[str, ...], setting: str
     ) -> None:
         """A group that is deleted and made anew with another filter: its rows would be missing from the folder."""
@@ -271,15 +271,13 @@ class TestFiles:
         assert rows_of(tmp_path) == {"a.parquet": ROWS[:25], "c.parquet": ROWS[25:]}
         assert all(finished for _, finished in door.committed().values())
 
-    def test_another_table_over_the_same_folder_commits_nothing(
-        self, cli: Cli, door: Any, tmp_path: pathlib.Path
-    ) -> None:
+    def test_folder_of_another_table_is_refused(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
         assert cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path).code == 0
         ended = cli("tail", "orders", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert ended.code == 2
         assert 'table was "trips", is "orders"' in ended.stderr
 
-    def test_a_folder_of_a_release_without_records_is_taken_over_with_a_warning(
+    def test_folder_without_a_scope_file_is_adopted_with_a_warning(
         self, cli: Cli, door: Any, tmp_path: pathlib.Path
     ) -> None:
         command = ("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
@@ -293,7 +291,7 @@ class TestFiles:
         assert cli(*command, "--where", "id < 3").code == 2
 
     @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-    def test_a_file_of_another_number_of_rows_is_not_taken_for_the_split(
+    def test_existing_file_with_another_number_of_rows_is_refused(
         self, cli: Cli, door: Any, tmp_path: pathlib.Path, form: str
     ) -> None:
         """Written by a release without records, with another filter."""
@@ -306,9 +304,7 @@ class TestFiles:
         assert "the file of split a has 24 rows of columns id, expected 25 of id" in ended.stderr
         assert door.committed() == {}
 
-    def test_a_file_of_other_columns_is_not_taken_for_the_split(
-        self, cli: Cli, door: Any, tmp_path: pathlib.Path
-    ) -> None:
+    def test_existing_file_with_other_columns_is_refused(self, cli: Cli, door: Any, tmp_path: pathlib.Path) -> None:
         pq.write_table(pa.table({"id": range(25), "more": range(25)}), tmp_path / "a.parquet")
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert ended.code == 2
@@ -317,13 +313,13 @@ class TestFiles:
     @pytest.mark.parametrize(
         "record", ["", "[]", "{}", '{"version": 1, "scope": {"table": "trips"}, "digest": "x"}', "[" * 10_000]
     )
-    def test_a_damaged_record_is_an_error(self, cli: Cli, door: Any, tmp_path: pathlib.Path, record: str) -> None:
+    def test_damaged_scope_file_is_an_error(self, cli: Cli, door: Any, tmp_path: pathlib.Path, record: str) -> None:
         (tmp_path / SCOPE_FILE).write_text(record)
         ended = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert (ended.code, door.named("join")) == (2, [])
         assert SCOPE_FILE in ended.stderr
 
-    def test_names_are_safe_and_tell_ids_apart(self) -> None:
+    def test_file_names_are_safe_and_unique_per_split_id(self) -> None:
         split_ids = [
             "a",
             "A/b",
@@ -394,7 +390,7 @@ def rows_of(folder: pathlib.Path) -> dict[str, list[int]]:
         ((*NAMED, "--option", "grup=x"), "did you mean group"),
     ],
 )
-def test_bad_usage(
+def test_tail_usage_errors(
     cli: Cli, arguments: tuple[str, ...], told: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -60,13 +60,13 @@ def served(golden: GoldenTables) -> Iterator[tuple[RunningServer, EnumeratorServ
     service.stop()
 
 
-def test_a_long_error_of_a_table_is_cut_and_arrives() -> None:
+def test_long_error_of_a_table_is_truncated() -> None:
     sent = replace(STATUS, tables=(TableStatus("t", None, "CORRUPT_FILE", "x" * 5_000),))
     [received] = status_from_message(status_to_message(sent)).tables
     assert received == TableStatus("t", None, "CORRUPT_FILE", "x" * MAX_TABLE_ERROR_CHARS)
 
 
-def test_the_status_travels_whole_and_what_cannot_be_is_refused() -> None:
+def test_status_survives_encoding_and_bad_messages_are_refused() -> None:
     message = status_to_message(STATUS)
     assert status_from_message(pb.DescribeServerResponse.FromString(message.SerializeToString())) == STATUS
     message.groups[0].rows_per_second = float("nan")
@@ -78,7 +78,7 @@ def test_the_status_travels_whole_and_what_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.golden
-def test_a_frame_and_a_document_of_a_server_at_work(cli: Cli, served: tuple[RunningServer, EnumeratorService]) -> None:
+def test_frame_and_json_of_a_busy_server(cli: Cli, served: tuple[RunningServer, EnumeratorService]) -> None:
     server, _ = served
     with Consumer(server.address, "orders", group="audit", reader_id="r1") as reader:
         rows = 0
@@ -100,19 +100,19 @@ def test_a_frame_and_a_document_of_a_server_at_work(cli: Cli, served: tuple[Runn
 
 
 @pytest.mark.golden
-def test_without_a_server(cli: Cli, unused_port: int) -> None:
+def test_top_needs_a_server(cli: Cli, unused_port: int) -> None:
     ended = cli("top", "--once")
     assert ended.code == 2 and "needs a server" in ended.stderr
     assert cli("top", "--once", "--interval", "0", "--server", f"127.0.0.1:{unused_port}").code == 2
 
 
-def test_rights_on_everything_are_needed() -> None:
+def test_top_needs_rights_on_all_tables() -> None:
     from penstock.enumerator.server.auth.acl import NEEDED, Of
 
     assert (NEEDED["DescribeServer"].right, NEEDED["DescribeServer"].of) == ("read", Of.GROUPS)
 
 
-def test_names_are_never_markup_and_numbers_are_short(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_escaped_and_numbers_abbreviated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: STATUS)
     text = cli("top", "--once", "--server", "127.0.0.1:1").text
     assert "t[red]x" in text
@@ -135,7 +135,7 @@ def lines_at(width: int, *groups: GroupStatus) -> list[str]:
 
 
 @pytest.mark.parametrize("groups", [(GROUP,), (GROUP, LONG), ()])
-def test_a_frame_fits_80_columns_and_says_what_it_leaves_out(groups: tuple[GroupStatus, ...]) -> None:
+def test_frame_fits_80_columns_and_counts_omitted_rows(groups: tuple[GroupStatus, ...]) -> None:
     lines = lines_at(80, *groups)
     (head,) = [line for line in lines if line.startswith("table")]
     assert head.split()[:5] == ["table", "group", "state", "lag", "age"] and "readers" in head and "pending" in head
@@ -148,14 +148,14 @@ def test_a_frame_fits_80_columns_and_says_what_it_leaves_out(groups: tuple[Group
         assert row.split()[2:5] == ["running", "4.0m", "12.0s"]  # the name alone is cut
 
 
-def test_a_wide_terminal_shows_all_and_a_narrow_one_the_most_important() -> None:
+def test_wide_terminal_shows_all_columns_and_a_narrow_one_the_most_important() -> None:
     wide, narrow = lines_at(200, GROUP, LONG), lines_at(50, GROUP)
     assert "no room for" not in " ".join(wide) and "lake.of.the.sales.department" in " ".join(wide)
     (row,) = [line for line in narrow if line.startswith("t[red]x")]
     assert row.split()[:4] == ["t[red]x", "g", "running", "4.0m"]
 
 
-def test_a_pipe_has_all_columns_and_whole_names(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_gets_all_columns_and_full_names(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     long = replace(GROUP, summary=replace(GROUP.summary, table="t" * 150, group="g" * 150))
     monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: replace(STATUS, groups=(long,)))
     lines = [line.strip() for line in cli("top", "--server", "127.0.0.1:1").text.splitlines()]
@@ -165,7 +165,7 @@ def test_a_pipe_has_all_columns_and_whole_names(cli: Cli, monkeypatch: pytest.Mo
     assert head.split() == list(COLUMNS)
 
 
-def test_the_picture_is_drawn_anew_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_redrawn_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
     asked: list[int] = []
@@ -185,7 +185,7 @@ def test_the_picture_is_drawn_anew_until_it_is_interrupted(monkeypatch: pytest.M
     assert len(asked) == 3
 
 
-def test_the_documented_fields() -> None:
+def test_top_json_has_the_documented_fields() -> None:
     import pathlib
 
     page = pathlib.Path(__file__).parents[5] / "docs" / "reference" / "cli.md"
@@ -196,7 +196,7 @@ def test_the_documented_fields() -> None:
     assert documented == {*fields, *group, "table", "watermark"}
 
 
-def test_short_forms() -> None:
+def test_numbers_are_abbreviated() -> None:
     assert [span(value) for value in (0.04, 119, 120, 7_300, 200_000)] == ["0.0s", "119.0s", "2.0m", "2.0h", "2.3d"]
     assert [amount(value) for value in (0, 1023, 1024, 5 << 30)] == ["0", "1023", "1.0K", "5.0G"]
     assert moment(0) == "1970-01-01T00:00:00.000Z" and moment(1 << 62) == str(1 << 62)

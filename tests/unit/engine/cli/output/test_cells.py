@@ -91,11 +91,11 @@ def test_text_values() -> None:
     assert text_values(pa.array([[{"a": 1}]])) == ['[{"a": 1}]']
 
 
-def test_one_line() -> None:
+def test_text_is_reduced_to_one_line() -> None:
     assert one_line("a\n  b\tc\x1b") == "a b c\\x1b"
     assert printable("\u202e") == "\\u202e"
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("é", 1), ("e\u0301", 1), ("", 0)])
-def test_width(text: str, width: int) -> None:
+def test_width_of_text(text: str, width: int) -> None:
     assert width_of(text) == width

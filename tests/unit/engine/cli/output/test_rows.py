@@ -57,7 +57,7 @@ def test_format(asked: RowFormat | None, file: str | None, form: RowFormat) -> N
 
 
 @pytest.mark.parametrize("file", ["x", "x.csv", "x.table", "x.parquet.gz"])
-def test_a_suffix_that_names_no_format(file: str) -> None:
+def test_unknown_suffix_is_refused(file: str) -> None:
     with pytest.raises(ConfigurationError, match="names no format"):
         row_format(None, file)
 
@@ -136,7 +136,7 @@ def test_table_without_rows_still_names_its_columns(capsysbinary: pytest.Capture
     assert capsysbinary.readouterr().out.decode().splitlines()[0].split() == SCHEMA.names
 
 
-def test_small_tables_escape_what_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_tables_escape_terminal_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     write_text_table(("a", "b"), [("\x1b[2J", "x"), ("y", "")])
     assert capsys.readouterr().out.splitlines() == ["a        b", "-------  -", "\\x1b[2J  x", "y"]
 
@@ -163,7 +163,7 @@ class TestFiles:
         assert file.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [file]
 
-    def test_it_appears_at_the_end(self, tmp_path: pathlib.Path) -> None:
+    def test_output_file_appears_when_it_is_complete(self, tmp_path: pathlib.Path) -> None:
         file = tmp_path / "x"
         with destination(str(file)) as stream:
             stream.write(b"new")
@@ -188,6 +188,6 @@ class TestFiles:
             stream.write(b"x")
         assert not pathlib.Path(os.devnull).is_file()
 
-    def test_a_missing_folder(self, tmp_path: pathlib.Path) -> None:
+    def test_missing_folder_is_an_error(self, tmp_path: pathlib.Path) -> None:
         with pytest.raises(FileNotFoundError, match="nowhere"), destination(str(tmp_path / "nowhere" / "x")):
             pass

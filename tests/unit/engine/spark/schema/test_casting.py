@@ -18,7 +18,7 @@ def _declared(name: str, declared: st.DataType, nullable: bool = True) -> st.Str
     return st.StructType([st.StructField(name, declared, nullable)])
 
 
-def test_what_spark_would_refuse_is_cast() -> None:
+def test_columns_that_spark_would_refuse_are_cast() -> None:
     entries = pa.map_(pa.field("k", pa.string(), nullable=False), pa.field("v", pa.time64("us")))
     source = pa.schema([pa.field("t", pa.time64("us")), pa.field("m", entries), pa.field("n", pa.int64())])
     batch = pa.record_batch(
@@ -41,7 +41,7 @@ def test_what_spark_would_refuse_is_cast() -> None:
     assert out.column("n").buffers()[1].address == batch.column("n").buffers()[1].address  # untouched, not copied
 
 
-def test_columns_go_by_position_and_take_the_declared_name() -> None:
+def test_columns_match_by_position_and_get_the_declared_name() -> None:
     source = pa.schema([pa.field("id", pa.int64())])
     shape = casting(source, _declared("ID", st.LongType()))
     (out,) = shape.batches(pa.record_batch([pa.array([1])], schema=source))
@@ -96,7 +96,7 @@ def test_rows_larger_than_the_bound_go_one_by_one(monkeypatch: pytest.MonkeyPatc
     assert [p.num_rows for p in pieces] == [1, 1]
 
 
-def test_a_batch_of_another_width_is_our_bug() -> None:
+def test_batch_with_another_number_of_columns_is_an_internal_error() -> None:
     source = pa.schema([pa.field("a", pa.int32())])
     shape = casting(source, spark_schema(source))
     assert shape.target == arrow_schema(spark_schema(source))

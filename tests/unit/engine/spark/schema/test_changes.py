@@ -24,12 +24,12 @@ def changes(was: pa.DataType, now: pa.DataType) -> tuple[object, ...]:
     return schema_changes(spark_schema(pa.schema([("c", was)])), pa.schema([("more", pa.string()), ("c", now)]))
 
 
-def test_what_was_added_or_moved_is_not_seen() -> None:
+def test_added_or_moved_columns_are_no_change() -> None:
     fixed = spark_schema(pa.schema([("a", pa.int64()), ("b", pa.string())]))
     assert schema_changes(fixed, pa.schema([("b", pa.string()), ("new", pa.int32()), ("a", pa.int64())])) == ()
 
 
-def test_what_spark_shows_alike_is_the_same() -> None:
+def test_types_with_the_same_spark_type_are_equal() -> None:
     assert changes(pa.time64("us"), pa.time64("us")) == ()
     assert (
         changes(pa.map_(pa.string(), pa.int64()), pa.map_(pa.field("k", pa.string(), nullable=False), pa.int64())) == ()
@@ -56,7 +56,7 @@ def test_what_spark_shows_alike_is_the_same() -> None:
         (STRUCT, pa.struct([("new", pa.int32()), ("b", pa.string()), ("a", pa.int64())])),
     ],
 )
-def test_promotions_go_on(was: pa.DataType, now: pa.DataType) -> None:
+def test_promotions_do_not_end_the_stream(was: pa.DataType, now: pa.DataType) -> None:
     (change,) = changes(was, now)
     assert isinstance(change, Widened)
     assert breaking((change,)) == ()
@@ -80,19 +80,19 @@ def test_promotions_go_on(was: pa.DataType, now: pa.DataType) -> None:
         (pa.list_(pa.int32()), pa.list_(pa.int64())),
     ],
 )
-def test_other_types_end_it(was: pa.DataType, now: pa.DataType) -> None:
+def test_other_type_changes_end_the_stream(was: pa.DataType, now: pa.DataType) -> None:
     (change,) = changes(was, now)
     assert isinstance(change, Clash)
     assert breaking((change,)) == (change,)
 
 
-def test_a_column_that_is_gone_or_ambiguous_ends_it() -> None:
+def test_missing_or_ambiguous_column_ends_the_stream() -> None:
     fixed = spark_schema(pa.schema([("a", pa.int64())]))
     assert schema_changes(fixed, pa.schema([("b", pa.int64())])) == (Gone("a"),)
     assert schema_changes(fixed, pa.schema([("A", pa.int64())])) == (), "letter case does not matter"
 
 
-def test_a_change_is_told_in_words() -> None:
+def test_change_is_described_in_text() -> None:
     assert str(changes(pa.int32(), pa.int64())[0]) == "column c was widened from int to bigint"
     assert str(changes(pa.int64(), pa.bool_())[0]) == "column c was bigint, and is boolean now"
     assert str(Gone("c")) == "column c is gone (dropped, or renamed)"
@@ -119,7 +119,7 @@ class TestWatch:
         ]
         assert list(monitor.counts.values()) == [4, 1]
 
-    def test_what_breaks_is_told_with_commit_and_way_out(self) -> None:
+    def test_incompatible_change_names_its_commit_and_the_fix(self) -> None:
         monitor = SchemaMonitor("t", self.fixed, None)
         broken = monitor.breaking_changes(avro(id="string"))
         start, end = (Position(InstantTime(digits)) for digits in ("20260101000000", "20260102000000"))
@@ -129,7 +129,7 @@ class TestWatch:
             assert text in str(error)
         assert "column id" not in str(error), "an int may become a string"
 
-    def test_columns_of_changes_are_there(self) -> None:
+    def test_columns_of_changes_are_present(self) -> None:
         fixed = st.StructType([*self.fixed.fields, st.StructField("_change_type", st.StringType())])
         assert SchemaMonitor("t", fixed, ChangeFormat.ROWS).breaking_changes(avro(id="int", x="float")) == ()
         assert SchemaMonitor("t", fixed, None).breaking_changes(avro(id="int", x="float")) == (Gone("_change_type"),)

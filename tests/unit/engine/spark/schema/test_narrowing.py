@@ -37,7 +37,9 @@ SHORT, LONG = pa.decimal128(10, 2), pa.decimal128(20, 4)
         ([], pa.int64(), pa.int32(), []),
     ],
 )
-def test_what_fits(values: list[object], wide: pa.DataType, narrow: pa.DataType, expected: list[object] | None) -> None:
+def test_values_that_fit_are_narrowed(
+    values: list[object], wide: pa.DataType, narrow: pa.DataType, expected: list[object] | None
+) -> None:
     found = narrowed(pa.array(values, wide), narrow, "c", "t")
     assert found.type == narrow
     assert found.to_pylist() == (values if expected is None else expected)
@@ -68,22 +70,22 @@ def test_what_fits(values: list[object], wide: pa.DataType, narrow: pa.DataType,
         (D("0.123456789012345678"), pa.decimal128(38, 18), pa.float64()),
     ],
 )
-def test_what_does_not_fit_names_column_and_table(value: object, wide: pa.DataType, narrow: pa.DataType) -> None:
+def test_value_that_does_not_fit_names_column_and_table(value: object, wide: pa.DataType, narrow: pa.DataType) -> None:
     with pytest.raises(SchemaMismatch, match=r"table orders, column price: it was widened to .* new load\(\)"):
         narrowed(pa.array([None, value], wide), narrow, "price", "orders")
 
 
-def test_floats_that_hudi_promoted_by_their_text() -> None:
+def test_floats_that_hudi_promoted_through_text() -> None:
     found = narrowed(pa.array([0.1, 0.30000001192092896, None], pa.float64()), pa.float32(), "c", "t")
     assert found.equals(pa.array([0.1, 0.3, None], pa.float32()))
 
 
-def test_not_a_number_stays_one() -> None:
+def test_nan_stays_nan() -> None:
     (found,) = narrowed(pa.array([math.nan], pa.float64()), pa.float32(), "c", "t").to_pylist()
     assert math.isnan(found)
 
 
-def test_structs_field_by_field() -> None:
+def test_structs_are_narrowed_field_by_field() -> None:
     wide = pa.array(
         [{"new": 1, "b": "x", "a": 1}, None, {"new": 2, "b": None, "a": None}, {"new": 3, "b": "y", "a": 5}],
         pa.struct([("new", pa.int32()), ("b", pa.string()), ("a", pa.int64())]),
@@ -102,14 +104,14 @@ def test_structs_field_by_field() -> None:
     [pa.list_(pa.int32()), pa.map_(pa.string(), pa.int32()), pa.null(), pa.bool_(), pa.timestamp("us", "UTC")],
     ids=str,
 )
-def test_a_struct_that_gained_a_field_keeps_the_others_as_they_are(inner: pa.DataType) -> None:
+def test_struct_with_an_added_field_keeps_its_other_fields(inner: pa.DataType) -> None:
     was = pa.struct([("a", pa.int32()), ("l", inner)])
     wide = pa.array([{"a": 1, "l": None, "new": "x"}, None], pa.struct([*was, ("new", pa.string())]))
     assert narrowed(wide, was, "c", "t").equals(pa.array([{"a": 1, "l": None}, None], was))
 
 
 @given(st.lists(st.none() | st.integers(-(10**6), 10**6)), st.sampled_from([4, 10]))
-def test_floats_that_became_decimals_come_back(parts: list[int | None], scale: int) -> None:
+def test_floats_promoted_to_decimals_are_restored(parts: list[int | None], scale: int) -> None:
     texts = [None if part is None else str(D(part) / 10_000) for part in parts]
     for kind in (pa.float32(), pa.float64()):
         column = pa.array([None if text is None else float(text) for text in texts], kind)
@@ -118,14 +120,14 @@ def test_floats_that_became_decimals_come_back(parts: list[int | None], scale: i
 
 
 @given(st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)))
-def test_whole_numbers_come_back_from_every_promotion(values: list[int | None]) -> None:
+def test_integers_are_restored_from_every_promotion(values: list[int | None]) -> None:
     column = pa.array(values, pa.int32())
     for wide in (pa.int64(), pa.float64(), pa.string(), pa.decimal128(20, 2)):
         assert narrowed(column.cast(wide), pa.int32(), "c", "t").equals(column)
 
 
 @given(st.lists(st.none() | st.floats(width=32, allow_nan=False)))
-def test_floats_come_back_from_every_promotion(values: list[float | None]) -> None:
+def test_floats_are_restored_from_every_promotion(values: list[float | None]) -> None:
     column = pa.array(values, pa.float32())
     for wide in (pa.float64(), pa.string()):
         assert narrowed(column.cast(wide), pa.float32(), "c", "t").equals(column)

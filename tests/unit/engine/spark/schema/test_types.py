@@ -37,7 +37,7 @@ def test_a_column_of_each_type(arrow: pa.DataType, spark: str) -> None:
 
 
 @pytest.mark.parametrize(("arrow", "spark"), PAIRS, ids=[text for _, text in PAIRS])
-def test_the_target_is_what_spark_demands(arrow: pa.DataType, spark: str) -> None:
+def test_arrow_target_is_the_type_that_spark_requires(arrow: pa.DataType, spark: str) -> None:
     """Our own mapping agrees with PySpark's check, entry names of maps included."""
     schema = types.spark_schema(pa.schema([pa.field("c", arrow)]))
     demanded = to_arrow_schema(schema, timezone="UTC")
@@ -46,7 +46,7 @@ def test_the_target_is_what_spark_demands(arrow: pa.DataType, spark: str) -> Non
     assert str(ours.field("c").type) == str(demanded.field("c").type)
 
 
-def test_order_and_letter_case_stay() -> None:
+def test_order_and_case_of_columns_stay() -> None:
     schema = types.spark_schema(pa.schema([pa.field("b", pa.int32()), pa.field("A", pa.int64())]))
     assert schema.fieldNames() == ["b", "A"]
     assert types.arrow_schema(schema).names == ["b", "A"]
@@ -71,12 +71,12 @@ def test_a_nested_not_null_is_refused(nested: st.DataType) -> None:
 
 
 @pytest.mark.parametrize("odd", [pa.uint64(), pa.float16(), pa.large_string(), pa.timestamp("ns"), pa.duration("us")])
-def test_a_type_spark_lacks_is_named(odd: pa.DataType) -> None:
+def test_unsupported_type_is_named(odd: pa.DataType) -> None:
     with pytest.raises(UnsupportedFeature, match=r"column c\.element: the type .* has no Spark type"):
         types.spark_schema(pa.schema([pa.field("c", pa.list_(odd))]))
 
 
-def test_a_declared_type_no_table_has_is_named() -> None:
+def test_declared_type_that_no_table_has_is_named() -> None:
     declared = st.StructType([st.StructField("c", st.DayTimeIntervalType())])
     with pytest.raises(ConfigurationError, match=r"column c: the declared type interval day to second"):
         types.arrow_schema(declared)

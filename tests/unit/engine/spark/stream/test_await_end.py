@@ -71,14 +71,14 @@ def wait_for(query: Query, timeout_s: float = 60) -> None:
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_it_stops_behind_the_micro_batch_that_closes_windows(as_text: bool) -> None:
+def test_await_end_stops_after_the_micro_batch_that_closes_windows(as_text: bool) -> None:
     end = ends(True, as_text=as_text)
     query = Query([(None, WAITING), (ends(False), WAITING), (end, WORKING), (end, CLOSING), (end, WAITING)])
     wait_for(query)
     assert (query.stopped, query.waits) == (True, 5)
 
 
-def test_every_source_of_ours_must_have_ended() -> None:
+def test_await_end_waits_for_every_penstock_source() -> None:
     query = Query([(ends(True, False), WAITING), (ends(True, None, True), WAITING)])
     wait_for(query)
     assert query.waits == 2
@@ -87,7 +87,7 @@ def test_every_source_of_ours_must_have_ended() -> None:
 @pytest.mark.parametrize(
     "progress", [None, {"sources": []}, ends(None), {"sources": [{"endOffset": "not json"}]}, ends(False)]
 )
-def test_what_is_no_end_is_waited_out(progress: dict[str, Any] | None) -> None:
+def test_await_end_waits_while_no_source_has_ended(progress: dict[str, Any] | None) -> None:
     query = Query([(progress, WAITING)])
     with pytest.raises(TimeoutError, match=r"did not end within 2 s"):
         wait_for(query, 2)

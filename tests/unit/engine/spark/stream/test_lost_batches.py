@@ -93,7 +93,7 @@ LOSES = [{"failOnDataLoss": "false"}, {"onLostRange": "earliest"}]
 
 @pytest.mark.parametrize(("lost", "left"), [(-4, 1), (-3, 0)])
 @pytest.mark.parametrize("option", [*LOSES, {"onLostRange": "snapshot"}])
-def test_a_batch_of_rows_that_is_lost_before_it_is_planned_has_what_no_later_commit_wrote_over(
+def test_batch_of_rows_lost_before_planning_has_the_rows_not_overwritten_later(
     golden: Any, tmp_path: pathlib.Path, option: dict[str, str], lost: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By a query that was started again on its checkpoint: it would fail there for ever. No row is lost, none comes
@@ -111,7 +111,7 @@ def test_a_batch_of_rows_that_is_lost_before_it_is_planned_has_what_no_later_com
 
 
 @pytest.mark.parametrize("option", LOSES)
-def test_a_batch_of_changes_that_is_lost_before_it_is_planned_is_passed_over(
+def test_batch_of_changes_lost_before_planning_is_skipped(
     world: World, option: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     start, end = planned_end(world.stream(query="cdc", **option))
@@ -124,7 +124,7 @@ def test_a_batch_of_changes_that_is_lost_before_it_is_planned_is_passed_over(
 
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
 @pytest.mark.parametrize("option", [{}, {"failOnDataLoss": "true"}, {"onLostRange": "fail"}])
-def test_by_default_a_lost_batch_ends_the_stream(world: World, query: str, option: dict[str, str]) -> None:
+def test_lost_batch_ends_the_stream_by_default(world: World, query: str, option: dict[str, str]) -> None:
     stream = world.stream(query=query, **option)
     start, end = planned_end(stream)
     partitions = stream.partitions(start, end)
@@ -137,7 +137,7 @@ def test_by_default_a_lost_batch_ends_the_stream(world: World, query: str, optio
 
 
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
-def test_a_file_that_is_gone_when_its_task_reads_it_is_passed_over(
+def test_file_deleted_before_its_task_reads_it_is_skipped(
     world: World, query: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = world.stream(query=query, failOnDataLoss="false")
@@ -151,7 +151,7 @@ def test_a_file_that_is_gone_when_its_task_reads_it_is_passed_over(
     assert rest == world.wanted(query, world.key(world.lost), world.key(world.last)) != []
 
 
-def test_damage_is_no_loss(world: World) -> None:
+def test_corrupt_file_is_not_a_lost_range(world: World) -> None:
     """A file that is there and cannot be read ends the stream, whatever the option says."""
     stream = world.stream(failOnDataLoss="false")
     start, end = planned_end(stream)

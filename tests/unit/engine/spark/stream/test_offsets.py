@@ -147,7 +147,7 @@ def test_a_newer_version_is_refused_by_name() -> None:
         point_of({**json.loads(COMMITS), "version": 4, "more": True}, SCOPE)
 
 
-def test_a_checkpoint_of_another_scope_says_what_may_not_change() -> None:
+def test_checkpoint_of_another_scope_names_the_fixed_options() -> None:
     with pytest.raises(ConfigurationError, match="query, cdcFormat, eventTime, eventTimeUnit and where may not change"):
         point_of(json.loads(COMMITS), ScopeId("ffeeddccbbaa9988", is_hybrid=False))
 
@@ -156,7 +156,7 @@ LATER = Position(InstantTime("20271120213505364"))
 
 
 @pytest.mark.parametrize("upto", [None, HERE])
-def test_a_stream_goes_on_to_the_end_it_had(upto: Position | None) -> None:
+def test_stream_continues_to_its_end(upto: Position | None) -> None:
     for point in POINTS.values():
         assert continued(offset_of(point, SCOPE, upto), point, upto) == point
 
@@ -169,7 +169,7 @@ def test_the_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
     assert continued(json.loads(VERSION_1), point, LATER) == point, "the first version knows no end"
 
 
-def test_a_stream_that_ended_goes_on_to_a_later_end_unless_its_watermark_is_spent() -> None:
+def test_ended_stream_continues_to_a_later_end_unless_its_end_watermark_was_emitted() -> None:
     finite = replace(POINTS[COMMITS], ended=True)
     for now in (LATER, None):
         assert continued(offset_of(finite, SCOPE, HERE), finite, now) == POINTS[COMMITS]
@@ -226,19 +226,19 @@ def changed(**values: Any) -> dict[str, Any]:
         changed(content={"kind": "commits", "order_key": "1", "index": 0}),
     ],
 )
-def test_what_is_no_offset_of_ours_is_refused(foreign: dict[str, object]) -> None:
+def test_text_that_is_not_an_offset_is_refused(foreign: dict[str, object]) -> None:
     with pytest.raises((ConfigurationError, StateVersionError)):
         point_of(foreign, SCOPE)
 
 
 @pytest.mark.parametrize("foreign", [None, 7, "text", [1]])
-def test_what_is_no_object_is_refused(foreign: object) -> None:
+def test_json_that_is_not_an_object_is_refused(foreign: object) -> None:
     with pytest.raises(ConfigurationError, match="not an offset of Penstock"):
         point_of(foreign, SCOPE)  # type: ignore[arg-type]
     assert not is_offset(foreign)
 
 
-def test_which_offsets_are_ours() -> None:
+def test_offsets_of_penstock_are_recognized() -> None:
     assert is_offset(json.loads(COMMITS))
     assert not is_offset({"0": {"0": 17}})
 
@@ -249,7 +249,7 @@ class TestDigest:
     request = PlanRequest(table="t", query=Incremental(), columns=("a", "b"), event_time="a", where="b > 1")
     scope = StreamScope(request=request)
 
-    def test_it_is_frozen(self) -> None:
+    def test_digest_is_frozen(self) -> None:
         """Checkpoints keep it: another way to make it would refuse them all."""
         assert scope_id(self.scope).text == "ca3fa9ee4bfa3a0b"
 
@@ -263,16 +263,16 @@ class TestDigest:
             {"where": "b > 2"},
         ],
     )
-    def test_what_may_not_change(self, change: dict[str, Any]) -> None:
+    def test_digest_changes_with_the_scope(self, change: dict[str, Any]) -> None:
         assert scope_id(replace(self.scope, request=replace(self.request, **change))) != scope_id(self.scope)
 
-    def test_formats_of_changes_are_told_apart(self) -> None:
+    def test_digest_differs_for_each_format_of_changes(self) -> None:
         requests = [replace(self.request, query=Changes(kind)) for kind in ChangeFormat]
         scopes = [replace(self.scope, request=request) for request in requests]
         scopes.append(self.scope)
         assert len({scope_id(scope) for scope in scopes}) == len(scopes)
 
-    def test_what_may_change(self) -> None:
+    def test_digest_ignores_other_options(self) -> None:
         other = replace(
             self.scope,
             request=replace(self.request, columns=("a",), slots=7, metadata=False, skip_corrupt=True),
@@ -390,7 +390,7 @@ def test_texts_of_a_hybrid_stream_are_equal_only_for_equal_points(one: StreamPoi
     assert (texts[0] == texts[1]) == (one == other)
 
 
-def test_a_hybrid_stream_goes_on_from_its_own_offsets_alone_and_a_plain_one_too() -> None:
+def test_hybrid_and_plain_streams_refuse_offsets_of_each_other() -> None:
     for text, scope in (
         (VERSION_1, HYBRID_SCOPE),
         (COMMITS, HYBRID_SCOPE),
@@ -402,7 +402,7 @@ def test_a_hybrid_stream_goes_on_from_its_own_offsets_alone_and_a_plain_one_too(
             point_of(json.loads(text), scope)
 
 
-def test_a_plain_stream_is_never_in_a_topic() -> None:
+def test_plain_stream_has_no_topic_offsets() -> None:
     for point in (HYBRID_POINTS[SWITCHING], HYBRID_POINTS[KAFKA]):
         with pytest.raises(InvariantViolation, match="a stream that is not hybrid is in a topic"):
             offset_of(point, SCOPE)
@@ -472,7 +472,7 @@ def at(**values: Any) -> dict[str, Any]:
         at(behind=40),
     ],
 )
-def test_what_is_no_offset_of_a_hybrid_stream_is_refused(foreign: dict[str, object]) -> None:
+def test_text_that_is_not_a_hybrid_offset_is_refused(foreign: dict[str, object]) -> None:
     assert point_of(in_topic(), HYBRID_SCOPE) == HYBRID_POINTS[KAFKA]
     with pytest.raises((ConfigurationError, StateVersionError)):
         point_of(foreign, HYBRID_SCOPE)
@@ -487,10 +487,10 @@ class TestHybridDigest:
     def other(self, **change: Any) -> str:
         return scope_id(replace(self.scope, request=replace(self.scope.request, **change)))
 
-    def test_it_is_frozen(self) -> None:
+    def test_digest_is_frozen(self) -> None:
         assert scope_id(self.scope).text == "hybrid-19c70aeac3b59d96"
 
-    def test_what_may_not_change(self) -> None:
+    def test_digest_changes_with_the_scope(self) -> None:
         found = [
             scope_id(TestDigest.scope),
             scope_id(self.scope),
@@ -501,7 +501,7 @@ class TestHybridDigest:
         ]
         assert len(set(found)) == len(found)
 
-    def test_what_may_change(self) -> None:
+    def test_digest_ignores_other_options(self) -> None:
         """The rules count at the hand-over, and where that ended is stored."""
         for change in (
             {"rules": HandOverRules(key="k", timestamp_ms=5)},

@@ -87,20 +87,20 @@ def run(stream: StreamProgress, start: StreamPoint, limits: RoundLimits) -> list
     return ends
 
 
-def test_a_cap_of_one_takes_one_commit_at_a_time(clock: Clock) -> None:
+def test_limit_of_one_commit_reads_one_commit_at_a_time(clock: Clock) -> None:
     assert run(progress(Commits(4), clock), at(0), ONE) == [1, 2, 3, 4]
 
 
-def test_no_cap_takes_all(clock: Clock) -> None:
+def test_no_limit_reads_all_commits(clock: Clock) -> None:
     assert run(progress(Commits(4), clock), at(0), NO_LIMITS) == [4]
 
 
-def test_nothing_new_gives_the_start_itself(clock: Clock) -> None:
+def test_no_new_commits_return_the_start_offset(clock: Clock) -> None:
     start = at(4)
     assert progress(Commits(4), clock).advance(start, ONE).point is start
 
 
-def test_an_idle_table_is_looked_at_five_times_a_second(clock: Clock) -> None:
+def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
     """And Spark, which asks in a loop, is held back to twenty times."""
     table, asked = Commits(2), 0
     stream = progress(table, clock)
@@ -112,7 +112,7 @@ def test_an_idle_table_is_looked_at_five_times_a_second(clock: Clock) -> None:
     assert asked <= 10 / REST_S + table.calls
 
 
-def test_a_commit_is_seen_when_the_rest_is_over(clock: Clock) -> None:
+def test_new_commit_is_detected_after_the_pause(clock: Clock) -> None:
     table = Commits(2)
     stream = progress(table, clock)
     assert stream.advance(at(2), ONE).point == at(2)
@@ -122,7 +122,7 @@ def test_a_commit_is_seen_when_the_rest_is_over(clock: Clock) -> None:
     assert number(stream.advance(at(2), ONE).point) == 3
 
 
-def test_no_rest_while_there_is_work(clock: Clock) -> None:
+def test_no_pause_while_commits_are_pending(clock: Clock) -> None:
     table = Commits(100)
     assert len(run(progress(table, clock), at(0), ONE)) == 100
     assert table.calls == 101
@@ -138,7 +138,7 @@ def test_a_pinned_run_ends_at_its_target(clock: Clock) -> None:
     assert stream.advance(at(3), NO_LIMITS).point == at(3)
 
 
-def test_a_pinned_run_that_starts_behind_its_target_does_nothing(clock: Clock) -> None:
+def test_pinned_run_that_starts_after_its_target_does_nothing(clock: Clock) -> None:
     table = Commits(3)
     stream = progress(table, clock)
     stream.pin(table.newest)
@@ -146,7 +146,7 @@ def test_a_pinned_run_that_starts_behind_its_target_does_nothing(clock: Clock) -
     assert stream.advance(at(5), ONE).point == at(5)
 
 
-def test_a_pinned_run_that_begins_later_than_it_was_pinned_takes_what_it_begins_with(clock: Clock) -> None:
+def test_pinned_run_includes_the_snapshot_of_its_start(clock: Clock) -> None:
     """The snapshot is made after Spark fixed the target: its position is the target then."""
     table = Commits(3)
     stream = progress(table, clock)
@@ -156,7 +156,7 @@ def test_a_pinned_run_that_begins_later_than_it_was_pinned_takes_what_it_begins_
     assert run(stream, at(0), NO_LIMITS) == [4]
 
 
-def test_what_has_ended_is_not_asked_about(clock: Clock) -> None:
+def test_ended_stream_is_not_probed(clock: Clock) -> None:
     table = Commits(9)
     end = replace(at(3), ended=True)
     assert progress(table, clock).advance(end, ONE).point is end
@@ -182,7 +182,7 @@ class TestSilence:
         clock.now_s += 0.3
         assert stream.advance(moved, ONE).point.watermark.at_us == 30_001_000
 
-    def test_a_commit_begins_it_anew(self, clock: Clock) -> None:
+    def test_commit_restarts_the_idle_timeout(self, clock: Clock) -> None:
         table = Commits(2)
         stream = progress(table, clock, 10_000_000)
         stream.advance(self.known, ONE)
@@ -193,7 +193,7 @@ class TestSilence:
         clock.now_s += 9
         assert stream.advance(reached, ONE).point is reached
 
-    def test_a_watermark_that_is_not_known_stays_so(self, clock: Clock) -> None:
+    def test_unknown_watermark_stays_unknown(self, clock: Clock) -> None:
         stream = progress(Commits(2), clock, 10_000_000)
         stream.advance(at(2), ONE)
         clock.now_s += 100
@@ -207,7 +207,7 @@ class TestSilence:
         clock.now_s += 100
         assert stream.advance(self.known, ONE).point is self.known
 
-    def test_it_stops_at_the_end_of_time(self, clock: Clock) -> None:
+    def test_watermark_stops_at_the_largest_timestamp(self, clock: Clock) -> None:
         last = replace(self.known, watermark=Watermark(END_OF_TIME_US - 1, 5_000))
         stream = progress(Commits(2), clock, 10_000_000)
         stream.advance(last, ONE)
@@ -221,7 +221,7 @@ class TestSilence:
 class TestTopic:
     """A run of a hybrid stream that ends with its topic."""
 
-    def test_the_run_ends_behind_the_batch_that_takes_all(self) -> None:
+    def test_run_ends_after_the_batch_with_all_records(self) -> None:
         clock, table = (
             Clock(),
             Topic([at(1), behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 7), behind(Phase.KAFKA, 0)]),
@@ -236,7 +236,7 @@ class TestTopic:
         assert progress.advance(point, NO_LIMITS).point == point
         assert (table.calls, table.targets) == (4, {None})
 
-    def test_a_topic_that_stood_at_its_end_is_asked_about_again_by_the_next_run(self) -> None:
+    def test_topic_at_its_end_is_probed_again_by_the_next_run(self) -> None:
         clock, start, end = Clock(), behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)
         progress = StreamProgress(Topic([end]).next_batch, clock, clock.pause)
         progress.pin_to_topic()
@@ -250,7 +250,7 @@ class TestTopic:
         switching = progress.advance(at(3), NO_LIMITS).point
         assert progress.advance(switching, NO_LIMITS).point == behind(Phase.KAFKA, 0)
 
-    def test_a_stream_that_cannot_leave_the_lake_rests_there(self) -> None:
+    def test_stream_without_a_hand_over_stays_in_the_table(self) -> None:
         clock, table = Clock(), Topic([])
         progress = StreamProgress(table.next_batch, clock, clock.pause, idle_timeout_us=1)
         progress.pin_to_topic()

@@ -212,7 +212,7 @@ def test_a_first_start_one_commit_at_a_time() -> None:
     assert [end.content for end in ends] == [CommitsBatch(at(n).progress.position) for n in (0, 1, 2)]
 
 
-def test_nothing_new_is_the_very_offset_spark_gave() -> None:
+def test_no_new_commits_return_the_same_offset() -> None:
     stream = reader()
     start = dict(reversed(told(stream, at(3)).items()))  # a text that differs from ours
     assert stream.latestOffset(start, ReadAllAvailable()) is start
@@ -232,7 +232,9 @@ def test_nothing_new_is_the_very_offset_spark_gave() -> None:
         ),
     ],
 )
-def test_limits_hold_unless_spark_asks_for_everything(options: dict[str, str], limit: Any, limits: RoundLimits) -> None:
+def test_limits_hold_unless_spark_requests_all_available(
+    options: dict[str, str], limit: Any, limits: RoundLimits
+) -> None:
     script = Script()
     stream = reader(script, after="earliest", **options)
     assert stream.getDefaultReadLimit() == limit
@@ -242,7 +244,7 @@ def test_limits_hold_unless_spark_asks_for_everything(options: dict[str, str], l
     assert script.scopes[-1].limits == RoundLimits()
 
 
-def test_without_a_start_it_is_the_initial_offset() -> None:
+def test_missing_start_is_the_initial_offset() -> None:
     assert number(point_of(reader(after="20260101000000002").latestOffset(), scope_of(reader()))) == 3
     stream = reader(after="20260101000000003")
     assert stream.latestOffset() == stream.initialOffset()
@@ -258,7 +260,7 @@ def test_without_a_start_it_is_the_initial_offset() -> None:
         ("latest", StartLatest()),
     ],
 )
-def test_where_a_stream_starts(after: str | None, expected: StreamStart) -> None:
+def test_after_is_the_initial_offset(after: str | None, expected: StreamStart) -> None:
     script = Script()
     stream = reader(script, **({} if after is None else {"after": after}))
     first = stream.initialOffset()
@@ -268,7 +270,7 @@ def test_where_a_stream_starts(after: str | None, expected: StreamStart) -> None
     assert len(script.starts) == 1
 
 
-def test_the_snapshot_first_then_commits() -> None:
+def test_stream_reads_the_snapshot_and_then_commits() -> None:
     script = Script(snapshot_splits=5)
     stream = reader(script, maxFilesPerTrigger="2", query="cdc")
     stream.initialOffset()
@@ -282,7 +284,7 @@ def test_the_snapshot_first_then_commits() -> None:
     assert script.requests[-1].query == part
 
 
-def test_available_now_ends_where_the_table_stood() -> None:
+def test_available_now_ends_at_the_newest_commit_at_its_start() -> None:
     script = Script()
     stream = reader(script, after="earliest", maxCommitsPerTrigger="2")
     assert isinstance(stream, SupportsTriggerAvailableNow)
@@ -291,7 +293,7 @@ def test_available_now_ends_where_the_table_stood() -> None:
     assert [number(end) for end in through(stream)] == [2, 3]
 
 
-def test_available_now_takes_the_snapshot_that_was_made_after_it_was_prepared() -> None:
+def test_available_now_reads_a_snapshot_created_after_it_was_prepared() -> None:
     script = Script()
     stream = reader(script)
     stream.prepareForTriggerAvailableNow()
@@ -319,7 +321,7 @@ def test_available_now_without_a_table_ends_at_once() -> None:
         ),
     ],
 )
-def test_a_micro_batch_is_a_plan_of_what_its_end_tells(query: str, expected: object) -> None:
+def test_micro_batch_is_planned_from_its_end_offset(query: str, expected: object) -> None:
     script = Script()
     stream = reader(script, where="id > 1", slots="2", query=query)
     end = replace(at(3), content=CommitsBatch(at(1).progress.position, frozenset({InstantTime("7")})))
@@ -336,7 +338,7 @@ def test_a_micro_batch_is_a_plan_of_what_its_end_tells(query: str, expected: obj
     assert (first.columns, first.where, first.slots, first.event_time) == (("id",), "id > 1", 2, "")
 
 
-def test_a_micro_batch_of_nothing_has_no_tasks_and_no_plan() -> None:
+def test_empty_micro_batch_has_no_tasks_and_no_plan() -> None:
     script = Script()
     stream = reader(script)
     same = told(stream, replace(at(2), content=CommitsBatch(at(1).progress.position)))
@@ -346,7 +348,7 @@ def test_a_micro_batch_of_nothing_has_no_tasks_and_no_plan() -> None:
 
 
 @pytest.mark.parametrize("error", [StorageError, ServerUnavailable, Overloaded])
-def test_a_server_that_is_away_is_waited_for(error: type[PenstockError]) -> None:
+def test_unreachable_server_is_retried(error: type[PenstockError]) -> None:
     script = Script(failures=[error("away")] * 3)
     stream = reader(script, after="earliest")
     start = stream.initialOffset()
@@ -359,7 +361,7 @@ def test_a_server_that_is_away_is_waited_for(error: type[PenstockError]) -> None
 
 
 @pytest.mark.parametrize(("options", "waited_s"), [({}, 60.0), ({"retryTimeout": "2 minutes"}, 120.0)])
-def test_waiting_for_a_server_has_an_end(options: dict[str, str], waited_s: float) -> None:
+def test_retries_of_an_unreachable_server_end(options: dict[str, str], waited_s: float) -> None:
     clock = Clock()
     script = Script()
     stream = reader(script, clock=clock, after="earliest", **options)
@@ -370,7 +372,7 @@ def test_waiting_for_a_server_has_an_end(options: dict[str, str], waited_s: floa
     assert clock.now_s == pytest.approx(waited_s)
 
 
-def test_an_error_that_cannot_get_better_is_raised_at_once() -> None:
+def test_permanent_error_is_raised_at_once() -> None:
     clock = Clock()
     script = Script()
     stream = reader(script, clock=clock, after="earliest")
@@ -427,7 +429,7 @@ class TestEventTime:
         request = script.requests[0]
         assert (request.columns, request.event_time, request.scan_event_time) == (("id", "ts"), "ts", True)
 
-    def test_time_that_passes_is_one_marker(self) -> None:
+    def test_elapsed_idle_timeout_is_one_marker(self) -> None:
         script, clock = Script(), Clock()
         stream = reader(script, schema=TIMED, clock=clock, idleTimeout="10s", after="earliest", **EVENT_TIME)
         (end,) = through(stream)
@@ -439,7 +441,7 @@ class TestEventTime:
         assert slot == MarkerSlot(Watermark(23_000_000, 6_000_000))
         assert script.requests == []
 
-    def test_the_end_is_the_last_rows_and_a_marker(self) -> None:
+    def test_last_batch_has_the_last_rows_and_a_marker(self) -> None:
         stream = reader(schema=TIMED, upto="20260101000000002", after="earliest", **EVENT_TIME)
         (end,) = through(stream)
         assert end.ended
@@ -448,7 +450,7 @@ class TestEventTime:
         assert {slot.watermark_us for slot in slots[:2]} == {END_OF_TIME_US}
         assert slots[2].watermark == Watermark(END_OF_TIME_US, 4_000_000)
 
-    def test_an_end_without_rows_is_a_marker(self) -> None:
+    def test_last_batch_without_rows_is_a_marker(self) -> None:
         stream = reader(schema=TIMED, upto="20260101000000009", **EVENT_TIME)
         end = replace(at(3), ended=True, watermark=Watermark(END_OF_TIME_US))
         (slot,) = [p.value for p in stream.partitions(told(stream, at(3)), told(stream, end))]
@@ -471,7 +473,7 @@ class TestEventTime:
             ({**EVENT_TIME, "watermarkFallback": "commitTime", "timelineTimezone": "Moon"}, TIMED, "timelineTimezone"),
         ],
     )
-    def test_bad_input_is_told_before_anything_is_asked(
+    def test_bad_options_are_refused_before_any_request(
         self, options: dict[str, str], schema: st.StructType, text: str
     ) -> None:
         with pytest.raises(ConfigurationError, match=text):
@@ -481,7 +483,7 @@ class TestEventTime:
 @pytest.mark.parametrize(
     "options", [{"after": "20260101000000003"}, {"after": "latest"}], ids=["told by the option", "told by the table"]
 )
-def test_an_end_before_the_start(options: dict[str, str]) -> None:
+def test_upto_before_after_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="ends before it starts"):
         reader(upto="20260101000000002", **options).initialOffset()
 
@@ -489,13 +491,13 @@ def test_an_end_before_the_start(options: dict[str, str]) -> None:
 class TestSchema:
     """A table that changes under a stream."""
 
-    def test_what_fits_goes_on(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_compatible_schema_change_does_not_end_the_stream(self, caplog: pytest.LogCaptureFixture) -> None:
         changed = avro(id="long", more="string")
         stream = reader(Script(schemas={3: changed}), after="earliest")
         assert [number(end) for end in through(stream)] == [3]
         assert caplog.records == []
 
-    def test_what_was_widened_goes_on_and_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_widened_column_does_not_end_the_stream_and_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         wide = avro(id="double")
         script = Script(schemas={2: wide, 3: wide})
         with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
@@ -503,7 +505,7 @@ class TestSchema:
         (record,) = caplog.records
         assert "column id was widened from bigint to double" in record.getMessage()
 
-    def test_it_ends_at_the_last_commit_that_fits_and_says_why(self) -> None:
+    def test_stream_ends_at_the_last_compatible_commit_and_names_the_reason(self) -> None:
         gone = avro(name="string")
         script = Script(commits=5, schemas={3: gone, 4: gone, 5: gone})
         stream = reader(script, after="earliest")
@@ -516,26 +518,26 @@ class TestSchema:
         for text in ("column id is gone", "from commit 20260101000000003 on", "up to 20260101000000002", "checkpoint"):
             assert text in str(error.value)
 
-    def test_a_restart_with_the_new_schema_goes_on(self) -> None:
+    def test_restart_with_the_new_schema_continues(self) -> None:
         script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
         start = told(reader(script), at(2))
         loaded = reader(script, schema=st.StructType([st.StructField("name", st.StringType())]))
         assert number(point_of(loaded.latestOffset(start, ReadAllAvailable()), scope_of(loaded))) == 5
 
-    def test_limits_hold_while_it_steps(self) -> None:
+    def test_limits_hold_before_an_incompatible_commit(self) -> None:
         script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
         stream = reader(script, after="earliest", maxRowsPerTrigger="7")
         stream.latestOffset(stream.initialOffset(), ReadMaxRows(7))
         assert script.scopes[-1].limits == RoundLimits(max_commits=1, max_rows=7)
 
 
-def test_a_loss_that_is_allowed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_allowed_loss_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
         through(reader(Script(lost="files of 20260101 were cleaned"), after="earliest", failOnDataLoss="false"))
     assert "rows were lost: files of 20260101 were cleaned" in caplog.text
 
 
-def test_what_travels_to_a_task() -> None:
+def test_pickled_state_of_a_task() -> None:
     stream = reader(schema=TIMED, maxCommitsPerTrigger="1", **EVENT_TIME)
     stream.latestOffset(stream.initialOffset(), None)
     data = pickle.dumps(stream)
@@ -577,7 +579,9 @@ class TestRenamedColumn:
 
     @pytest.mark.golden
     @pytest.mark.parametrize("options", [{}, {"query": "cdc"}, {"maxCommitsPerTrigger": "1"}], ids=str)
-    def test_the_stream_ends_before_it_and_a_new_load_goes_on(self, golden: Any, options: dict[str, str]) -> None:
+    def test_stream_ends_before_the_renamed_column_and_a_new_load_continues(
+        self, golden: Any, options: dict[str, str]
+    ) -> None:
         stream = self.stream(golden, self.fixed, **options)
         start, rows = stream.initialOffset(), []
         with pytest.raises(SchemaMismatch) as error:

@@ -24,7 +24,7 @@ SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 30))
-def test_the_same_rows_in_order(sizes: list[int], least: int) -> None:
+def test_coalesced_batches_have_the_same_rows_in_order(sizes: list[int], least: int) -> None:
     found = list(gathered(batches(sizes), least))
     assert pa.Table.from_batches(found, SCHEMA)["n"].to_pylist() == list(range(sum(sizes)))
     assert all(batch.schema == SCHEMA and batch.num_rows for batch in found)
@@ -41,7 +41,7 @@ def test_a_large_batch_is_not_copied() -> None:
     assert found[2] is small
 
 
-def test_wide_rows_are_not_held_back() -> None:
+def test_wide_rows_are_not_buffered() -> None:
     wide = list(batches([1, 1, 1, 1], GATHERED_BYTES // 2))
     assert [batch.num_rows for batch in gathered(iter_of(*wide), 1000)] == [2, 2]
     assert [batch.num_rows for batch in gathered(iter_of(*batches([1, 1], 2 * GATHERED_BYTES)), 1000)] == [1, 1]

@@ -31,9 +31,7 @@ def test_every_split_once_in_commit_order(sizes_bytes: list[int], cores: int) ->
 
 
 @given(sizes, st.integers(1, 64))
-def test_the_cores_are_used_where_it_pays_and_no_slot_is_far_above_the_bound(
-    sizes_bytes: list[int], cores: int
-) -> None:
+def test_slots_use_all_cores_within_the_size_bound(sizes_bytes: list[int], cores: int) -> None:
     packed = pack(sizes_bytes, cores)
     weights = [sum(sizes_bytes[i] + OPEN_COST_BYTES for i in slot) for slot in packed]
     assert len(packed) >= min(len(sizes_bytes), cores, sum(weights) // TASK_COST_BYTES)
@@ -43,7 +41,7 @@ def test_the_cores_are_used_where_it_pays_and_no_slot_is_far_above_the_bound(
 
 
 @pytest.mark.parametrize(("splits", "slots"), [(1, 1), (4, 1), (7, 1), (8, 2), (31, 7), (32, 8), (200, 8)])
-def test_tiny_splits_make_no_task_of_their_own(splits: int, slots: int) -> None:
+def test_tiny_splits_share_a_task(splits: int, slots: int) -> None:
     assert len(pack([100] * splits, cores=8)) == slots
 
 
@@ -60,11 +58,11 @@ def test_the_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert [len(slot) for slot in pack([SLOT_BYTES] * 9, cores=64)] == [3, 3, 3]
 
 
-def test_no_split_no_slot() -> None:
+def test_no_splits_make_no_slots() -> None:
     assert pack([], cores=8) == []
 
 
-def test_a_slot_travels_and_shows_no_data() -> None:
+def test_slot_is_pickled_and_its_repr_has_no_data() -> None:
     packed, pulled = PackedSlot(b"secret scan", (b"secret split",)), PulledSlot("h:1", "p", 3)
     assert pickle.loads(pickle.dumps(packed)) == packed
     assert pickle.loads(pickle.dumps(pulled)) == pulled

@@ -79,11 +79,11 @@ def rows(batches: list[pa.RecordBatch]) -> list[Any]:
 
 
 @pytest.mark.parametrize("partition", [None, InputPartition(None)])
-def test_the_slot_spark_makes_of_no_slots_is_empty(partition: InputPartition | None, schema: st.StructType) -> None:
+def test_slot_of_an_empty_plan_is_empty(partition: InputPartition | None, schema: st.StructType) -> None:
     assert list(read_partition(partition, reading(schema))) == []
 
 
-def test_a_slot_of_another_kind_is_our_bug(schema: st.StructType) -> None:
+def test_slot_of_another_type_is_an_internal_error(schema: st.StructType) -> None:
     with pytest.raises(InvariantViolation, match="holds a str, expected a slot"):
         list(read_partition(InputPartition("slot"), reading(schema)))
 
@@ -100,7 +100,7 @@ def test_all_slots_together_are_the_table(
     assert rows(batches) == sorted(tuple(row.values()) for row in golden.expected(CASE, "snapshot").to_pylist())
 
 
-def test_a_second_attempt_reads_the_same_and_its_report_replaces_the_first(
+def test_second_attempt_reads_the_same_rows_and_replaces_the_report(
     table: str, schema: st.StructType, enumerator: EmbeddedEnumerator
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 2), schema)
@@ -130,7 +130,7 @@ def test_a_limit_stops_each_split_and_its_report(
     assert [report.rows for report in enumerator.reports(limited.plan_id).values()] == expected
 
 
-def test_a_plan_that_is_gone(schema: st.StructType, enumerator: EmbeddedEnumerator) -> None:
+def test_expired_plan_is_an_error(schema: st.StructType, enumerator: EmbeddedEnumerator) -> None:
     with pytest.raises(UnknownPlan):
         list(read_partition(InputPartition(PulledSlot(SERVER, "gone", 0)), reading(schema)))
 
@@ -182,7 +182,7 @@ def all_rows(slots: list[Slot], asked: SlotReading) -> list[Any]:
 
 @pytest.mark.parametrize("call", sorted(CALLS))
 @pytest.mark.parametrize("error", [ServerUnavailable("away"), Overloaded("busy"), StorageError("its state is read")])
-def test_a_task_waits_for_a_server_that_restarts(
+def test_task_retries_while_a_server_restarts(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
@@ -200,7 +200,7 @@ def test_a_task_waits_for_a_server_that_restarts(
     assert enumerator.totals(slots[0].plan_id).rows == 41  # type: ignore[union-attr]
 
 
-def test_a_task_waits_as_long_as_the_driver(
+def test_task_retries_as_long_as_the_driver(
     table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away]
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
@@ -216,7 +216,7 @@ def test_a_task_waits_as_long_as_the_driver(
     "error",
     [ServerUnavailable("away"), UnknownPlan("idled out"), PermissionDenied("not you"), InvariantViolation("a bug")],
 )
-def test_a_report_that_cannot_be_delivered_fails_no_task(
+def test_undelivered_report_fails_no_task(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
@@ -232,7 +232,7 @@ def test_a_report_that_cannot_be_delivered_fails_no_task(
 
 
 @pytest.mark.parametrize("error", [UnknownPlan("gone"), PermissionDenied("not you"), ConfigurationError("bad")])
-def test_a_task_fails_at_once_where_waiting_cannot_help(
+def test_task_fails_at_once_on_permanent_errors(
     table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away], error: PenstockError
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
@@ -244,7 +244,7 @@ def test_a_task_fails_at_once_where_waiting_cannot_help(
 
 @pytest.mark.parametrize("server", [None, SERVER])
 @pytest.mark.parametrize("limit", [None, 3])
-def test_storage_that_fails_within_a_split_is_read_on_from_there(
+def test_storage_error_within_a_split_resumes_after_the_last_batch(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
@@ -273,7 +273,7 @@ def test_storage_that_fails_within_a_split_is_read_on_from_there(
     assert max(starts) > 0
 
 
-def test_a_wrong_type_is_told_before_a_task_runs(table: str, enumerator: EmbeddedEnumerator) -> None:
+def test_unsupported_type_is_refused_before_a_task_runs(table: str, enumerator: EmbeddedEnumerator) -> None:
     wrong = st.StructType([st.StructField("ts", st.StringType())])
     asked = PlanRequest(table=table, query=Snapshot(), columns=("ts",))
     for server in (None, SERVER):
@@ -281,7 +281,7 @@ def test_a_wrong_type_is_told_before_a_task_runs(table: str, enumerator: Embedde
             plan_slots(enumerator, server, asked, wrong)
 
 
-def test_a_secured_server_is_reached_by_driver_and_tasks_alike(
+def test_driver_and_tasks_connect_to_a_secured_server(
     table: str, schema: st.StructType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With paths alone: what they name is read where the call is made."""
@@ -345,7 +345,7 @@ def test_a_marker_is_one_row_and_only_where_its_columns_are(timed: Loaded) -> No
 
 
 @pytest.mark.parametrize("server", [None, SERVER])
-def test_columns_that_were_widened_since_come_back_in_streams_alone(
+def test_widened_columns_are_narrowed_only_in_streams(
     enumerator: EmbeddedEnumerator, golden: Any, server: str | None
 ) -> None:
     """A stream that was loaded before a..e became bigint, double and string, and goes on as long as values fit."""

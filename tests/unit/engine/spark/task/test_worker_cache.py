@@ -7,7 +7,7 @@ import pytest
 from penstock.engine.spark.task.worker_cache import LastUsed
 
 
-def test_made_once_and_bounded() -> None:
+def test_worker_cache_creates_once_and_is_bounded() -> None:
     made: list[str] = []
 
     def make(key: str) -> int:
@@ -19,7 +19,7 @@ def test_made_once_and_bounded() -> None:
     assert made == ["a", "b", "c", "b"]
 
 
-def test_a_failure_is_not_kept() -> None:
+def test_worker_cache_does_not_store_failures() -> None:
     kept: LastUsed[str, int] = LastUsed(2)
 
     def fail() -> int:

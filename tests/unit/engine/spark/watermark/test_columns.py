@@ -31,7 +31,7 @@ def declared(*fields: st.StructField) -> st.StructType:
     return st.StructType(list(fields))
 
 
-def test_they_stand_behind_the_tables_own() -> None:
+def test_watermark_columns_follow_the_columns_of_the_table() -> None:
     shown = with_columns(TABLE)
     assert shown.simpleString() == (
         "struct<id:bigint,ts:timestamp,_penstock_watermark:timestamp,_penstock_marker:boolean>"
@@ -39,11 +39,11 @@ def test_they_stand_behind_the_tables_own() -> None:
     assert table_part(shown, GIVEN) == TABLE
 
 
-def test_without_event_time_nothing_is_added_or_taken() -> None:
+def test_schema_without_event_time_is_unchanged() -> None:
     assert table_part(with_columns(TABLE), ParsedOptions()) == with_columns(TABLE)
 
 
-def test_a_table_with_such_a_column() -> None:
+def test_table_with_a_column_of_that_name_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="column _Penstock_Marker of its own"):
         with_columns(declared(TS, st.StructField("_Penstock_Marker", st.LongType())))
 
@@ -62,13 +62,13 @@ def test_a_table_with_such_a_column() -> None:
         (declared(st.StructField("ts", st.TimestampType(), False), *COLUMNS), "ts is declared NOT NULL"),
     ],
 )
-def test_a_declared_schema_must_hold_them(schema: st.StructType, text: str) -> None:
+def test_declared_schema_must_have_the_watermark_columns(schema: st.StructType, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         table_part(schema, GIVEN)
 
 
 @pytest.mark.parametrize("kind", [st.TimestampType(), st.TimestampNTZType(), st.DateType()])
-def test_times(kind: st.DataType) -> None:
+def test_event_times_of_time_types(kind: st.DataType) -> None:
     table = declared(st.StructField("TS", kind))
     assert event_time_column(table, GIVEN).name == "TS"
     with pytest.raises(ConfigurationError, match=r"eventTimeUnit=ms.*needs none"):
@@ -83,12 +83,12 @@ def test_plain_numbers_need_their_unit() -> None:
 
 
 @pytest.mark.parametrize("kind", [st.StringType(), st.IntegerType(), st.DoubleType(), st.BooleanType()])
-def test_what_is_no_time(kind: st.DataType) -> None:
+def test_columns_that_are_no_event_time_are_refused(kind: st.DataType) -> None:
     with pytest.raises(ConfigurationError, match=f"type is {kind.simpleString()}, expected a timestamp"):
         event_time_column(declared(st.StructField("ts", kind)), GIVEN)
 
 
-def test_every_row_carries_the_watermark_wherever_the_columns_stand() -> None:
+def test_every_row_has_the_watermark_at_any_column_position() -> None:
     schema = declared(COLUMNS[1], TS, COLUMNS[0])
     batch = pa.record_batch({"ts": pa.array([1, None, 3], pa.timestamp("us", "UTC"))})
     found = added(batch, schema, 7)
@@ -127,14 +127,14 @@ def test_a_marker_is_one_row_with_an_event_time(column: st.DataType, unit: str |
     assert found.to_pylist() == [{"ts": expected, **nulls, "_penstock_watermark": end, "_penstock_marker": True}]
 
 
-def test_a_marker_where_no_event_time_was_seen() -> None:
+def test_marker_without_an_event_time() -> None:
     found = marker_batch(with_columns(TABLE), "ts", None, Watermark(5))
     assert found["ts"].cast(pa.int64()).to_pylist() == [5]
     with pytest.raises(InvariantViolation, match="without a watermark"):
         marker_batch(with_columns(TABLE), "ts", None, Watermark(None, 5))
 
 
-def test_what_a_load_and_a_schema_come_to() -> None:
+def test_options_and_declared_schema_select_the_columns() -> None:
     given = ParsedOptions(event_time="TS", batch_rows=7)
     load, reading = resolved(Loaded("t", given), with_columns(TABLE), limit_rows=3, narrows=True)
     assert (load.options.columns, load.options.event_time) == (("id", "ts"), "ts")
