@@ -16,7 +16,8 @@ from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, random_
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.groups.consumer_groups import ConsumerGroups
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
-from penstock.enumerator.groups.split_discovery import GroupTables, SplitDiscovery
+from penstock.enumerator.groups.group_tables import GroupTables
+from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.table_checks import TableChecks

@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
+
+settings.register_profile("no_deadline", deadline=None)
+"""No verdict depends on the speed of the machine."""
+settings.load_profile("no_deadline")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers

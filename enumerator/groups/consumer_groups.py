@@ -132,7 +132,7 @@ class ConsumerGroups:
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupService.list_groups`."""
-        waiting = self._waiting()
+        waiting = self.split_discovery.failures.waiting()
         return self.coordinator.read(
             lambda state: tuple(
                 summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
@@ -144,7 +144,7 @@ class ConsumerGroups:
     def describe_group(self, table: str, group: str) -> GroupDescription:
         """See `GroupService.describe_group`."""
         key = GroupKey(table, group)
-        now_ms, waiting = self.clock_ms(), key in self._waiting()
+        now_ms, waiting = self.clock_ms(), key in self.split_discovery.failures.waiting()
 
         def read(state: State) -> tuple[GroupDescription, Progress]:
             state_of_group = group_of(state, key)
@@ -195,7 +195,7 @@ class ConsumerGroups:
 
     def describe_server(self, table: str = "") -> ServerStatus:
         """See `GroupService.describe_server`."""
-        waiting, settings = self._waiting(), self.coordinator.settings
+        waiting, settings = self.split_discovery.failures.waiting(), self.coordinator.settings
 
         def describe(state: State) -> list[tuple[GroupDescription, GroupKey]]:
             now_ms = self.clock_ms()
@@ -221,9 +221,6 @@ class ConsumerGroups:
             log_event("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
-
-    def _waiting(self) -> set[GroupKey]:
-        return {key for key, trouble in tuple(self.split_discovery.troubles.items()) if trouble.waiting}
 
     def _start(self, table: str, start: GroupStart) -> Progress:
         """The progress with which a group begins. If the table does not exist yet, the group reads all of it."""

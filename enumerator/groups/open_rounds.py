@@ -1,15 +1,14 @@
 """Finds open rounds of groups whose files a cleaner removed before they were read.
 
-`split_discovery` decides what a lost round means for its group. Files of unfinished splits are checked after each new
-clean of the table, and at every call while a file is missing. A round is lost if a file is missing for the duration of
-a lease: meanwhile a reader that has the file open can finish it, and a stale listing can show the file again.
+`lost_ranges` moves the group of a lost round. Files of unfinished splits are checked after each new clean of the table,
+and at every call while a file is missing. A round is lost if a file is missing for the duration of a lease: meanwhile a
+reader that has the file open can finish it, and a stale listing can show the file again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -18,21 +17,9 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.groups.group_tables import GroupTables
 from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import Position
-from penstock.proto.model.splits import Split
-
-
-class TableFiles(Protocol):
-    """Reads of the files of tables, by path. Any thread."""
-
-    def newest_clean(self, path: str) -> str:
-        """The requested time of the newest completed clean; '' if the table has none."""
-        ...
-
-    def missing_file(self, path: str, splits: Sequence[Split]) -> str:
-        """The first file of the splits, by its path in the table, that is not there; '' if all are."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +52,18 @@ class OpenRounds:
 
     coordinator: Coordinator
     """Holds the state of the groups."""
-    files: TableFiles
-    """Reads the files of tables."""
+    follows: GroupTables
+    """Reads the tables."""
     clock_ms: Callable[[], int]
     """The clock of leases."""
     _seen: dict[GroupKey, _Seen] = field(default_factory=dict)
     _checked_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def forget(self, groups: set[GroupKey]) -> None:
-        """Forgets all other groups than these."""
-        for noted in (self._seen, self._checked_ms):
-            for gone in set(noted) - groups:
-                noted.pop(gone, None)
+        """Drops the results for all other groups."""
+        for by_group in (self._seen, self._checked_ms):
+            for removed in set(by_group) - groups:
+                by_group.pop(removed, None)
 
     def is_due(self, key: GroupKey, interval_ms: int) -> bool:
         """Whether the interval has passed since `lost` last returned None for the group."""
@@ -97,14 +84,14 @@ class OpenRounds:
         seen = self._seen.get(key)
         if seen is not None and seen.missing is None and is_unchanged(seen.fingerprint, fingerprint):
             return None
-        clean = self.files.newest_clean(path)
+        clean = self.follows.newest_clean(path)
         if seen is not None and seen.missing is None and seen.clean == clean:
             seen.fingerprint = fingerprint
             return None
         before = None if seen is None else seen.missing
         for plan_id, unfinished, committed in self.coordinator.read(lambda state: _unfinished(state, key)):
             try:
-                file = self.files.missing_file(path, self.coordinator.plan_store.splits(plan_id, unfinished))
+                file = self.follows.missing_file(path, self.coordinator.plan_store.splits(plan_id, unfinished))
             except KeyError:
                 continue  # it was finished or dropped meanwhile
             if file:

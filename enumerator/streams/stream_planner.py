@@ -168,7 +168,7 @@ class StreamPlanner:
             "range lost",
             table=self.name,
             after=point.progress.position,
-            goes_on_behind=restart.progress.position,
+            continues_after=restart.progress.position,
             snapshot=restart.snapshot is not None,
             reason=str(error)[:500],
         )

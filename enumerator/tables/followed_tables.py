@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.retention import earliest_position, lags
-from penstock.enumerator.continuous.split_files import missing_file
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.handover.phases import advance_hybrid
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.tables.open_tables import OpenTables
+from penstock.proto.model.changes import GroupChanges
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
@@ -20,6 +21,10 @@ from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
 from penstock.table.arrow_errors import translates_errors
 from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import Storage
+
+_FEW: Final = 8
+"""Up to this many files of a folder are checked one by one; for more, the folder is listed."""
 
 
 class FollowedTables:
@@ -77,14 +82,14 @@ class FollowedTables:
 
     @translates_errors
     def newest_clean(self, path: str) -> str:
-        """See `open_rounds.TableFiles`."""
+        """See `GroupTables.newest_clean`."""
         cleans = read_timeline(self._tables.current(path)).timeline.completed_cleans
         return cleans[-1].requested_time if cleans else ""
 
     @translates_errors
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
-        """See `open_rounds.TableFiles`."""
-        return missing_file(self._tables.current(path).storage, splits)
+        """See `GroupTables.missing_file`."""
+        return _missing_file(self._tables.current(path).storage, splits)
 
     @translates_errors
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
@@ -98,3 +103,33 @@ class FollowedTables:
         measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
         no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
         return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]
+
+
+def _paths_of(split: Split) -> Iterator[str]:
+    """Every file that reading the split may open, by its path in the table."""
+    files = [*([split.base] if split.base else []), *split.logs]
+    if isinstance(split.part, GroupChanges):
+        files += [file for step in split.part.steps for file in step.files]
+    yield from (file.path for file in files)
+    if split.ancestry is not None:
+        for origin in split.ancestry.origins:
+            for item in origin.slices:
+                yield from _paths_of(item)
+
+
+def _missing_file(storage: Storage, splits: Iterable[Split]) -> str:
+    """The first file, by folder and name, that does not exist; '' if all exist. StorageError."""
+    folders: dict[str, set[str]] = {}
+    for split in splits:
+        for path in _paths_of(split):
+            folder, _, _ = path.rpartition("/")
+            folders.setdefault(folder, set()).add(path)
+    for folder, paths in sorted(folders.items()):
+        unchecked = sorted(paths)
+        if len(unchecked) > _FEW:
+            listed = {info.path for info in storage.list_dir(folder)}
+            unchecked = [path for path in unchecked if path not in listed]
+        for path in unchecked:
+            if storage.file_info(path) is None:
+                return path
+    return ""

@@ -1,11 +1,14 @@
 """Decides whether values of a file's or block's Avro type can be read as the table's type. Pure.
 
-`promotion` has the pairs of primitive types that Hudi promotes.
+Source of the pairs of primitive types that Hudi promotes: Hudi `SchemaChangeUtils.isTypeUpdateAllow`,
+`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, and `AvroSchemaRepair` for timestamps that writers before 1.1
+recorded with a wrong unit or with none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.table.schema.avro import (
     ArrayType,
@@ -19,7 +22,16 @@ from penstock.table.schema.avro import (
     RecordType,
     Vector,
 )
-from penstock.table.schema.promotion import is_promotion
+
+_NUMBERS: Final = ("int", "long", "float", "double")
+_WIDER: Final = {
+    "int": ("long", "float", "double", "string"),
+    "long": ("float", "double", "string"),
+    "float": ("double", "string"),
+    "double": ("string",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,7 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Values, or those of a nested field, have a type that Hudi promotes (`promotion.is_promotion`), or are vectors,
+    """Values, or those of a nested field, have a type that Hudi promotes (`is_promotion`), or are vectors,
     which are stored as bytes."""
 
 
@@ -67,6 +79,29 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
     if is_promotion(writer, reader):
         return Promoted()
     return Refused(f"type change of column {column}: {type_name(writer)} -> {type_name(reader)}")
+
+
+def is_promotion(written: AvroType, target: AvroType) -> bool:
+    """Whether Hudi promotes values of type `written` to another type `target`: as numbers, texts or bytes."""
+    match written, target:
+        case Primitive(kind, ""), Primitive(wider, ""):
+            return wider in _WIDER.get(kind, ())
+        case (
+            (Primitive("int", "date"), Primitive("string", ""))
+            | (Primitive("string", ""), Primitive("int", "date"))
+            | (Decimal(), Primitive("string", ""))
+            | (Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"))
+            | (Primitive("long", "timestamp-millis"), Primitive("long", "timestamp-micros"))
+            | (Primitive("long", "local-timestamp-millis"), Primitive("long", "local-timestamp-micros"))
+            | (Primitive("long", ""), Primitive("long", "local-timestamp-millis" | "local-timestamp-micros"))
+        ):
+            return True
+        case Primitive(kind, ""), Decimal():
+            return kind in (*_NUMBERS, "string")
+        case Decimal(precision, scale), Decimal(wider_precision, wider_scale):
+            digits = wider_precision - wider_scale - (precision - scale)
+            return digits >= 0 and wider_scale >= scale and (digits > 0 or wider_scale > scale)
+    return False
 
 
 def missing_column(field: AvroField, column: str) -> Converted | Refused:

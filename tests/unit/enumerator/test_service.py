@@ -12,7 +12,7 @@ from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.groups.split_discovery import MOST_CONTRADICTIONS
+from penstock.enumerator.groups.discovery_failures import MOST_CONTRADICTIONS
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.client.client import EnumeratorClient

@@ -1,0 +1,88 @@
+"""A consumer group at the moment at which discovery reads it, and the interface to its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.enumerator.continuous.change_probe import TableFingerprint
+from penstock.enumerator.continuous.types import Advance, Following, Progress
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import Group
+from penstock.proto.model.groups import GroupLag, OnLostRange
+from penstock.proto.model.hybrid import Hybrid
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import PlanRequest
+from penstock.proto.model.splits import Split
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedGroup:
+    """A group whose next round is to be planned, or whose open rounds are to be checked."""
+
+    key: GroupKey
+    """Table and name of the group."""
+    number: int
+    """Number of the group: a group that was deleted and created again has another one."""
+    following: Following
+    """The request for its next round."""
+    on_lost_range: OnLostRange
+    """How the group continues after a lost range."""
+
+    @property
+    def start(self) -> Position:
+        """The position after which its next round starts."""
+        return self.following.progress.position
+
+
+def followed(key: GroupKey, group: Group) -> FollowedGroup:
+    """The group in its present state."""
+    following = Following(
+        request=group.scope.request,
+        progress=group.progress,
+        limits=group.limits,
+        upto=group.scope.upto,
+        drained=not group.rounds,
+    )
+    return FollowedGroup(key, group.number, following, group.scope.on_lost_range)
+
+
+class GroupTables(Protocol):
+    """Reads of tables for consumer groups, by path: `tables.followed_tables.FollowedTables`. Any thread."""
+
+    def allow_topic(self, name: str, hybrid: Hybrid) -> None:
+        """ConfigurationError if the topic of the table of that name cannot be reached from now on."""
+        ...
+
+    def probe(self, path: str) -> TableFingerprint:
+        """A cheap fingerprint of the table, which changes with the table; take it before the table is read."""
+        ...
+
+    def advance(self, path: str, name: str, following: Following) -> Advance:
+        """See `continuous.advance`."""
+        ...
+
+    def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
+        """The earliest position from which the range up to now can be answered."""
+        ...
+
+    def start(self, path: str, position: Position | None) -> Progress:
+        """See `continuous.advance.start_progress`."""
+        ...
+
+    def newest_clean(self, path: str) -> str:
+        """The requested time of the newest completed clean; '' if the table has none."""
+        ...
+
+    def missing_file(self, path: str, splits: Sequence[Split]) -> str:
+        """The first file of the splits, by its path in the table, that does not exist; '' if all exist."""
+        ...
+
+    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+        """See `continuous.retention.lag`."""
+        ...
+
+    def lags(self, path: str, places: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
+        """The `lag` of each group, from one read of the table."""
+        ...

@@ -1,0 +1,75 @@
+"""Moves groups past ranges whose data a cleaner removed, or stops them, as the scope of each group says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.groups.discovery_failures import DiscoveryFailures, is_repeated
+from penstock.enumerator.groups.group_tables import FollowedGroup, GroupTables
+from penstock.enumerator.groups.open_rounds import LostRound
+from penstock.enumerator.log import log_event
+from penstock.proto.errors import PenstockError, PositionExpired
+from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.positions import EARLIEST, Position
+
+
+@dataclass(slots=True)
+class LostRanges:
+    """Lost ranges of all groups. Any thread; one call per table at a time."""
+
+    coordinator: Coordinator
+    """Holds the state of the groups."""
+    follows: GroupTables
+    """Reads the tables."""
+    path_of: Callable[[str], str]
+    """The path of a table by name."""
+    failures: DiscoveryFailures
+    """Retries and stops discovery."""
+
+    def skip_round(self, group: FollowedGroup, lost: LostRound) -> None:
+        """Moves the group past a planned round that no reader can finish. Errors of storage."""
+        after = EARLIEST
+        if group.on_lost_range is OnLostRange.EARLIEST:
+            after = max(self._earliest(group), lost.committed)
+        progress = self.follows.start(self.path_of(group.key.table), after)
+        self._move(group, progress, f"file {lost.file} of the planned round {lost.plan_id} is gone", lost.plan_id)
+
+    def skip_range(self, group: FollowedGroup, error: PositionExpired) -> None:
+        """Moves the group past the lost range after its position, or stops it."""
+        on_lost = group.on_lost_range
+        if on_lost is OnLostRange.FAIL or group.following.request.hybrid is not None:
+            self.failures.stop(group, error)
+            return
+        if on_lost is OnLostRange.EARLIEST and not group.following.drained:
+            self.failures.retry(group.key, error)  # the group moves after its planned rounds are read
+            return
+        try:
+            after = self._earliest(group) if on_lost is OnLostRange.EARLIEST else EARLIEST
+            progress = self.follows.start(self.path_of(group.key.table), after)
+        except PenstockError as start_error:
+            if is_repeated(start_error):
+                raise
+            self.failures.stop(group, start_error)
+            return
+        if on_lost is OnLostRange.EARLIEST and progress.position <= group.start:
+            self.failures.retry_or_stop(group, error)
+        elif progress.position == group.start:
+            self.failures.stop(group, error)
+        else:
+            self._move(group, progress, str(error))
+
+    def _earliest(self, group: FollowedGroup) -> Position:
+        table = group.key.table
+        return self.follows.earliest(self.path_of(table), table, group.following.request)
+
+    def _move(self, group: FollowedGroup, progress: Progress, reason: str, plan_id: str = "") -> None:
+        key, start = group.key, group.start
+        log_event("range lost", level=logging.WARNING, table=key.table, group=key.group, after=start,
+                  continues_after=progress.position, reason=reason[:500])  # fmt: skip
+        moved = ev.RangeLost(key=key, number=group.number, start=start, progress=progress, plan_id=plan_id)
+        self.coordinator.handle(moved)
