@@ -1,7 +1,7 @@
 """Draws docs/images/overview.svg: table, topic, enumerator, readers and engines. `--check` fails if it is out of date.
 
-To change the picture, change the boxes and arrows in `DRAWING`. The colours follow the reader's light or dark scheme;
-the picture has its own background, so that it is readable where only the page's scheme changes.
+To change the picture, change the boxes and arrows in `DRAWING`. The colours follow the browser's light or dark scheme.
+The picture has its own background, so that it is readable on a page with the other scheme.
 """
 
 from __future__ import annotations

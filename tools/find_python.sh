@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the first Python that can make the environment: 3.11 or newer, with venv and pip. None: says what to install, exit 2.
-# PYTHON=/path/to/python make … chooses one.
+# Prints the first Python that can create the environment: 3.11 or newer, with venv and pip. If there is none, prints what
+# to install and exits with 2. PYTHON=/path/to/python make … chooses one.
 set -u
 
 probe='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'

@@ -1,7 +1,7 @@
 """Writes docs/reference/compatibility.md from a run over the golden tables: results by feature and table version.
 
-Every entry of the catalogue that counts is planned and read, and held against the rows that Hudi returned; the golden
-suite asserts the same of each, and that this page says what it asserts. Takes a minute or two.
+Reads every counted entry of the catalogue and compares its rows with Hudi's. The golden suite asserts the same of each
+entry, and that the page agrees with its assertions. Takes one to two minutes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FEATURES: Final = (
     ("Changes, the three logging modes", r"B_cdc"),
     ("Tables filled from Kafka", r"C_"),
 )
-"""Feature, and which cases (without `_v<version>` and release) are about it. The first that fits counts."""
+"""Feature, and the pattern of its cases (names without `_v<version>` and release). The first match counts."""
 
 HEAD: Final = """# Compatibility
 
@@ -73,7 +73,7 @@ in [semantics.md](semantics.md).
 
 
 def document(outcomes: Mapping[tuple[str, str], str]) -> str:
-    """The page for what became of each entry, by (case, query id)."""
+    """The page for the outcome of each entry, by (case, query id)."""
     versions = _versions()
     counts_of: dict[str, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for (case, _), outcome in outcomes.items():
@@ -89,12 +89,12 @@ def document(outcomes: Mapping[tuple[str, str], str]) -> str:
 
 
 def feature_of(case: str) -> str:
-    """The feature that a golden table is about."""
+    """The feature that a golden table covers."""
     plain = re.sub(r"_v[689](?=_|$)", "", case)
     for feature, pattern in FEATURES:
         if re.match(pattern, plain):
             return feature
-    raise SystemExit(f"golden table {case} is about no feature that this page has: add it to FEATURES")
+    raise SystemExit(f"golden table {case} matches no feature of the page: add one to FEATURES")
 
 
 def _cell(counts: Counter[str]) -> str:
@@ -126,7 +126,7 @@ def _versions() -> dict[str, int]:
 
 
 def asserted() -> dict[tuple[str, str], str]:
-    """What the golden suite asserts of each entry."""
+    """The outcome that the golden suite asserts for each entry."""
     from changes import DUMPED
 
     rows = {(entry.case, entry.query_id): EXPIRED if entry.must_fail else EQUAL for entry in counted_entries()}
@@ -135,28 +135,28 @@ def asserted() -> dict[tuple[str, str], str]:
 
 
 def run() -> dict[tuple[str, str], str]:
-    """What becomes of each entry now. Stops at the first that is neither equal nor expected to fail."""
+    """The outcome of each entry. SystemExit: an entry neither equals Hudi's rows nor fails as expected."""
     from changes import DUMPED, hudi_changes, lost_decimals, rows_of
     from rows import difference
-    from test_every_golden_table import wanted_rows
+    from test_every_golden_table import expected_rows
 
     from penstock.proto.errors import PositionExpired
 
     def of_rows(tables: Any, entry: Entry) -> str:
         try:
-            got = rows_of(tables.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
+            actual = rows_of(tables.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
         except PositionExpired:
             if entry.must_fail:
                 return EXPIRED
             raise
-        return difference(got, wanted_rows(tables, entry)) or EQUAL
+        return difference(actual, expected_rows(tables, entry)) or EQUAL
 
     def of_changes(tables: Any, entry: Entry) -> str:
         if str(entry) == DUMPED:
             return OTHER
-        want, got = tables.expected(entry.case, entry.query_id), rows_of(tables.table(entry.case), entry.query)
-        lost = lost_decimals(want)
-        return EQUAL if hudi_changes(want, lost) == hudi_changes(got, lost) else "other changes"
+        expected, actual = tables.expected(entry.case, entry.query_id), rows_of(tables.table(entry.case), entry.query)
+        lost = lost_decimals(expected)
+        return EQUAL if hudi_changes(expected, lost) == hudi_changes(actual, lost) else "other changes"
 
     outcomes: dict[tuple[str, str], str] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +170,7 @@ def run() -> dict[tuple[str, str], str]:
 
 
 def _conftest() -> Any:
-    """The suite's own way to golden tables."""
+    """The conftest of the suites, which has the fixture of golden tables."""
     spec = importlib.util.spec_from_file_location("golden_conftest", REPOSITORY / "tests" / "conftest.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

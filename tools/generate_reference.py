@@ -1,7 +1,7 @@
 """Writes the generated pages of docs/reference/; `--check` fails if a page is out of date.
 
 The pages come from the descriptions of options, metrics, errors, commands, keys and messages in the code. To change a
-description, change it there. The folder's other pages are written by hand: this tool lists them and leaves them alone.
+description, change it there. The folder's other pages are written by hand: this tool only lists them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes the stubs of `penstock.v1` from proto/v1/penstock.proto, or with --check reports whether they are current.
 
-`python tools/generate_stubs.py [--check]` needs grpcio-tools in the version that pyproject's `test` extra pins: another
-version writes other bytes. protoc gets the package path as a virtual path, so that the stubs import each other as
-`penstock.proto.v1`, and writes into a scratch folder, from which the stubs are moved.
+`python tools/generate_stubs.py [--check]` needs grpcio-tools in the version that the extra `test` of pyproject.toml
+pins, because other versions write other bytes. protoc gets the package path as a virtual path, so that the stubs import
+each other as `penstock.proto.v1`. It writes to a scratch folder, from which this tool copies the stubs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAMES = ("penstock_pb2.py", "penstock_pb2.pyi", "penstock_pb2_grpc.py")
 
 
 def generate(scratch: pathlib.Path) -> dict[str, bytes]:
-    """The stubs by file name, as protoc writes them now; `scratch` is an existing folder to write in."""
+    """The stubs that protoc generates, by file name. `scratch` is an existing folder for its output."""
     status = protoc.main(
         [
             "protoc",
@@ -37,7 +37,7 @@ def generate(scratch: pathlib.Path) -> dict[str, bytes]:
 
 
 def differing(stubs: dict[str, bytes]) -> list[str]:
-    """Names of the checked-in stubs that are missing or hold other bytes."""
+    """Names of the checked-in stubs that are missing or differ."""
     return [name for name, data in stubs.items() if not _holds(STUBS / name, data)]
 
 
@@ -55,7 +55,7 @@ def main() -> int:
     stale = differing(stubs)
     if arguments.check:
         for name in stale:
-            print(f"proto/v1/{name} is not what proto/v1/penstock.proto gives: run tools/generate_stubs.py")
+            print(f"proto/v1/{name} is out of date: run tools/generate_stubs.py")
         return 1 if stale else 0
     for name in stale:
         (STUBS / name).write_bytes(stubs[name])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel and installs it, alone, into .venv-wheel; everything it depends on is seen in .venv.
-# A checker or test run by .venv-wheel/bin/python sees the installed package, never this tree.
+# Builds the wheel and installs only it into .venv-wheel; its dependencies are imported from .venv. Checkers and tests run
+# by .venv-wheel/bin/python use the installed package, not this tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,10 +1,10 @@
 """Writes requirements/*.lock: every dependency of a release at one version, with the SHA-256 of each of its files.
 
     python tools/lock_dependencies.py            compiles the locks, at the versions of requirements/constraints.txt
-    python tools/lock_dependencies.py --check    fails if a lock is not what would be compiled now
+    python tools/lock_dependencies.py --check    fails if a lock is not up to date
 
-`wheel.lock` is what the wheel needs, `image.lock` what it needs with the extras of the image, `build.lock` what builds
-it. Asks the package index, by way of uv. No lock names an index.
+`wheel.lock` has the dependencies of the wheel, `image.lock` also those of the image's extras, `build.lock` those of the
+build. uv reads the package index. No lock names an index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEAD: Final = "# Written by tools/lock_dependencies.py: pip install --require-ha
 
 
 def compiled(name: str) -> str:
-    """The lock as it would be written now."""
+    """The content of the lock, compiled now."""
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / name
         subprocess.run(

@@ -1,9 +1,9 @@
-"""Makes engine/demo/orders: the demo's table, written by real Hudi, and the rows real Hudi returned for it.
+"""Creates engine/demo/orders: the demo's table, written by Hudi, and the rows that Hudi returned for it.
 
     .venv/bin/python tools/make_demo_table.py
 
-Needs what tests/interop needs (Java 17; Hudi's bundle comes by itself). Instants differ from run to run, rows do not.
-What each commit's range holds is Hudi's own snapshot taken right after that commit, cut to the rows it wrote last.
+Needs Java 17; Hudi's bundle is downloaded as for tests/interop. Instants differ from run to run, rows do not. The rows
+of each commit's range come from Hudi's snapshot directly after the commit: those that the commit wrote last.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ OPTIONS = {
 
 
 def order(number: int, status: str, minute: int) -> tuple[str, str, int, str, int, str]:
-    """One order as it stands at a minute."""
+    """One order with its status at a minute."""
     customer = CUSTOMERS[number % len(CUSTOMERS)]
     return f"o{number:03}", customer, 1000 + 137 * number, status, minute, COUNTRIES[number % len(COUNTRIES)]
 
 
 def commits() -> list[tuple[str, str, list[tuple[str, str, int, str, int, str]]]]:
-    """(what it does, operation, rows) of each commit; a compaction has none."""
+    """(description, operation, rows) of each commit; a compaction has no rows."""
     paid = [order(n, "paid", 100 + n) for n in range(1, 49, 3)]
     late = [order(n, "placed", 5) for n in (1, 4, 7)]
     return [
@@ -86,7 +86,7 @@ def commits() -> list[tuple[str, str, list[tuple[str, str, int, str, int, str]]]
 
 
 def hudi_suite() -> Any:
-    """The interop suite's own way to real Hudi."""
+    """The conftest of the interop suite, which starts Hudi."""
     path = REPOSITORY / "tests" / "interop" / "conftest.py"
     spec = importlib.util.spec_from_file_location("interop_conftest", path)
     assert spec and spec.loader
@@ -97,13 +97,13 @@ def hudi_suite() -> Any:
 
 
 def keep(rows: pa.Table, name: str) -> str:
-    """Writes expected rows; the file's name."""
+    """Writes expected rows to a file; its name."""
     pq.write_table(rows.replace_schema_metadata(None).sort_by("_hoodie_record_key"), TARGET / name)
     return name
 
 
 def write_all(hudi: Any, table: pathlib.Path) -> list[dict[str, Any]]:
-    """Carries the commits out; what the demo needs to know of each."""
+    """Writes the commits; the manifest's entry of each."""
     entries: list[dict[str, Any]] = []
     for number, (what, operation, rows) in enumerate(commits(), 1):
         if operation == "compaction":
@@ -143,7 +143,7 @@ def pack(table: pathlib.Path) -> None:
 
 
 def main() -> None:
-    """Makes the folder anew."""
+    """Creates the folder again from nothing."""
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     suite = hudi_suite()

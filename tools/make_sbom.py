@@ -1,4 +1,4 @@
-"""Writes the SBOM of a wheel beside it, in CycloneDX's JSON: the wheel by its SHA-256, and what it needs, as locked.
+"""Writes the SBOM of a wheel beside it, in CycloneDX's JSON: the wheel with its SHA-256, and its locked dependencies.
 
     python tools/make_sbom.py dist/penstock-VERSION-py3-none-any.whl
 
@@ -21,7 +21,7 @@ LOCK: Final = REPOSITORY / "requirements" / "image.lock"
 
 
 def components_of(lock: pathlib.Path) -> dict[str, Any]:
-    """CycloneDX's document of a lock, without its root."""
+    """The CycloneDX document of a lock, without its root component."""
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / "sbom.json"
         subprocess.run(
@@ -34,7 +34,7 @@ def components_of(lock: pathlib.Path) -> dict[str, Any]:
 
 
 def sbom(wheel: pathlib.Path, lock: pathlib.Path = LOCK) -> dict[str, Any]:
-    """The document of a wheel: `metadata.component` is the wheel, which depends on every component."""
+    """The CycloneDX document of a wheel: `metadata.component` is the wheel, and depends on every component."""
     name, version = wheel.name.split("-")[:2]
     document = components_of(lock)
     reference = f"pkg:pypi/{name}@{version}"
@@ -54,7 +54,7 @@ def sbom(wheel: pathlib.Path, lock: pathlib.Path = LOCK) -> dict[str, Any]:
 
 
 def main(wheel: pathlib.Path) -> pathlib.Path:
-    """The file that was written: NAME-VERSION.cdx.json beside the wheel."""
+    """Writes NAME-VERSION.cdx.json beside the wheel; its path."""
     target = wheel.with_name("-".join(wheel.name.split("-")[:2]) + ".cdx.json")
     target.write_text(json.dumps(sbom(wheel), indent=1, sort_keys=True) + "\n")
     return target

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes or brings up to date .venv: Penstock editable, with everything its suites need, at the versions CI uses.
+# Creates or updates .venv: an editable install of Penstock with the dependencies of its suites, at the versions of CI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says whether a Java that Spark runs on (17 or newer) is here; if not, which package brings it. Exit 2 then.
-# The same java is looked for that Spark takes: $JAVA_HOME/bin/java, else java on the PATH.
+# Checks for a Java that Spark supports (17 or newer). If there is none, prints which package to install and exits with 2.
+# Uses the same java as Spark: $JAVA_HOME/bin/java, otherwise java on the PATH.
 set -u
 
 java="java"
@@ -26,6 +26,6 @@ version=$(printf '%s\n' "$text" | sed -n 's/.*version "\([0-9.]*\).*/\1/p' | hea
 major=${version%%.*}
 if [ "$major" = "1" ]; then major=$(printf '%s' "$version" | cut -d. -f2); fi
 case "$major" in
-    '' | *[!0-9]*) advice "cannot tell the version of '$java' from: ${text%%$'\n'*}" ;;
+    '' | *[!0-9]*) advice "cannot parse the version of '$java' from: ${text%%$'\n'*}" ;;
 esac
 if [ "$major" -lt 17 ]; then advice "'$java' is Java $version."; fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Brings the checkers of deploy/ into .cache/ops/bin, once: prometheus and promtool, helm, and versitygw, an S3 store; into
-# .venv what checks Kubernetes manifests. Go's own caches stay the user's, so that a fresh clone links what was compiled
-# before. Without Go the S3 store is moto's.
-# What cannot be had: says what to install, exit 2.
+# Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, and versitygw, an S3 store;
+# into .venv the packages that check Kubernetes manifests and the site. Go uses the user's caches, so that a fresh clone
+# reuses compiled packages. Without Go the S3 store is moto. If a tool cannot be installed, prints what to install and
+# exits with 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,11 +15,11 @@ if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two ch
 advice() {
     cat >&2 <<TEXT
 penstock: $1
-\`make test-ops\` checks deploy/ with the tools of those who run it. Install them, then run the same command again:
+\`make test-ops\` checks deploy/ with these tools. Install them, then run the same command again:
   prometheus, promtool:  Debian, Ubuntu: apt-get install --no-install-recommends prometheus
                          macOS: brew install prometheus
   helm 4 (or 3.14+):     your system's package, or Go 1.26 and this command builds it (once, some minutes)
-They are taken from the PATH if they are there.
+Tools on the PATH are used if present.
 TEXT
     exit 2
 }
@@ -42,7 +42,7 @@ if ! "$bin/promtool" --version >/dev/null 2>&1 || ! "$bin/prometheus" --version 
     elif command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
         prometheus_from_debian || { tail -n 3 "$log" >&2; advice "the package prometheus could not be fetched (above)."; }
     else
-        advice "prometheus and promtool are missing, and there is no apt-get to fetch them with."
+        advice "prometheus and promtool are missing, and there is no apt-get to install them."
     fi
     "$bin/promtool" --version >/dev/null 2>&1 || advice "promtool does not run here."
 fi
@@ -55,7 +55,7 @@ if ! "$bin/helm" version --short >/dev/null 2>&1; then
         GOBIN=$bin GOFLAGS="${GOFLAGS:-} -trimpath" quietly go install "helm.sh/helm/v4/cmd/helm@$HELM" \
             || { tail -n 5 "$log" >&2; advice "helm could not be built (above)."; }
     else
-        advice "helm is missing, and there is no Go to build it with."
+        advice "helm is missing, and there is no Go to build it."
     fi
 fi
 
@@ -78,7 +78,7 @@ if ! .venv/bin/python -c 'import kubernetes_validate, material, mkdocs, playwrig
         || { tail -n 5 "$log" >&2; advice "kubernetes-validate, mkdocs-material or playwright could not be installed from PyPI (above)."; }
 fi
 
-# A browser needs a system's libraries: it is installed where this user may, else its tests say that it is missing.
+# A browser needs libraries of the system: it is installed if this user is root, otherwise a message names the package.
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
     { [ "${EUID:-1}" -eq 0 ] && command -v apt-get >/dev/null && quietly apt-get install -y --no-install-recommends chromium; } \
         || echo "penstock: no chromium here: the page beside /metrics is not tested; install the package chromium" >&2

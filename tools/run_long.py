@@ -1,8 +1,8 @@
-"""`make long` and `make soak`: tests marked `long`, with a seed that is written down, and the run's record under
-docs/results/, with the files that the tests put into the folder PENSTOCK_KEPT.
+"""`make long` and `make soak`: runs the tests marked `long` and writes a record of the run under docs/results/.
 
-PENSTOCK_SEED chooses the seed; otherwise it is drawn. Arguments are handed to pytest (paths: a part of it, recorded as
-such). Needs the environment `make` sets up; starts pytest as a process.
+The record names the seed (the environment variable PENSTOCK_SEED, otherwise random) and the arguments, which are
+passed to pytest. Files that tests write to the folder PENSTOCK_KEPT are copied beside the record. Needs the environment
+of `make`; starts pytest as a process.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ RECORDED = ("penstock", "pyarrow", "numba", "fastavro", "pyspark", "hypothesis")
 
 
 def git(*arguments: str) -> str:
-    """What git says, or '' where there is none."""
+    """The output of a git command; empty if it fails."""
     result = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True)
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def run_tests(seed: int, kept: pathlib.Path) -> tuple[int, str]:
-    """Runs the suite, passing its output on; exit status, what tests noted in the file PENSTOCK_NOTES, what histories
-    say, and the last lines, from the slowest tests on. What tests keep goes into the folder `kept`."""
+def run_tests(seed: int, artifacts: pathlib.Path) -> tuple[int, str]:
+    """Runs the suite and prints its output; the exit status, and the text of the record.
+
+    The text has the content of the file PENSTOCK_NOTES, the lines of histories, and the last lines of the output, from
+    the slowest tests on. Tests write their files to the folder `artifacts`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder) / "notes"
         notes.touch()
-        status, tail = _run_tests(seed, notes, kept)
+        status, tail = _run_tests(seed, notes, artifacts)
         return status, f"{notes.read_text()}\n{tail}"
 
 
-def _run_tests(seed: int, notes: pathlib.Path, kept: pathlib.Path) -> tuple[int, str]:
+def _run_tests(seed: int, notes: pathlib.Path, artifacts: pathlib.Path) -> tuple[int, str]:
     command = [
         sys.executable,
         "-P",
@@ -57,7 +60,7 @@ def _run_tests(seed: int, notes: pathlib.Path, kept: pathlib.Path) -> tuple[int,
         **os.environ,
         "PENSTOCK_SEED": str(seed),
         "PENSTOCK_NOTES": str(notes),
-        "PENSTOCK_KEPT": str(kept),
+        "PENSTOCK_KEPT": str(artifacts),
     }
     lines: list[str] = []
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -71,12 +74,12 @@ def _run_tests(seed: int, notes: pathlib.Path, kept: pathlib.Path) -> tuple[int,
 
 
 def without_folders(text: str) -> str:
-    """The text without the folders of this machine's paths."""
+    """The text with absolute paths shortened to file names."""
     return re.sub(r"(?:file:)?(?<![\w.…/])/(?:[\w.@+-]+/)+", "…/", text)
 
 
-def record(seed: int, status: int, tail: str, kept: pathlib.Path) -> pathlib.Path:
-    """Writes the run's record, and beside it what the tests kept; its path."""
+def record(seed: int, status: int, tail: str, artifacts: pathlib.Path) -> pathlib.Path:
+    """Writes the record, with copies of the artifacts beside it; the path of the record."""
     commit = git("rev-parse", "--short=12", "HEAD") or "no-commit"
     changed = " with uncommitted changes" if git("status", "--porcelain") else ""
     now = dt.datetime.now(dt.UTC)
@@ -96,25 +99,25 @@ def record(seed: int, status: int, tail: str, kept: pathlib.Path) -> pathlib.Pat
 """
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{now:%Y-%m-%d-%H%M}-{commit}.md"
-    for file in sorted(kept.iterdir()):
-        beside = path.with_name(f"{path.stem}-{file.name}")
-        shutil.copyfile(file, beside)
-        text += f"\n{'!' if file.suffix == '.svg' else ''}[{file.name}]({beside.name})\n"
+    for file in sorted(artifacts.iterdir()):
+        copy = path.with_name(f"{path.stem}-{file.name}")
+        shutil.copyfile(file, copy)
+        text += f"\n{'!' if file.suffix == '.svg' else ''}[{file.name}]({copy.name})\n"
     path.write_text(text)
     return path
 
 
 def main() -> int:
-    """Exit status of the suite; 0 where nothing is marked `long`."""
+    """The exit status of the suite; 0 if no test is marked `long`."""
     seed = int(os.environ.get("PENSTOCK_SEED") or random.SystemRandom().randrange(2**31))
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        kept = pathlib.Path(folder)
-        status, tail = run_tests(seed, kept)
+        artifacts = pathlib.Path(folder)
+        status, tail = run_tests(seed, artifacts)
         if status == NO_TESTS:
             print("no test is marked long: nothing to record")
             return 0
-        print(f"recorded in {record(seed, status, tail, kept).relative_to(REPOSITORY)}")
+        print(f"recorded in {record(seed, status, tail, artifacts).relative_to(REPOSITORY)}")
     return status
 
 

@@ -1,13 +1,13 @@
-"""Runs the suites, the parts of a selection side by side.
+"""Runs the suites of a selection, its parts in parallel.
 
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
 (tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
-`make test-ops`. Suites with a JVM wait more than they work, and share one session of Spark, one process of Hudi and one
-broker: they run one after the other, beside the suites without a JVM in several processes. Further arguments go to
-pytest.
+`make test-ops`. Suites with a JVM are mostly idle, and share one Spark session, one process of Hudi and one
+broker. They run one after the other, in parallel with the suites without a JVM, which use several processes. Further
+arguments are passed to pytest.
 
-Prints the output of the suites without a JVM as it comes, that of each other part after it. Exits with the first exit
-status that is not 0.
+Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
+exit status that is not 0.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import NamedTuple
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = "(spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
-BESIDE = {"sample": "types-only", "rest": "test-ops-only"}
-"""The target of the Makefile that runs beside the suites of a selection."""
+PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
+"""The target of the Makefile that runs in parallel with the suites of a selection."""
 PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal")
 
 
@@ -36,11 +36,11 @@ class Environments(NamedTuple):
     with_jvm: dict[str, str]
     """Kernels as users run them."""
     without_jvm: dict[str, str]
-    """Kernels that check every index: other machine code, with a cache of its own."""
+    """Kernels that check every index. Their machine code differs, so they have a separate cache."""
 
 
 class Part(NamedTuple):
-    """A command that runs beside the others."""
+    """A command that runs in parallel with the others."""
 
     command: list[str]
     """The program and its arguments."""
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 def environments(variables: Mapping[str, str]) -> Environments:
-    """The environments, made of the caller's."""
+    """The environments of the suites, based on the caller's variables."""
     base = {**variables, "PENSTOCK_TEST_INSTALLED": "1"}
     cache = base.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".cache" / "numba"))
     return Environments(base, {**base, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": f"{cache}-checked"})
@@ -62,17 +62,17 @@ def command(selection: str, suites: str, *options: str) -> list[str]:
 
 
 def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[Part]:
-    """The parts of a selection; the output of the first one is printed as it comes."""
+    """The parts of a selection; the output of the first one is printed as it is written."""
     suites = environments(variables)
     return [
         Part(command(selection, f"not {WITH_JVM}", *PARALLEL, *options), suites.without_jvm),
         Part(command(selection, WITH_JVM, *options), suites.with_jvm),
-        Part(["make", "--no-print-directory", BESIDE[selection]], dict(variables)),
+        Part(["make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
 
 def run(first: Part, *others: Part) -> int:
-    """Runs the parts at the same time. The outputs of `others` follow that of `first`, the last one first."""
+    """Runs the parts in parallel. The outputs of `others` are printed after that of `first`, the last one first."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(running(part)) for part in others]

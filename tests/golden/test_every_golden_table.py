@@ -48,7 +48,7 @@ def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
     return pa.Table.from_batches(batches, output_schema(plan.scan))
 
 
-def wanted_rows(golden: Golden, entry: Entry) -> pa.Table:
+def expected_rows(golden: Golden, entry: Entry) -> pa.Table:
     """Hudi's rows without those that lose the merge."""
     rows = golden.expected(entry.case, entry.query_id)
     late = LATE_ROWS.get(str(entry))
@@ -66,7 +66,7 @@ def test_entry(golden: Golden, entry: Entry) -> None:
             rows_of(golden.table(entry.case), entry.query)
         return
     actual = rows_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
-    assert difference(actual, wanted_rows(golden, entry)) == ""
+    assert difference(actual, expected_rows(golden, entry)) == ""
 
 
 def test_no_entry_is_lost() -> None:

@@ -98,11 +98,11 @@ def flags(path: str, options: list[Any]) -> str:
 def row(path: str, flag: Any) -> tuple[str, ...]:
     """The row of one flag."""
     names = sorted(flag.opts, key=len, reverse=True)
-    shown = code(f"{names[0]} {'' if flag.is_flag or flag.count else form(flag)}".strip())
+    main_name = code(f"{names[0]} {'' if flag.is_flag or flag.count else form(flag)}".strip())
     more = "".join(f", {code(name)}" for name in names[1:])
-    again = " May be given more than once." if flag.multiple and "repeated" not in flag.help else ""
-    default = "required" if flag.required else told_default(flag.default)
-    return shown + more, default, described(f"flag {names[0]} of {path}", flag.help) + again
+    again = " Can be repeated." if flag.multiple and "repeated" not in flag.help else ""
+    default = "required" if flag.required else default_text(flag.default)
+    return main_name + more, default, described(f"flag {names[0]} of {path}", flag.help) + again
 
 
 def form(flag: Any) -> str:
@@ -112,8 +112,8 @@ def form(flag: Any) -> str:
     return flag.metavar or "|".join(words) or "TEXT"
 
 
-def told_default(value: object) -> str:
-    """A default as a user types it."""
+def default_text(value: object) -> str:
+    """A default, in the form in which a user types it."""
     match value:
         case enum.Enum():
             return code(value.value)

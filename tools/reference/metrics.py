@@ -7,10 +7,10 @@ from penstock.enumerator.server.metrics.prometheus import MAX_NAMES
 from reference.rendering import Page, code, described, table
 
 HEAD = f"""The server exposes these metrics for Prometheus on the port `metricsListen`
-([Metrics](../operations.md#metrics)). The numbers of readers come with their reports, once for each split.
-Counters of a group's events begin at 0 when the
-group is followed, so that the first event is an increase. At most {MAX_NAMES} groups and {MAX_NAMES} tables have
-gauges. No caller chooses a label. A histogram also has `_bucket`, `_sum` and `_count`.
+([Metrics](../operations.md#metrics)). Metrics of reading come from the readers' reports, one for each split. Counters
+of a group's events start at 0 when the group is followed, so that the first event is an increase. At most {MAX_NAMES}
+groups and {MAX_NAMES} tables have gauges. No caller chooses a label. A histogram also has `_bucket`, `_sum` and
+`_count`.
 
 """
 

@@ -8,9 +8,8 @@ from reference.rendering import Page, code, described, table
 
 HEAD = """Spark, Python, the command line and the environment have the same options. The name of an option is camelCase
 in Spark, snake_case in Python and `PENSTOCK_UPPER_CASE` in the environment. On the command line it is a `--kebab-case`
-flag of `penstock read`, or `--option NAME=VALUE`. `penstock splits plan` has the flags that affect a
-plan, `penstock tail`
-those of a consumer. Spark, Python and `--option` accept any spelling in any case.
+flag of `penstock read`, or `--option NAME=VALUE`. `penstock splits plan` has the flags that affect a plan,
+`penstock tail` those of a consumer. Spark, Python and `--option` accept any spelling in any case.
 
 An explicit value overrides the environment, and the environment overrides the default. An unknown name is an error that
 names the nearest option. No default can lose rows.
@@ -26,23 +25,23 @@ layout 1 (version 6). A range is `(after, upto]`. `asOf` is a requested time on 
 |---|---|
 | 14 or 17 digits | the instant itself, compared as text as Hudi does |
 | `earliest`, or zeros alone | before every instant (`after`, `upto`) |
-| `latest` | the newest position when the plan is made (`after`, `upto`) |
-| `snapshot` | first the table as it is then, and what is committed after it (`after` of a stream) |
+| `latest` | the newest position at planning time (`after`, `upto`) |
+| `snapshot` | first a snapshot of the table, then the commits after it (`after` of a stream) |
 | `2026-01-31` | that day's first millisecond |
-| `2026-01-31T23:59:59`, a blank for the T or not | that whole second: `upto`, `asOf` include it, `after` excludes it |
+| `2026-01-31T23:59:59`, or a blank for the T | that whole second: `upto`, `asOf` include it, `after` excludes it |
 | `2026-01-31T23:59:59.123` | that millisecond; finer digits are cut off |
 | the same with `Z` or `+01:00` | converted to the timeline's zone; without one, a time is in the timeline's zone |
 | 10 or 13 digits (`asOf` alone) | seconds, milliseconds since 1970 UTC |
 
-A timeline is written in UTC or in its writer's local time (`hoodie.table.timeline.timezone`). For the second kind ISO
-times and epochs need the option `timelineTimezone`, or are an error that says so.
+A timeline is written in UTC or in its writer's local time (`hoodie.table.timeline.timezone`). For local time, ISO times
+and epochs need the option `timelineTimezone`; without it they are an error.
 
 """
 
 FOREIGN_HEAD = """## Names of Hudi, Flink and hudi-rs
 
-They are translated, not aliased, because their bounds differ. What cannot be translated exactly is an error that names
-Penstock's option; Penstock's option together with a translated one is an error too.
+These names are translated, not aliased, because their bounds differ. A value without an exact translation is an error
+that names Penstock's option. Penstock's option together with a translated one is also an error.
 
 """
 
@@ -51,8 +50,8 @@ def page() -> Page:
     """The page."""
     prefixes = ", ".join(code(prefix) for prefix in READING_PREFIXES)
     tail = (
-        f"\nAny other name under {prefixes} is an error. Every other `hoodie.` name says nothing about what a read "
-        "returns: it is accepted, and one warning names all of them.\n"
+        f"\nAny other name under {prefixes} is an error. Every other `hoodie.` name does not affect the rows of a "
+        "read: it is accepted, and one warning names all such names.\n"
     )
     options = table(("option", "type", "default", "where", "what it does"), map(row, OPTIONS))
     foreign = table(("name", "translation"), ((code(name), fate(rule)) for name, rule in RULES.items()))
@@ -78,8 +77,8 @@ def fate(rule: Rule) -> str:
         case Renamed(option=option, doc=doc):
             return f"`{option}`: {doc}"
         case OnlyValue(values=values, advice=advice):
-            taken = ", ".join(f"`{value}`" if value else "empty" for value in sorted(values))
-            return f"accepted: {taken}; else an error ({advice})" if values else f"an error: {advice}"
+            accepted = ", ".join(f"`{value}`" if value else "empty" for value in sorted(values))
+            return f"accepted: {accepted}; else an error ({advice})" if values else f"an error: {advice}"
         case Refused(advice=advice):
             return f"an error: {advice}"
         case NoEffect():

@@ -29,7 +29,7 @@ _MESSAGES, _SERVICES, _FIELDS = 4, 6, 2
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file, and its comments by place."""
+    """A file, and its comments by their path in the descriptor."""
 
     descriptor: Any
     comments: dict[tuple[int, ...], Any]

@@ -1,4 +1,4 @@
-"""The parts of a page of docs/reference/: a head with its source, tables, a check for missing descriptions."""
+"""Parts of a page of docs/reference/: the head with its source, tables, the check for missing descriptions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Undescribed(Exception):
 
 
 def described(what: str, text: str | None) -> str:
-    """The description in one line. Undescribed: there is none, and the page would have a hole."""
+    """The description in one line. Undescribed: there is none."""
     line = " ".join((text or "").split())
     if len(line) < 4:
         raise Undescribed(f"{what} has no description: write it beside its definition")
@@ -53,10 +53,10 @@ def cell(text: str) -> str:
 
 
 def code(text: object) -> str:
-    """As code; nothing for an empty text."""
+    """The text as code; empty for an empty text."""
     return f"`{text}`" if str(text) else ""
 
 
 def sentence(text: str) -> str:
-    """With a capital first letter and a full stop."""
+    """The text with a capital first letter and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", ":", "!")) else ".")

@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages look as on code hosts, where a list needs no empty line before it."""
+"""MkDocs hooks: renders pages like code hosts, where a list needs no empty line before it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
-{{- /* The configuration file: what the chart decides, over `config`. */ -}}
+{{- /* The configuration file: the chart's own keys override `config`. */ -}}
 {{- define "penstock.configuration" -}}
 {{- $own := dict
     "listen" (printf "0.0.0.0:%d" (int .Values.service.port))

@@ -1,1 +1,4 @@
-"""Settings of a server, and the file that holds them."""
+"""Settings of a server, and their configuration file.
+
+Belongs here: keys, defaults, ranges and the file's format. Not here: what a setting changes.
+"""

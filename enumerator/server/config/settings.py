@@ -1,9 +1,9 @@
 """The settings of a server, with defaults and ranges. Pure, standard library only.
 
-The same classes define the flags of `penstock serve`, the arguments of a caller in the process, and the file (`load`
-checks types by these fields). A key of the file is the field's name in camelCase. An environment variable is PENSTOCK_
-and the name in upper case. A new field needs a default, a docstring line and a range; docs/reference/server.md is
-generated from them.
+The same classes define the flags of `penstock serve`, the arguments of a caller in the process, and the keys of the
+file (`load` checks types by these fields). A key of the file is the field's name in camelCase. An environment variable
+is PENSTOCK_ and the name in upper case. A new field needs a default, a docstring line and a range;
+docs/reference/server.md is generated from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.proto.options.types import ClientSettings
 from penstock.table.storage.filesystem import folder_uri
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
-"""The value of `tls.insecure` with which a server may listen off loopback without TLS."""
+"""The value of `tls.insecure` that lets a server listen off loopback without TLS."""
 
 Right = Literal["read", "plan", "consume", "admin"]
 
@@ -41,24 +41,24 @@ _BY_FIELDS: Final[dict[str, object]] = {"extra": "forbid", "alias_generator": ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
-    """A table that is served, under `[tables.NAME]`. `NAME = "PATH"` under `[tables]` is the same in short."""
+    """A table that is served, under `[tables.NAME]`. `NAME = "PATH"` under `[tables]` is the short form."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
     ranges: ClassVar[_Ranges] = {"poll_interval_ms": (10, 86_400_000)}
 
     path: str = field(repr=False)
-    """A local path or URI; credentials belong into the process's environment."""
+    """A local path or URI. Set credentials in the environment of the process."""
     poll_interval_ms: int | None = None
-    """How often it is checked for new commits; default: `pollIntervalMs` of the server."""
+    """How often the table is checked for new commits; default: `pollIntervalMs` of the server."""
     kafka: Mapping[str, str | bool | int | float] = field(default_factory=dict, repr=False)
-    """Settings of a Kafka client (librdkafka's names) for the topic that fills the table; `${env:NAME}` and
-    `${file:PATH}` stand for what they name. Empty: no hybrid read of the table is served."""
+    """Settings of a Kafka client (librdkafka's names) for the topic that fills the table. `${env:NAME}` is replaced by
+    the environment variable, `${file:PATH}` by the file's content. Empty: no hybrid read of the table is served."""
     schema_registry_url: str = field(default="", repr=False)
-    """The schema registry of topics in Avro."""
+    """The URL of the schema registry of topics in Avro."""
     dead_letter_path: str = field(default="", repr=False)
     """A folder, local or a URI, for records that cannot be decoded; empty: such a record stops the read."""
     kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
-    """`[ID=]FOLDER` of the checkpoints of the Spark queries that fill the table."""
+    """`[ID=]FOLDER`: the checkpoints of the Spark queries that fill the table."""
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -72,7 +72,9 @@ class TableSettings:
         if access is None:
             for name in ("schema_registry_url", "dead_letter_path", "kafka_checkpoint"):
                 if getattr(self, name):
-                    raise ConfigurationError(f"tables: {camel(name)} is given without kafka: it is about its topic")
+                    raise ConfigurationError(
+                        f"tables: {camel(name)} is given without kafka: it applies to the table's topic"
+                    )
         else:
             checked_settings(access.client)
             if access.dead_letter:
@@ -93,29 +95,34 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """How connections are secured, under `[tls]`. Off the loopback interface a certificate is required."""
+    """TLS of the server, under `[tls]`. A certificate is required off the loopback interface."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
 
     cert: str = ""
-    """PEM file: the server's certificate and those between it and its authority."""
+    """PEM file: the server's certificate, followed by intermediate certificates."""
     key: str = ""
     """PEM file: the private key of `cert`."""
     client_ca: str = ""
-    """PEM file of authorities: clients must show a certificate that one of them signed."""
+    """PEM file of certificate authorities. Clients must present a certificate that one of them signed."""
     allowed_sans: tuple[str, ...] = ("*",)
-    """With `clientCa`: shell patterns, one of which a subject alternative name of its certificate must match."""
+    """With `clientCa`: shell patterns. A subject alternative name of the client's certificate must match one of
+    them."""
     insecure: str = ""
-    """`I know that tokens and rows travel unencrypted`: off loopback without TLS."""
+    """`I know that tokens and rows travel unencrypted` lets the server listen off loopback without TLS."""
 
     def __post_init__(self) -> None:
         if bool(self.cert) != bool(self.key):
             given, missing = ("cert", "key") if self.cert else ("key", "cert")
             raise ConfigurationError(f"tls.{given} is given without tls.{missing}: a certificate needs its key")
         if self.client_ca and not self.cert:
-            raise ConfigurationError("tls.clientCa is given without tls.cert and tls.key: it counts over TLS alone")
+            raise ConfigurationError(
+                "tls.clientCa is given without tls.cert and tls.key: it has an effect only with TLS"
+            )
         if not self.allowed_sans:
-            raise ConfigurationError("tls.allowedSans: got an empty list, which lets nobody in; leave it out for all")
+            raise ConfigurationError(
+                "tls.allowedSans: got an empty list, which allows no client; omit the key to allow all"
+            )
         if self.insecure not in ("", INSECURE_WORDS):
             raise ConfigurationError(
                 f"tls.insecure: got {self.insecure[:80]!r}, expected {INSECURE_WORDS!r} or nothing"
@@ -124,18 +131,18 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclRule:
-    """Who may do what, each under `[[acl]]`. Rights are the sum of all rules that match; none implies another."""
+    """An access rule, under `[[acl]]`. A caller has the rights of all rules that match; no right implies another."""
 
     __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
 
     principal: str
-    """`token:NAME`, `cert:SAN`, or a shell pattern of those."""
+    """`token:NAME`, `cert:SAN`, or a shell pattern of these names."""
     rights: tuple[Right, ...]
-    """Which calls each right allows: docs/reference/proto.md."""
+    """The granted rights. docs/reference/proto.md lists the calls that each right allows."""
     tables: tuple[str, ...] = ("*",)
-    """Shell patterns of the tables that the rule is about."""
+    """Shell patterns of the tables to which the rule applies."""
     groups: tuple[str, ...] = ("*",)
-    """Shell patterns of the consumer groups that the rule is about."""
+    """Shell patterns of the consumer groups to which the rule applies."""
 
     def __post_init__(self) -> None:
         for name, value in (("principal", self.principal), ("rights", self.rights), ("tables", self.tables)):
@@ -169,31 +176,33 @@ class LimitSettings:
     }
 
     request_bytes: int = 4 << 20
-    """Size of a request; beyond it RESOURCE_EXHAUSTED."""
+    """Maximum size of a request in bytes; a larger one fails with RESOURCE_EXHAUSTED."""
     answer_bytes: int = 64 << 20
-    """Size of an answer; beyond it RESOURCE_EXHAUSTED."""
+    """Maximum size of a response in bytes; a larger one fails with RESOURCE_EXHAUSTED."""
     metadata_bytes: int = 16 << 10
-    """Size of a call's metadata; beyond it RESOURCE_EXHAUSTED."""
+    """Maximum size of a call's metadata in bytes; larger metadata fails with RESOURCE_EXHAUSTED."""
     calls: int = 1000
-    """Calls in progress or queued; beyond it RESOURCE_EXHAUSTED at once."""
+    """Maximum number of calls in progress or queued; another call fails at once with RESOURCE_EXHAUSTED."""
     streams_per_connection: int = 100
-    """Calls in progress of one connection; beyond it UNAVAILABLE at once, which clients retry."""
+    """Maximum number of calls in progress of one connection; another call fails at once with UNAVAILABLE, which clients
+    retry."""
     rate_per_second: float = 5000.0
-    """Calls a second of one peer's address; beyond it `OVERLOADED` with RetryInfo. 0: no limit."""
+    """Maximum calls per second of one peer's address; others fail with `OVERLOADED` and RetryInfo. 0: no limit."""
     rate_burst: int = 10_000
-    """Calls that such a peer may make at once after an idle time."""
+    """Calls that one peer's address may make at once after an idle time."""
     connection_age_ms: int = 1_800_000
-    """After this a connection is renewed; calls in progress are answered."""
+    """Maximum age of a connection. The server then closes it gracefully, and clients connect again."""
     connection_grace_ms: int = 60_000
-    """How long those calls may then take."""
+    """How long calls in progress on such a connection may then take."""
     handshake_ms: int = 10_000
     """A connection whose handshake takes longer is closed."""
     least_ping_ms: int = 10_000
-    """The third ping that comes sooner than this after the one before closes the connection."""
+    """Minimum time between two pings of a client; the third ping that is too early closes the connection."""
     groups_per_table: int = 1_000
-    """Consumer groups of one table; a reader that would create one more gets `TOO_MANY_GROUPS`."""
+    """Maximum number of consumer groups of one table; a reader that would create another gets `TOO_MANY_GROUPS`."""
     groups_per_principal: int = 1_000
-    """Consumer groups, of all tables, that one authenticated principal created; beyond it `TOO_MANY_GROUPS`."""
+    """Maximum number of consumer groups, over all tables, that one authenticated principal created; a reader that would
+    create another gets `TOO_MANY_GROUPS`."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
@@ -218,43 +227,44 @@ class Settings:
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
     """The tables that are served, by name. Flags add to the file."""
     listen: str = "127.0.0.1:0"
-    """HOST:PORT; port 0 lets the system choose. Off loopback it needs `tls`."""
+    """HOST:PORT; with port 0 the system chooses the port. Off loopback `tls` is required."""
     state: str = ""
-    """Folder of the service's state; empty: it is kept in memory and ends with the process."""
+    """Folder of the service's state. Empty: the state is in memory and is lost when the process ends."""
     takeover: bool = False
-    """Take the state over from a server that still holds it, instead of waiting for its end."""
+    """Take the state over from a server that still holds it, instead of waiting until that server ends."""
     tls: TlsSettings = field(default_factory=TlsSettings)
-    """Certificates."""
+    """TLS of the server."""
     tokens: str = ""
-    """File of tokens (`penstock token new`); empty: none is asked for."""
+    """File of tokens (`penstock token new`); empty: no token is required."""
     tokens_grace_ms: int = 60_000
-    """How long tokens known before still count when the file of tokens changed and cannot be read or parsed; after that
-    no token counts."""
+    """How long the previous tokens stay valid when the file of tokens changed and cannot be read or parsed. After that
+    no token is valid."""
     acl: tuple[AclRule, ...] = ()
-    """Who may do what; required once `tokens` or `tls.clientCa` is set."""
+    """The access rules; required if `tokens` or `tls.clientCa` is set."""
     limits: LimitSettings = field(default_factory=LimitSettings)
     """Limits on requests, calls and consumer groups."""
     metrics_listen: str = ""
-    """HOST:PORT of the metrics and the page; empty: none. The flag takes a port alone, which is loopback's."""
+    """HOST:PORT of the metrics and the status page; empty: neither is served. The flag takes a port on loopback."""
     health_listen: str = ""
-    """HOST:PORT where the health service alone answers, without TLS and to anybody: for probes, which know no
-    certificates; empty: nowhere."""
+    """HOST:PORT that serves only the health service, without TLS and authentication, for probes without certificates.
+    Empty: no such port."""
     reflection: bool = False
-    """Whether gRPC reflection describes the service."""
+    """Enables gRPC reflection."""
     poll_interval_ms: int = 5_000
     """How often tables are checked for new commits. The flag takes a duration such as `5s`."""
     hollow_after_ms: int | None = None
-    """Timeline layout 1: a pending instant whose file is older is passed, with a warning; if it completes after all,
-    its groups stop with LATE_INSTANT. Not given: never."""
+    """Timeline layout 1: a pending instant whose file is older is treated as abandoned, with a warning. If it completes
+    later, the table's groups stop with LATE_INSTANT. Not set: never."""
     lease_ms: int = 30_000
     """How long a silent reader of a group keeps its splits. The flag takes a duration such as `30s`."""
     group_expiry_ms: int | None = None
-    """A consumer group that has had no reader for so long is deleted, with its position; counted anew when the server
-    starts. Not given: never, because rows after a lost position may never be read."""
+    """A consumer group without readers for this time is deleted, with its position. The time starts again when the
+    server starts. Not set: never, because rows after a lost position may never be read."""
     drain_ms: int = 0
-    """At the end: how long calls are taken after the health service said NOT_SERVING, for a balancer to notice."""
+    """At shutdown: how long calls are accepted after the health service reports NOT_SERVING, so that balancers can
+    remove the server."""
     grace_ms: int = 10_000
-    """At shutdown: how long calls in progress may then take."""
+    """At shutdown: how long calls in progress may take after the drain."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
@@ -282,7 +292,7 @@ class Settings:
             raise ConfigurationError("acl: rules are given, but callers are not identified: set tokens or tls.clientCa")
         if self.authenticates and not self.acl:
             raise ConfigurationError(
-                "acl: no rule is given, so nobody may do anything; to let everybody who is known do all: "
+                "acl: no rule is given, so nobody may do anything; to allow every authenticated caller all calls: "
                 '[[acl]] principal = "*" rights = ["read", "plan", "consume", "admin"]'
             )
 

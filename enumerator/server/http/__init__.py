@@ -1,1 +1,4 @@
-"""The HTTP port: metrics, health and the status page."""
+"""The HTTP ports: metrics, the status page with its data, and the health service.
+
+Belongs here: handlers of HTTP requests. Not here: gRPC calls (`rpc`), metrics themselves (`metrics`).
+"""

@@ -236,7 +236,7 @@ class TestKafka:
 
     @pytest.mark.parametrize("text", ['schemaRegistryUrl = "r"', 'deadLetterPath = "d"', 'kafkaCheckpoint = ["c"]'])
     def test_what_is_about_a_topic_needs_one(self, file: pathlib.Path, text: str) -> None:
-        with pytest.raises(ConfigurationError, match=r"is given without kafka: it is about its topic"):
+        with pytest.raises(ConfigurationError, match=r"is given without kafka: it applies to the table's topic"):
             loaded(file, f'[tables.a]\npath = "x"\n{text}\n')
 
     def test_checkpoints_as_the_option_has_them(self, file: pathlib.Path) -> None:
