@@ -1,7 +1,7 @@
 """The processes of a chaos test: `penstock serve --state` and `penstock tail` readers, killed and started again.
 
-Belongs here: who is killed when, and what a process may say when it ends by itself. Not here: what is written
-(`chaos_writer`), what is compared (`test_chaos`).
+Decides which process is killed when, and with which errors a process may end. `chaos_writer` writes the table,
+`test_chaos` compares the rows.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LEASE_S = 4
 READERS = 4
 STARTING_S = 2.0
 MAY_END_WITH = ("FENCED", "STORAGE", "SERVER_UNAVAILABLE")
-"""Errors with which a reader may end by itself here: its lease ran out while it, or the server, stood still."""
+"""Errors with which a reader may end: its lease expired while the reader or the server was suspended."""
 
 
 @dataclass
 class Actor:
-    """A process that comes back."""
+    """A process that is started again after a kill."""
 
     name: str
     words: list[str]
@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def log(self) -> pathlib.Path:
-        """What its present process says."""
+        """The output of the current process."""
         return self.folder / f"{self.name}-{self.starts}.log"
 
     def start(self) -> None:
@@ -69,21 +69,21 @@ class Actor:
             self.process.send_signal(number)
 
     def kill(self, away_s: float) -> None:
-        """-9; it comes back after `away_s`."""
+        """Kills the process with SIGKILL. It is started again after `away_s` seconds."""
         self.killed, self.again_at, self.continue_at = True, time.monotonic() + away_s, 0.0
         self.send(signal.SIGKILL)
         if self.process is not None:
             self.process.wait(PROGRESS_S)
 
     def pause(self, seconds: float) -> None:
-        """Stands still for a while."""
+        """Suspends the process for some seconds."""
         self.send(signal.SIGSTOP)
         self.continue_at = time.monotonic() + seconds
 
 
 @dataclass
 class ChaosHarness:
-    """Server and readers of one state directory."""
+    """The server and the readers of one state directory."""
 
     table: pathlib.Path
     folder: pathlib.Path
@@ -108,17 +108,17 @@ class ChaosHarness:
 
     @property
     def address(self) -> str:
-        """Where the server listens, whichever process it is."""
+        """The address of the server; the same for all its processes."""
         return f"127.0.0.1:{self.port}"
 
     def begin(self) -> None:
-        """All start; the server first."""
+        """Starts all processes, the server first."""
         for actor in (self.server, *self.readers):
             actor.start()
 
     def chaos(self, seconds: float, is_enough: Callable[[], bool]) -> None:
-        """Kills and stops processes at random after the first output: for `seconds`, and on a slow machine until
-        `is_enough`. In the last third of the time it strikes readers alone."""
+        """Kills and suspends random processes after the first output, for `seconds`, and on a slow machine until
+        `is_enough`. In the last third of the time only readers."""
         waited(self._all_work, PROGRESS_S, "a first file of output")
         began = time.monotonic()
         strike_at = began
@@ -136,7 +136,7 @@ class ChaosHarness:
             time.sleep(0.02)
 
     def attend(self) -> None:
-        """Brings back who is gone, and looks at what was written."""
+        """Starts killed processes again, and checks the output."""
         now = time.monotonic()
         for actor in (self.server, *self.readers):
             if actor.is_up:
@@ -154,23 +154,25 @@ class ChaosHarness:
                 self.first_seen_ns[path.name] = path.stat().st_mtime_ns
 
     def round_ends(self) -> list[str]:
-        """Order keys at which rounds of the changes ended, as the servers logged them; a last one that was never told
-        has none."""
+        """Order keys at which rounds of the changes ended, from the log of the servers. A last round that was never
+        assigned is not in the log."""
         logs = "".join(path.read_text() for path in self.server.folder.glob("server-*.log"))
         return sorted(set(re.findall(r"round planned table=t group=changes .*? upto=(\d+)", logs)))
 
     def end(self) -> None:
-        """Ends all by SIGTERM, which is no error."""
+        """Stops all processes by SIGTERM. Each must exit without an error."""
         for actor in (*self.readers, self.server):
             actor.send(signal.SIGCONT)
-            is_young = time.monotonic() - actor.started_at < 60  # it may not have come to its handler of signals yet
+            is_young = (
+                time.monotonic() - actor.started_at < 60
+            )  # the process may not have installed its signal handlers yet
             actor.send(signal.SIGTERM)
             status = 0 if actor.process is None else actor.process.wait(PROGRESS_S)
             if status != 0 and not actor.continue_at and not (is_young and status == -signal.SIGTERM):
                 self.problems.append(f"{actor.name} ended with {status}: {_log_text(actor)}")
 
     def abandon(self) -> None:
-        """Whatever happened, no process stays."""
+        """Kills all processes."""
         for actor in (*self.readers, self.server):
             if actor.is_up and actor.process is not None:
                 actor.process.kill()
@@ -181,7 +183,7 @@ class ChaosHarness:
         victim, draw = rng.choice(self.readers), rng.random()
         young = victim if draw >= 0.33 else self.server
         if time.monotonic() - young.started_at < STARTING_S and rng.random() < 0.8:
-            return  # mostly those that have begun to work
+            return  # mostly readers that have already started to work
         if draw < 0.25 and not spares_server:
             self.server.kill(rng.choice((0, 0, 0.5, 2, LEASE_S + 1)))
             self.happened["server killed"] += 1
@@ -216,7 +218,7 @@ class ChaosHarness:
 
 
 class RowsReader(threading.Thread):
-    """A second group, of one reader in this process: rows as each round leaves them, with the round's position."""
+    """A second group with one reader in this process: the rows after each round, with the position of the round."""
 
     def __init__(self, address: str) -> None:
         super().__init__(name="chaos-rows", daemon=True)
@@ -227,7 +229,7 @@ class RowsReader(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Until it is told to stop."""
+        """Reads until `stop` is called."""
         try:
             while not self._stopping.is_set():
                 try:
@@ -240,11 +242,11 @@ class RowsReader(threading.Thread):
                     if not error.retryable:
                         raise
             self._consumer.close()
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
     def stop(self) -> None:
-        """Returns when it has left the group."""
+        """Stops the reader; returns after it has left the group."""
         self._stopping.set()
         self._consumer.wake()
         self.join()

@@ -1,7 +1,7 @@
-"""A real Hudi that goes on writing one table, and what its own snapshots say that each commit changed.
+"""Hudi writes one table continuously. The changes of each commit come from Hudi's own snapshots.
 
-Belongs here: what is written, and the oracle: it knows Hudi's answers alone, never ours. Not here: who reads the table
-meanwhile (`chaos_harness`), what is compared (`test_chaos`).
+The expected changes depend only on Hudi, never on Penstock. `chaos_harness` reads the table in the meantime,
+`test_chaos` compares.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ COLUMNS = (("id", "c0"), ("p", "c1"), ("ts", "c2"), ("n", "c3"))
 PARTITIONS = ("x", "y", "z")
 KEYS = 60
 RETAINED = 15
-"""Commits whose files the cleaner leaves."""
+"""The number of commits whose files the cleaner retains."""
 NEAR = 5
-"""Commits that the groups may be behind when the cleaner runs: no range that they still need is lost."""
+"""The lag in commits up to which the cleaner may run, so that no range is lost that a group still needs."""
 
 OPTIONS = {
     "hoodie.table.name": "chaos",
@@ -65,12 +65,12 @@ LOGGED = {
 Key = tuple[str, str]
 Row = tuple[int, int]
 Change = tuple[str, str, Key, int]
-"""(kind as +I, -U, +U, -D; requested time; (partition, key); `n` of the row: each write gives it new values)."""
+"""(kind as +I, -U, +U, -D; requested time; (partition, key); `n` of the row, unique per write)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit, the changes it made, and the table behind it: by key `n` and who wrote the row."""
+    """A commit, its changes, and the table after it: `n` by key, and the writer of each row."""
 
     requested: str
     order_key: str
@@ -80,9 +80,9 @@ class Commit:
 
 
 class ChaosWriter(threading.Thread):
-    """Writes until it is told to stop. The one thread that talks to Hudi meanwhile; `failure` is its error.
+    """Writes until `stop` is called, in its own thread, which is the only one that calls Hudi. `failure` is its error.
 
-    `have_committed` says whether all readers are done with a commit; the cleaner runs only where they are near.
+    `have_committed` says whether all readers have committed up to a commit. The cleaner runs only if they are close.
     """
 
     columns: tuple[tuple[str, str], ...] = COLUMNS
@@ -99,20 +99,20 @@ class ChaosWriter(threading.Thread):
         self.have_committed: Callable[[str], bool] = lambda order_key: False
 
     def begin(self) -> None:
-        """The first commit, in the caller's thread: then there is a table."""
+        """Writes the first commit in the caller's thread, so that the table exists."""
         self._write("upsert", self._rows(range(KEYS // 2)), {})
 
     def stop(self) -> None:
-        """Returns when the write that is under way is over, and read by Hudi."""
+        """Stops the writer; returns after the current write, when Hudi has read it."""
         self._stop_requested.set()
         self.join()
 
     def run(self) -> None:
-        """Writes of all kinds, each with the services that were drawn for it."""
+        """Writes commits of all kinds, each with randomly chosen services."""
         try:
             while not self._stop_requested.is_set():
                 self._one()
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
     def changes(self) -> Counter[Change]:
@@ -143,7 +143,7 @@ class ChaosWriter(threading.Thread):
         return len(self.commits) > NEAR and self.have_committed(self.commits[-NEAR].order_key)
 
     def _rows(self, keys: Any) -> list[list[Any]]:
-        """A row a key, always with a new `n`; some lose against what is there."""
+        """One row per key, each with a new `n`; some rows have a lower ordering value than the stored row."""
         late = self._rng.choice((0, 0, 25))
         instants = [(number, self._rng.randrange(late + 1)) for number in keys]
         return [
@@ -174,7 +174,7 @@ class ChaosWriter(threading.Thread):
 def _differences(
     before: dict[Key, tuple[int, str]], after: dict[Key, tuple[int, str]], requested: str, replaced: str | None
 ) -> tuple[Change, ...]:
-    """What changed, by value; in a partition that was replaced every row went, and every row came."""
+    """The changed rows, by value. In a replaced partition every old row is deleted and every new row inserted."""
     rows: list[Change] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -191,7 +191,7 @@ def _differences(
 
 
 def waited(until: Any, seconds: float, what: str) -> None:
-    """Waits for a condition; an AssertionError that says which, when the time is over."""
+    """Waits for a condition. AssertionError: the time is over; it names the condition."""
     give_up = time.monotonic() + seconds
     while not until():
         assert time.monotonic() < give_up, f"{what}: not within {seconds:.0f} s"

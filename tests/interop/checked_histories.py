@@ -1,4 +1,4 @@
-"""How far histories went and how much was compared: said at the end of a run, whether it failed or not."""
+"""Coverage of the histories of a run and the number of comparisons, reported at its end, also after failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedHistory:
-    """One history that was read."""
+    """One history that was compared."""
 
     release: str
     actions: int
@@ -34,7 +34,7 @@ class CheckedHistory:
 
     @classmethod
     def of(cls, history_checker: Any) -> CheckedHistory:
-        """What a witness saw."""
+        """The history that a checker compared."""
         history = history_checker.played_history.history
         return cls(
             history.shape.release,
@@ -52,7 +52,7 @@ CHECKED_HISTORIES = pytest.StashKey[list[CheckedHistory]]()
 
 
 def met(shape: Shape, actions: Sequence[Action]) -> Counter[tuple[str, str, str]]:
-    """(option, value, operation) -> how often the operation was done to a table of that value."""
+    """(option, value, operation) -> how often the operation ran on a table with that value."""
     values = [(name, getattr(shape, name)) for name in (one.name for one in fields(Shape)) if name != "options"]
     values += [(one.name, getattr(shape.options, one.name)) for one in fields(Options) if one.name != "columns"]
     values += [("columns", name) for name in shape.options.columns]
@@ -61,7 +61,7 @@ def met(shape: Shape, actions: Sequence[Action]) -> Counter[tuple[str, str, str]
 
 
 def coverage(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
-    """A table of what was met: a row for each value of each option, a column for each operation."""
+    """A table of the coverage: one row per value of each option, one column per operation."""
     counts = sum((one.met for one in checked_histories), Counter())
     known = {(name, str(value)) for name, values in VALUES.items() for value in values}
     rows = sorted(known | {(name, value) for name, value, _ in counts})
@@ -74,7 +74,7 @@ def coverage(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
 
 
 def lines(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
-    """A line for each release, then the first actions that Hudi itself could not do."""
+    """One line per release, then the first actions that Hudi could not run."""
     for release in sorted({one.release for one in checked_histories}):
         of_it = [one for one in checked_histories if one.release == release]
         yield (

@@ -1,4 +1,4 @@
-"""The suite's modules on the path, and what its histories amount to."""
+"""Reports the coverage of the suite's histories at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tests.interop.checked_histories import CHECKED_HISTORIES, lines
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """What the histories of the run amount to."""
+    """Prints the coverage of the run's histories."""
     for line in lines(config.stash.get(CHECKED_HISTORIES, [])):
         terminalreporter.write_line(line)

@@ -1,7 +1,7 @@
-"""Random histories of a Hudi table: a seed in, a table's shape and what is done to it out. Pure.
+"""Random histories of a Hudi table: from a seed, a table's shape and its actions. Pure.
 
-Belongs here: what may follow what, so that real Hudi can carry it out and Penstock supports it. Not here: the words
-(`history_actions`), how Hudi is told to do it (`history_writer`), and what is compared (`history_checker`).
+Decides which action may follow which, so that Hudi can run it and Penstock supports it. `history_actions` defines the
+actions, `history_writer` runs them in Hudi, `history_checker` compares the rows.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tests.interop.history_options import options_of
 PARTITIONS = ("oslo", "riga", "new york")
 ORDERINGS = ("long", "int", "string", "timestamp", "decimal")
 VERSIONS = {"0.15.0": (6,), "1.0.2": (8, 8, 6), "1.2.0": (9, 9, 8, 6)}
-"""Release -> the table versions it writes, as often as they are drawn."""
+"""Release -> the table versions that it writes, with their frequency."""
 CHANGES = ("op_key_only", "data_before", "data_before_after")
 
 
 def history_of(seed: int, release: str = "1.2.0", length: int = 9) -> History:
-    """The history of a seed as a release writes it: always the same."""
+    """The history of a seed for a release; deterministic."""
     draw = random.Random(f"{release}/{seed}")
     shape = _shape(draw, release)
     more = options_of(
@@ -94,7 +94,7 @@ def _shape(draw: random.Random, release: str) -> Shape:
 
 @dataclass(slots=True)
 class _ActionGenerator:
-    """Draws actions one by one, knowing what is pending."""
+    """Draws one action after the other, with the pending instants as its state."""
 
     draw: random.Random
     shape: Shape
@@ -121,7 +121,7 @@ class _ActionGenerator:
             yield action
 
     def next_action(self) -> Action:
-        """One action that Hudi can do now; after a crash a write, which rolls it back."""
+        """An action that Hudi can run now; after a crash a write, which rolls it back."""
         if self.has_crashed:
             self.has_crashed = False
             return self.write(self.draw.choice(("upsert", "late", "delete" if self.may_delete else "flag")))
@@ -144,11 +144,11 @@ class _ActionGenerator:
         return self.action(kind)
 
     def when_nothing_is_pending(self) -> dict[str, float]:
-        """What needs a quiet table, with its weight."""
+        """Actions that need a table without pending instants, with their weights."""
         shape, kinds = self.shape, {}
         if not shape.many_writers or (
             self.version >= 8 and not shape.metadata_table
-        ):  # on layout 1 it stops all ranges
+        ):  # on layout 1 a restore stops all ranges
             kinds["crash"] = 0.8
         if shape.many_writers and (self.may_share_keys or shape.partitioned):
             kinds["race"] = 4.0
@@ -158,21 +158,23 @@ class _ActionGenerator:
         if self.may_undo and may_roll_back:
             kinds["rollback"] = 1.5
         if shape.merge_on_read:
-            if not (self.has_partial and shape.release == "1.0.2"):  # its log compaction loses a row so updated
+            if not (
+                self.has_partial and shape.release == "1.0.2"
+            ):  # its log compaction loses a row with such an update
                 kinds["log compaction"] = 1.5
-            # Hudi looks for the flag's column in partial rows too, and fails
+            # Hudi also looks up the flag's column in partial rows, and fails
             if self.version >= 8 and shape.event_time and not shape.has_flags and shape.options.meta_columns:
                 kinds["partial"] = 3.0
         if self.is_saved and may_roll_back and not (shape.archives or shape.metadata_table):
             kinds["restore"] = 4.0
-        is_clear = shape.event_time or not shape.merge_on_read  # else the merge mode changes with the version
+        is_clear = shape.event_time or not shape.merge_on_read  # otherwise the merge mode changes with the version
         if shape.release == "1.2.0" and self.version < 9 and is_clear and not shape.archives:
             kinds["upgrade"] = 2.5
         return kinds
 
     @property
     def may_delete(self) -> bool:
-        """Whether a delete without ordering value does not break the writer (1.0.2 compares it as an int)."""
+        """Whether a delete without ordering value works in the writer (1.0.2 compares it as an int)."""
         is_compared = self.shape.release == "1.0.2" and self.shape.event_time and self.shape.merge_on_read
         return not is_compared or self.shape.ordering == "int"
 
@@ -212,12 +214,12 @@ class _ActionGenerator:
                 return self.write(kind)
 
     def service(self, kind: str) -> Action:
-        """A procedure, or run with a write."""
+        """A service, by a procedure or inline with a write."""
         way = self.draw.random()
         if way < 0.4:
             self.pending.add(kind)
             return Service(kind, "schedule")
-        # 0.15.0 compacts by rules of its own: the rows before and behind it are not the same
+        # 0.15.0 compacts with other merge rules: the rows before and after a compaction differ
         has_own_rules = kind == "compaction" and self.shape.release == "0.15.0"
         if way < 0.7 or self.pending or has_own_rules:
             return Service(kind, "scheduleAndExecute")
@@ -250,11 +252,11 @@ class _ActionGenerator:
 
     @property
     def may_share_keys(self) -> bool:
-        """Whether writers may write one file group at once: logs of a bucket (non-blocking concurrency control)."""
+        """Whether two writers may write one file group at once: logs of a bucket (non-blocking concurrency control)."""
         return self.shape.version >= 8 and self.shape.index == "bucket" and self.shape.merge_on_read
 
     def race(self) -> Race:
-        """Both may write the same keys, or each keeps to partitions of its own."""
+        """Two writers, of the same keys or of separate partitions."""
         slow, fast = self.rows(4, late=0.3), self.rows(4, late=0.3)
         if not self.may_share_keys:
             slow = tuple(row for row in slow if row.partition == PARTITIONS[0]) or self.rows_in(PARTITIONS[0])
@@ -266,7 +268,7 @@ class _ActionGenerator:
         return (self.row(self.fresh_key(partition), late=0.0, deleted=0.0),)
 
     def rows(self, count: int, *, fresh: float = 0.25, late: float = 0.1, deleted: float = 0.0) -> tuple[Row, ...]:
-        """Rows of distinct keys; `fresh` of them new to the table, `late` below what may be stored."""
+        """Rows of distinct keys: `fresh` of them new to the table, `late` below a possibly stored ordering value."""
         known = list(self.homes)
         keys: dict[str, None] = {}
         for _ in range(count):

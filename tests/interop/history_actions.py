@@ -1,7 +1,6 @@
-"""What can be done to a Hudi table in a history, as values: shapes of tables, rows, actions. Pure.
+"""The actions of a history as values: shapes of tables, rows, actions. Pure.
 
-Belongs here: the words a history is told in. Not here: what follows what (`histories`), and how Hudi is told
-(`history_writer`).
+`histories` decides their order, `history_writer` runs them in Hudi.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from tests.interop.history_options import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How the table is made, and by which release of Hudi.
+    """The table's configuration, and the release of Hudi that writes it.
 
-    `index`: `simple` finds keys in base files, `global` over all partitions (a key that moves is deleted where it was),
-    `bucket` hashes them, `memory` remembers them (its inserts go to logs). `small_files`: inserts are added to small
-    file groups. `many_groups`: a few inserts already make several. `wide`: nested columns too. `archives`: automatic
-    cleaning and archival. `changes`: the mode in which change data is logged, '' where it is not. `has_flags`: there is
-    a column `_hoodie_is_deleted`. `options`: what else is drawn.
+    `index`: `simple` looks up keys in base files, `global` over all partitions (a key that moves is deleted in its old
+    partition), `bucket` hashes them, `memory` stores them in memory (its inserts go to logs). `small_files`: inserts
+    are added to small file groups. `many_groups`: a few inserts create several file groups. `wide`: has nested columns.
+    `archives`: automatic cleaning and archival. `changes`: the mode of change data logging; empty: no logging.
+    `has_flags`: there is a column `_hoodie_is_deleted`. `options`: the other options.
     """
 
     release: str
@@ -47,7 +46,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a write; `ordering` decides merges in event time, `is_deleted` is `_hoodie_is_deleted`."""
+    """One row of a write. `ordering` decides merges by event time, `is_deleted` is `_hoodie_is_deleted`."""
 
     key: str
     ordering: int
@@ -58,7 +57,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write operation; `inline` names the services that Hudi runs with it; `columns` counts the changes of schema."""
+    """A write operation. `inline` names the services that Hudi runs with it; `columns` is the number of schema
+    changes."""
 
     operation: str
     rows: tuple[Row, ...]
@@ -68,7 +68,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdate:
-    """`MERGE INTO` that sets some columns of keys that may be there."""
+    """`MERGE INTO` that sets some columns of keys that may exist."""
 
     rows: tuple[Row, ...]
 
@@ -90,7 +90,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class LogCompaction:
-    """The log blocks of each slice become one, behind an upsert of no rows."""
+    """The log blocks of each slice become one, after an upsert without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """The table goes back to the newest savepoint."""
+    """The table is restored to the newest savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The table becomes a newer version in place, with this write."""
+    """The table is upgraded in place to a newer version, by this write."""
 
     version: int
     write: Write
@@ -113,12 +113,12 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """An upsert of no rows that commits."""
+    """An upsert without rows that commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A write that never completes. The next writer rolls it back; of many writers only a clean does."""
+    """A write that never completes. The next writer rolls it back; with several writers only a clean does."""
 
     write: Write
 
@@ -133,7 +133,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The newest commit is undone."""
+    """The newest commit is rolled back."""
 
 
 Action = (
@@ -154,12 +154,12 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A table's life."""
+    """The shape of a table and its actions."""
 
     seed: int
     shape: Shape
     actions: tuple[Action, ...]
 
     def text(self) -> str:
-        """For a failure's message."""
+        """The history as text, for error messages."""
         return "\n".join([f"seed {self.seed}: {self.shape}", *(f"  {n}. {a}" for n, a in enumerate(self.actions, 1))])

@@ -28,9 +28,9 @@ Change = tuple[str, str, str | None, str | None]
 
 
 def differences(history_checker: Any, step: Any, written: list[tuple[str, str | None, str]]) -> list[str]:
-    """Each instant of a step against Hudi's change data, where the table logs changes."""
+    """Compares each instant of a step with Hudi's change data, if the table logs changes."""
     shape = history_checker.played_history.history.shape
-    has_answer = shape.changes and not shape.duplicates  # of a key's copies Hudi's changes name one
+    has_answer = shape.changes and not shape.duplicates  # of the copies of a key Hudi's changes contain one
     if not has_answer or isinstance(step.action, (Race, PartialUpdate)):
         return []
     problems = []
@@ -56,8 +56,8 @@ def differences(history_checker: Any, step: Any, written: list[tuple[str, str | 
 
 
 def folds(history_checker: Any) -> list[str]:
-    """The changes of (earliest, x] summed up are the state at x, for every x; taken one by one none is of a row that is
-    not there."""
+    """The changes of (earliest, x], folded, are the snapshot at x, for every x. Applied one by one, each change refers
+    to a row that exists."""
     problems: list[str] = []
     if history_checker.is_rewritten:
         return problems
@@ -102,7 +102,7 @@ def lost_fields(rows: pa.Table) -> set[str]:
 
 
 def decoded(rows: pa.Table, lost: set[str]) -> Counter[Change]:
-    """Changes as (op, instant, before, after) with images as canonical JSON."""
+    """Changes as (op, instant, before, after), with images as canonical JSON."""
     columns = [rows[name].to_pylist() for name in ("op", "ts_ms", "before", "after")]
     return Counter(
         (op, str(instant), _canonical(_parsed(before), lost), _canonical(_parsed(after), lost))
@@ -126,9 +126,9 @@ def _without(changes: Counter[Change], excused: Callable[[str, set[str]], bool])
 
 
 def _lost_keys(history_checker: Any, step: Any, requested: str) -> set[str]:
-    """Rule 6: keys that the action wrote and whose row is another's, or that it deleted and that are there.
+    """Rule 6: keys that the action wrote but whose row has another writer, or that it deleted but that exist.
 
-    Hudi takes the log record for the change without asking what it meets beneath; ours is judged by the fold.
+    Hudi derives the change from the log record without the row beneath it; the fold checks Penstock's change.
     """
     shape = history_checker.played_history.history.shape
     if not (shape.merge_on_read and shape.event_time and isinstance(step.action, Write)):
@@ -146,10 +146,10 @@ def _lost_keys(history_checker: Any, step: Any, requested: str) -> set[str]:
 
 
 def _misread_bases(history_checker: Any, requested: str) -> tuple[set[str], set[str]]:
-    """Rule 6: keys beneath base files without a change log that Hudi takes for first files of their groups.
+    """Rule 6: keys in base files without a change log that Hudi treats as the first files of their groups.
 
-    First those of files that the instant emptied, all of whose deletes Hudi misses; then those that a file carries
-    over beside as many inserts as it has rows (a flagged row counts as one), which Hudi calls inserts too.
+    First those of files that the instant emptied: Hudi misses all their deletes. Then those that a file carries over
+    together with as many inserts as it has rows (a flagged row counts as one): Hudi returns them as inserts too.
     """
     table = open_table(str(history_checker.table))
     instant = next(item for item in table.timeline().completed_writes if item.requested_time == requested)
@@ -247,7 +247,7 @@ def _values(rows: pa.Table, names: list[str]) -> list[str]:
 
 
 def _settled(value: Any) -> Any:
-    """A map's entries sorted: Hudi does not keep their order."""
+    """The entries of a map, sorted, because Hudi does not keep their order."""
     is_map = isinstance(value, list) and value and all(isinstance(item, tuple) for item in value)
     return sorted(value, key=str) if is_map else value
 

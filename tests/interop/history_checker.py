@@ -43,7 +43,7 @@ FILE_NAME = "_hoodie_file_name"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The table's rows behind an order key, as Hudi gave them when they were the newest."""
+    """The table's rows at an order key, as Hudi returned them when they were the newest."""
 
     order_key: str
     requested: str
@@ -52,7 +52,7 @@ class State:
 
 @dataclass(slots=True)
 class HistoryChecker:
-    """Reads a told history step by step; `hudi` is the release that says what the rows are."""
+    """Reads a played history step by step. `hudi` is the release that returns the expected rows."""
 
     hudi: Any
     played_history: PlayedHistory
@@ -73,18 +73,18 @@ class HistoryChecker:
     compared: int = 0
 
     def run(self) -> None:
-        """Every step; stops at the first that has problems, or after which Hudi cannot read its own table."""
+        """Runs every step. Stops at the first one with problems, or after which Hudi cannot read its own table."""
         if self.played_history.failure:
             self.hudi_failed("writing", self.played_history.failure)
         with self.hudi.by_rows(self.played_history.history.shape.options.is_read_by_rows):
             self.read_steps()
 
     def read_steps(self) -> None:
-        """What `run` does under the session's settings."""
+        """Runs every step under the session's settings."""
         for step in self.played_history.steps:
             self.done += 1
             self.table = step.table
-            # excuse 1: Hudi hides rows that committed beside a crashed write (its new base files take their logs)
+            # Hudi hides rows that committed at the same time as a crashed write (its new base files contain their logs)
             self.readable = hudi_deviations.as_if_rolled_back(step.table, step.crashed) if step.crashed else step.table
             self.after(step)
             if self.problems:
@@ -96,14 +96,14 @@ class HistoryChecker:
             self.at_the_end()
 
     def hudi_failed(self, what: str, error: object) -> None:
-        """Hudi's own failure is no difference; it is noted so that nobody takes silence for agreement."""
+        """A failure of Hudi is not a difference; it is counted, so that the report shows what was not compared."""
         history, lines = self.played_history.history, str(error).splitlines()
         causes = [line for line in lines if line.startswith(("Caused by", "pyspark", ": "))] or lines
         where = f"{history.shape.release} seed {history.seed}, after action {self.done}"
         self.failures.append(f"{where}: Hudi failed at {what}: {causes[-1][:600]}")
 
     def after(self, step: Step) -> None:
-        """What an action made is noted, and the newest answers are compared."""
+        """Records the instants of an action, and compares the newest rows."""
         self.has_clean = self.has_clean or any(item[2] == "clean" for item in step.instants)
         known = set(self.order_keys)
         if isinstance(step.action, Crash):
@@ -132,7 +132,7 @@ class HistoryChecker:
             self.time_travel(self.draw.choice(self.states))
         written = self.written(step)
         if not written or not self.played_history.history.shape.options.meta_columns:
-            return  # without meta columns rows do not name their instants, and Hudi has no ranges
+            return  # rows without meta columns do not contain their instants, and Hudi does not support ranges of them
         last = max(written, key=lambda item: item[1] or item[0]) if isinstance(step.action, Race) else min(written)
         if isinstance(step.action, Upgrade):
             last = max(
@@ -151,27 +151,28 @@ class HistoryChecker:
         self.problems += history_changes.differences(self, step, written)
 
     def forget_rewritten(self, before: pa.Table) -> None:
-        """Rule 8: a service of 0.15.0 changed rows; whether files still tell an earlier state is up to the cleaner."""
+        """Rule 8: a service of 0.15.0 changed rows; the cleaner decides whether files still contain an earlier
+        state."""
         if difference(self.newest_rows, before):
             self.is_rewritten = True
             self.states.clear()
 
     def written(self, step: Step) -> list[tuple[str, str | None, str]]:
-        """The writes among what an action made; none of a service that is all of the action."""
+        """The writes among the instants of an action; empty if the action is only a service."""
         if isinstance(step.action, Service):
             return []
         is_race = isinstance(step.action, Race)
         return [item for item in step.instants if item[2] in WRITES and (item[0] >= step.started or is_race)]
 
     def note(self, step: Step) -> None:
-        """The order keys and the earlier states as they are after the action."""
+        """Records the order keys and the earlier states after the action."""
         self.order_keys |= {item[0]: item[1] or item[0] for item in step.instants if item[2] in WRITES}
         match step.action:
             case Rollback():
                 gone = {max(self.order_keys)}
             case Restore():
                 gone = {name for name in self.order_keys if name > step.restored and name not in step.keys}
-            case Upgrade():  # what was ordered by requested time is ordered by completion time now
+            case Upgrade():  # instants that were ordered by requested time are now ordered by completion time
                 self.order_keys |= step.keys
                 self.states = [replace(state, order_key=self.order_keys[state.requested]) for state in self.states]
                 return
@@ -181,7 +182,7 @@ class HistoryChecker:
         self.states = [state for state in self.states if state.requested in self.order_keys]
 
     def at_the_end(self) -> None:
-        """Every range and every earlier instant once more, when services have moved the rows."""
+        """Compares every range and every earlier state again, after services have rewritten rows."""
         for number, state in enumerate(self.states):
             self.as_of(state)
             for after in ["earliest", *(earlier.order_key for earlier in self.states[:number])]:
@@ -197,7 +198,7 @@ class HistoryChecker:
         return [name for name, key in self.order_keys.items() if floor < key <= state.order_key]
 
     def range(self, after: str, state: State) -> None:
-        """(after, the state's order key] against the state's rows cut to the range's instants."""
+        """Compares (after, the state's order key] with the state's rows that the range's instants wrote."""
         if after != "earliest" and after > state.order_key:
             return
         expected = hudi_deviations.rows_of(state.rows, self.inside(after, state))
@@ -206,7 +207,7 @@ class HistoryChecker:
         self.compare("range", options, expected, may_expire=not newest)
 
     def as_of(self, state: State) -> None:
-        """Time travel to a requested time; where the state differs, Hudi's own answer decides."""
+        """Compares time travel to a requested time. If the recorded state differs, Hudi's current result decides."""
         try:
             actual = self.read_table({"as_of": state.requested})
         except PenstockError as error:
@@ -218,7 +219,7 @@ class HistoryChecker:
         self.time_travel(state, otherwise=state.rows)
 
     def time_travel(self, state: State, otherwise: pa.Table | None = None) -> None:
-        """Hudi's own time travel; `otherwise` counts where Hudi fails."""
+        """Hudi's own time travel; `otherwise` counts failures of Hudi."""
         try:
             hudis = self.hudi.read(self.readable, as__of__instant=state.requested)
         except RuntimeError as error:
@@ -230,14 +231,14 @@ class HistoryChecker:
         self.compare("time travel", {"as_of": state.requested}, hudis, with_files=True, may_expire=not newest)
 
     def hudis_range(self, begin: str, state: State, action: Action | None) -> None:
-        """A range by Hudi's own incremental reader, as far as its rows are not predicted wrong."""
+        """Compares a range with Hudi's own incremental reader, unless its rows are predicted to be wrong."""
         if begin >= state.order_key or isinstance(action, PartialUpdate):
-            return  # Hudi reads a partial update without the row beneath it, if it does not run out of memory
+            return  # Hudi reads a partial update without the row beneath it, or runs out of memory
         shape = self.played_history.history.shape
         if shape.duplicates and shape.merge_on_read:
-            return  # of a key that is there twice one row may be late and the other not
+            return  # of two rows of one key, one may be late and the other not
         if shape.index == "memory" and shape.version < 8:
-            return  # of groups of logs alone it loses rows that its own snapshot has (seed 308 of 0.15.0)
+            return  # in groups of only logs it loses rows that its own snapshot contains (seed 308 of 0.15.0)
         try:
             hudis = self.hudi.incremental(self.readable, begin, state.order_key)
         except RuntimeError as error:
@@ -256,7 +257,7 @@ class HistoryChecker:
         self.compare("Hudi's range", options, hudis, may_expire=action is None)
 
     def check_read_in_parts(self) -> None:
-        """The snapshot again in the smallest batches by the plain decoder, each split in two parts."""
+        """Reads the snapshot again in the smallest batches with the plain decoder, each split in two parts."""
         plan = EmbeddedEnumerator().plan(PlanRequest(table=str(self.table), query=Snapshot()))
         batches, options = [], ReadOptions(batch_rows=2, compiled=False)
         for split in plan.splits:
@@ -271,7 +272,7 @@ class HistoryChecker:
             self.problems.append(f"after action {self.done}: snapshot in small batches: {text}")
 
     def check_filtered_read(self) -> None:
-        """A filter over columns that are not asked for."""
+        """Reads with a filter over columns that are not selected."""
         least = self.draw.randint(0, 40)
         expected = self.newest_rows.filter(
             pc.and_kleene(pc.greater(self.newest_rows["qty"], least), pc.is_valid(self.newest_rows["name"]))
@@ -282,7 +283,7 @@ class HistoryChecker:
             self.problems.append(f"after action {self.done}: {options}: {text}")
 
     def read_table(self, options: Mapping[str, str]) -> pa.Table:
-        """Penstock's answer."""
+        """Penstock's rows."""
         return penstock.read(str(self.table), **options).read_all()
 
     def compare(
@@ -294,14 +295,16 @@ class HistoryChecker:
         with_files: bool = False,
         may_expire: bool = False,
     ) -> None:
-        """One query of both; file names only where both read the same slices."""
+        """Compares one query. File names are compared only if both read the same slices."""
         try:
             actual = self.read_table(options)
         except PenstockError as error:
             self.failed(f"{what} {options}", error, may_expire)
             return
         self.compared += 1
-        if "after" in options:  # of rows that a log compaction moved a range shows the stamp, as a snapshot does
+        if (
+            "after" in options
+        ):  # a range shows the instant of the log compaction for rows that it rewrote, as a snapshot does
             actual = self.stamps.restored(actual)
             if expected is not None:
                 actual, expected = (rows.drop_columns(self.unsettled(rows)) for rows in (actual, expected))
@@ -318,10 +321,10 @@ class HistoryChecker:
         return [field_.name for field_ in rows.schema if pa.types.is_decimal(field_.type)]
 
     def failed(self, what: str, error: PenstockError, may_expire: bool = False) -> None:
-        """An error of Penstock is a problem whatever its text says, but for what is documented.
+        """An error of Penstock is a problem, except the documented ones.
 
-        Files may be gone after a clean, or instants archived, but not those of the newest state. What stands under
-        "What is refused" is counted, if the table is one of those.
+        Files may be missing after a clean, and instants may be archived, but not those of the newest state. Errors of
+        the section "What is refused" are counted, if the table is of that kind.
         """
         if isinstance(error, UnsupportedFeature) and self.played_history.history.shape.options.refused:
             self.refused += 1
@@ -333,7 +336,7 @@ class HistoryChecker:
 
 
 def difference(actual: pa.Table, expected: pa.Table, *, with_files: bool = False) -> str:
-    """'' for the same rows. Columns that were added since are null in an older state."""
+    """Empty for the same rows. Columns that were added later are null in an older state."""
     for field_ in actual.schema:
         if field_.name.startswith("extra_") and field_.name not in expected.column_names:
             expected = expected.append_column(field_, pa.nulls(expected.num_rows, field_.type))

@@ -1,7 +1,7 @@
-"""What else Hudi lets a table of a history have: column types, key generator, writer, formats of its files. Pure.
+"""Options of a history's table beside its shape: column types, key generator, writer, file formats. Pure.
 
-They are drawn by a seed of their own, so that the shape and the actions of a history do not depend on them. Belongs
-here: the options, their values, what cannot be together. Not here: what a history does (`histories`).
+They have a separate seed, so that the shape and the actions of a history do not depend on them. Defines the options,
+their values and invalid combinations.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "struct_of_moments": "named_struct('day', date_add(date'2023-11-14', cast(c2 AS int)), 'at', timestamp_micros(c2))",
     "struct_of_binary": "named_struct('b', cast(concat('b', c2) AS binary), 'n', cast(null AS int))",
 }
-"""Column type -> SQL over the row's value c2. No list has null in it: Hudi's Avro writer stores lists so that it cannot
-be."""
+"""Column type -> SQL over the row's value c2. Lists contain no null, because Hudi's Avro writer does not support it."""
 
 _NARROW: Final = frozenset({"smallint", "list_of_smallint"})
 
@@ -43,7 +42,7 @@ KEY_GENERATORS: Final[Mapping[str, str]] = {
     "none": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
 }
 DAYS: Final[Mapping[str | None, str]] = {"oslo": "2024-01-05", "riga": "2024-01-06", "new york": "2023-12-31"}
-"""The day by which the timestamp generator partitions a city's rows."""
+"""The day by which the timestamp generator partitions the rows of a city."""
 
 VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "columns": tuple(COLUMNS),
@@ -68,9 +67,9 @@ VALUES: Final[Mapping[str, tuple[object, ...]]] = {
 class Options:
     """One value of each option of VALUES.
 
-    columns: column types beside those that every history has. writer: who writes rows where it can (the first write and
-    whatever SQL or the Java client cannot do are the DataFrame's). row_writer: whether `bulk_insert` writes rows of
-    Spark. records: what Hudi merges, Avro records or rows of Spark. operation_column:
+    columns: column types beside those of every history. writer: the writer of rows; the DataFrame writes the first
+    commit and what SQL or the Java client do not support. row_writer: whether `bulk_insert` writes rows of Spark.
+    records: the records that Hudi merges, Avro or rows of Spark. operation_column:
     `hoodie.allow.operation.metadata.field`.
     """
 
@@ -91,12 +90,13 @@ class Options:
 
     @property
     def is_read_by_rows(self) -> bool:
-        """Whether Spark's vectorized reader fails: on nulls among narrow numbers, and on those inside of columns."""
+        """Whether Spark's vectorized reader fails: on nulls among narrow numbers, and on narrow numbers inside of
+        columns."""
         return self.row_writer and bool(_NARROW.intersection(self.columns))
 
     @property
     def refused(self) -> str:
-        """The line of "What is refused" in docs/reference/semantics.md that holds for such a table; '' for none."""
+        """The line of "What is refused" in docs/reference/semantics.md for such a table; empty: it is supported."""
         return "HFile log blocks of data" if self.log_blocks == "hfile" else ""
 
 
@@ -111,10 +111,10 @@ def options_of(
     small_files: bool,
     is_plain: bool,
 ) -> Options:
-    """The options of a seed, as far as the release can write them together.
+    """The options of a seed, limited to a combination that the release can write.
 
-    Older releases write what every history has: each fails on some of the rest. The row writer of 1.2.0 has no TINYINT.
-    is_plain: one writer, no logged changes, no null partition, each key once.
+    Older releases only write the types of every history, because each fails on some of the others. The row writer of
+    1.2.0 has no TINYINT. is_plain: one writer, no logged changes, no null partition, each key once.
     """
     if release != "1.2.0":
         return Options(key_generator="simple" if partitioned else "none")
@@ -136,7 +136,7 @@ def options_of(
         row_writer=row_writer,
         key_generator=generator,
         log_blocks=blocks if merge_on_read else "avro",
-        # Hudi merges Spark's rows of Parquet blocks alone
+        # Hudi merges Spark's rows only from Parquet blocks
         records=records if version > 6 and (not merge_on_read or blocks == "parquet") else "avro",
         url_encode=draw.random() < 0.3,
         operation_column=draw.random() < 0.15,
@@ -157,12 +157,12 @@ def options_of(
 
 
 def partition_column(options: Options) -> str:
-    """The column that tells the partition."""
+    """The column with the partition's value."""
     return "opened" if options.key_generator == "timestamp" else "city"
 
 
 def columns_of(options: Options) -> list[tuple[str, str]]:
-    """The drawn columns as SQL expressions; every fifth row has null instead."""
+    """The additional columns as SQL expressions; every fifth row has nulls."""
     columns = [(f"t_{name}", f"if(c2 % 5 = 1, null, {COLUMNS[name]})") for name in options.columns]
     if options.key_generator == "timestamp":
         cases = " ".join(f"WHEN '{city}' THEN '{day}'" for city, day in DAYS.items())
@@ -171,7 +171,7 @@ def columns_of(options: Options) -> list[tuple[str, str]]:
 
 
 def write_options(options: Options) -> dict[str, str]:
-    """What every write and procedure is given for them; nothing for Hudi's own defaults."""
+    """The options of every write and procedure; empty for Hudi's defaults."""
     if options == Options():
         return {}
     settings = {"hoodie.datasource.write.keygenerator.class": KEY_GENERATORS[options.key_generator]}

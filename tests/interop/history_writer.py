@@ -1,6 +1,6 @@
-"""Carries a history out by real Hudi: options, columns, procedures, crashes.
+"""Runs a history in Hudi: options, columns, procedures, crashes.
 
-Belongs here: how Hudi is told what `histories` says. Not here: what is compared (`history_checker`).
+`histories` decides the actions, `history_checker` compares the rows.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _MANY_WRITERS = {
 def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
     """The table's columns as SQL expressions over (key, ordering, value, partition, is_deleted).
 
-    Of the changes of schema the first adds a column, the second one more and makes an int a long.
+    The first schema change adds a column; the second adds another and widens an int to long.
     """
     nested = _NESTED if shape.wide else ()
     quantity = ("qty", "c2" if added > 1 else "cast(c2 AS int)")
@@ -100,7 +100,7 @@ def columns_of(shape: Shape, added: int) -> list[tuple[str, str]]:
 
 
 def write_options(shape: Shape) -> dict[str, str]:
-    """What every write and procedure of the table is given."""
+    """The options of every write and procedure of the table."""
     options = {
         "hoodie.table.name": "history",
         "hoodie.write.table.version": str(shape.version),
@@ -114,7 +114,7 @@ def write_options(shape: Shape) -> dict[str, str]:
         "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
         "hoodie.metadata.enable": str(shape.metadata_table).lower(),
         "hoodie.write.record.positions": str(shape.record_positions).lower(),
-        # a crash is made from a completed write, whose markers are gone
+        # a crash is made from a completed write, whose markers are deleted
         "hoodie.rollback.using.markers": "false",
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
@@ -175,7 +175,7 @@ def _writer_options(shape: Shape) -> dict[str, str]:
 
 
 class HistoryWriter:
-    """One table that real Hudi writes; each action gives the instants it completed."""
+    """One table that Hudi writes. Each action returns the instants that it completed."""
 
     def __init__(self, hudi: Any, table: pathlib.Path, shape: Shape) -> None:
         self._hudi, self._table, self._shape = hudi, table, shape
@@ -185,7 +185,7 @@ class HistoryWriter:
         self._crashed: list[str] = []
 
     def carry_out(self, action: Action) -> Instants:
-        """Does it. RuntimeError with Hudi's own words when Hudi fails."""
+        """Runs an action. RuntimeError: Hudi failed; it has Hudi's message."""
         before = self._hudi.instants(self._table) if self._table.exists() else []
         match action:
             case Write():
@@ -210,7 +210,7 @@ class HistoryWriter:
                 self._hudi.call(f"CALL create_savepoint(path => '{self._table}', commit_time => '{self._saved}')")
             case Restore():
                 restore = f"CALL rollback_to_savepoint(path => '{self._table}', instant_time => '{self._saved}')"
-                # the procedure takes its options from the session; 0.15.0 refuses one that has a young metadata table
+                # the procedure reads its options from the session; 0.15.0 refuses one of a recent metadata table
                 self._hudi.script({"hoodie.metadata.enable": "false"}, [restore])
             case Upgrade(version, write):
                 self._options |= {"hoodie.write.table.version": str(version)}
@@ -239,7 +239,7 @@ class HistoryWriter:
         self._hudi.write_query(self._table, f"SELECT {fields} FROM {values} WHERE false", self._options | empty | more)
 
     def _merge_into(self, rows: tuple[Row, ...]) -> None:
-        """A partial update: name, price and the ordering column alone."""
+        """A partial update that sets only name, price and the ordering column."""
         name = self._catalogued()
         columns = dict(columns_of(self._shape, self._added))
         fields = ", ".join(f"{columns[column]} AS {column}" for column in ("id", "seq", "city", "name", "price"))
@@ -251,14 +251,14 @@ class HistoryWriter:
         self._hudi.script(settings | {"hoodie.spark.sql.merge.into.partial.updates": "true"}, [merge])
 
     def _catalogued(self) -> str:
-        """The table's name in the session's catalog, with the schema it has now."""
+        """The table's name in the session's catalog, with its current schema."""
         name = self._table.name.replace("-", "_")
         create = f"CREATE TABLE {name} USING hudi LOCATION '{self._table}'"
         self._hudi.script({}, [f"DROP TABLE IF EXISTS {name}", create])
         return name
 
     def _write(self, write: Write, more: dict[str, str] | None = None) -> None:
-        # the DataFrame creates the table and adds columns; a rollback may take an added one from the catalog's table
+        # the DataFrame creates the table and adds columns; a rollback may remove an added one from the catalog's table
         is_sql = self._shape.options.writer == "sql"
         is_new = not self._table.exists() or write.columns > (0 if is_sql else self._added)
         self._added = write.columns
@@ -275,7 +275,7 @@ class HistoryWriter:
             self._hudi.write_records(self._table, **request, options=options)
 
     def _insert_into(self, columns: list[tuple[str, str]], write: Write, options: dict[str, str]) -> None:
-        """`INSERT INTO`, whose partition column is the last one."""
+        """`INSERT INTO`, with the partition column last."""
         name = self._catalogued()
         ordered = sorted(columns, key=lambda column: self._shape.partitioned and column[0] == "city")
         fields = ", ".join(f"{expression} AS {column}" for column, expression in ordered)
@@ -293,7 +293,7 @@ class HistoryWriter:
 
     @property
     def saved(self) -> str:
-        """The instant of the newest savepoint; '' before the first."""
+        """The instant of the newest savepoint; empty before the first."""
         return self._saved
 
     @property
@@ -302,11 +302,11 @@ class HistoryWriter:
         return timeline if timeline.is_dir() else timeline.parent
 
     def crashed(self) -> tuple[str, ...]:
-        """Requested times of the crashed writes that nobody has rolled back."""
+        """Requested times of the crashed writes that are not rolled back."""
         return tuple(requested for requested in self._crashed if any(self._folder.glob(f"{requested}.*")))
 
     def _undo_completion(self, before: Instants) -> None:
-        """The newest write becomes one that died just before it completed."""
+        """Turns the newest write into one that crashed directly before its completion."""
         completed = [item for item in self._hudi.instants(self._table) if item not in before]
         requested, completion, action = max(item for item in completed if item[2] in ("commit", "deltacommit"))
         name = f"{requested}_{completion}.{action}" if completion else f"{requested}.{action}"
@@ -337,5 +337,5 @@ def _text(value: str | None) -> str:
 
 
 def now() -> str:
-    """The present as an instant, in the zone that the writer's process runs in."""
+    """The current time as an instant, in the zone of the writer's process."""
     return dt.datetime.now(dt.UTC).strftime("%Y%m%d%H%M%S%f")[:17]

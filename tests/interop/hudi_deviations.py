@@ -1,29 +1,27 @@
-"""Where Hudi 1.2.0's answer is known to be wrong: each rule says what Hudi returns instead, and where that is written.
+"""Known wrong results of Hudi 1.2.0: each rule predicts the rows that Hudi returns, and names its documentation.
 
-At most eight rules. A rule predicts Hudi's wrong rows; what no rule predicts is a difference. 5 to 7 are in
-`history_changes`.
+There are at most eight rules. Any other difference is a failure. Rules 5 to 7 are in `history_changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
-   (docs/reference/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): the answer is that of
-   the table as if rolled back.
+   (docs/reference/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): expected are the rows of
+   the table after the rollback.
 2. Rows that a log compaction rewrote show the log compaction's own instant (docs/reference/semantics.md "Merging",
-   golden A_log_compaction): their own instant is the one they had before.
-3. A merge-on-read range merges the range's files alone, so rows that lost come back (docs/reference/semantics.md "Where
+   golden A_log_compaction): expected is the instant of their writer.
+3. A merge-on-read range merges only the range's files, so it returns rows that lost (docs/reference/semantics.md "Where
    Penstock differs", golden B_v9_inc_mor inc_03).
 4. A range whose files were cleaned is answered from the newest snapshot (same place, golden B_v9_arch_cow).
 5. Decimals of images that come from files are lost (golden B_v9_cdc_types_*); 0.15.0 also writes nested values of them
    as they lie in memory (golden B_v6_cdc_types_cow cdc_01).
-6. A change is inferred from one file alone (`HoodieCDCInferenceCase`). LOG_FILE: a delete that loses the merge is a `d`
-   nevertheless, a write of a key that was deleted an `i` of its own row though the base row beneath it wins.
-   BASE_FILE_INSERT: a base file with as many rows as inserts is taken for its group's first one. Where delete flags
-   emptied it, the deletes of its rows miss; where a flagged row counts as an insert, rows carried over are inserts.
-7. 1.2.0 fails on changes in logs of version 6 ("Not an Avro data file", golden B_v6_cdc_mor_*): 0.15.0 answers where it
-   wrote the table, but in commit-time order: there it merges by ordering value, where 1.x does not
+6. A change is inferred from one file alone (`HoodieCDCInferenceCase`). LOG_FILE: a delete that loses the merge is
+   still a `d`; a write of a deleted key is an `i` of its own row, even if the base row beneath it wins.
+   BASE_FILE_INSERT: a base file with as many rows as inserts is treated as its group's first one. If delete flags
+   emptied it, the deletes of its rows are missing; if a flagged row counts as an insert, carried-over rows are inserts.
+7. 1.2.0 fails on changes in logs of version 6 ("Not an Avro data file", golden B_v6_cdc_mor_*): 0.15.0 is used where it
+   wrote the table, except in commit-time order: there it merges by ordering value, where 1.x does not
    (docs/reference/semantics.md "Merging", payload OverwriteWithLatestAvroPayload).
-8. Services of 0.15.0 change rows. Its compaction merges by rules of its own (ordering values in commit-time order too,
-   a late delete may win, of a doubled key one row stays): the states before one that changed the newest rows stand no
-   longer, nor does a sum of changes. What it rewrites of a clustered file has its decimals multiplied (golden
-   B_v6_inc_cow).
+8. Services of 0.15.0 change rows. Its compaction has other merge rules (ordering values also in commit-time order, a
+   late delete may win, one row of a duplicate key remains): after one that changed the newest rows, earlier states and
+   folded changes are not compared. It multiplies decimals in rewritten clustered files (golden B_v6_inc_cow).
 """
 
 from __future__ import annotations
@@ -48,7 +46,8 @@ def rows_of(rows: pa.Table, requested: Iterable[str]) -> pa.Table:
 
 
 def as_if_rolled_back(table: pathlib.Path, crashed: Iterable[str]) -> pathlib.Path:
-    """Rule 1: a copy of the table without anything of the crashed writes (version 8 and up: files carry its time)."""
+    """Rule 1: a copy of the table without the files of crashed writes (version 8 and up: file names have their
+    time)."""
     copy = table.with_name("scrubbed")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(table, copy, copy_function=shutil.copy2)
@@ -59,13 +58,13 @@ def as_if_rolled_back(table: pathlib.Path, crashed: Iterable[str]) -> pathlib.Pa
 
 @dataclass(slots=True)
 class Stamps:
-    """Rule 2: what rows were stamped before a log compaction stamped them."""
+    """Rule 2: the commit times of rows before a log compaction replaced them."""
 
     instants: set[str] = field(default_factory=set)
     before: dict[tuple[str, str, str], tuple[str, str]] = field(default_factory=dict)
 
     def learn(self, compactions: Iterable[str], rows: pa.Table) -> None:
-        """The log compactions of a table that had these rows, with their own stamps."""
+        """Records the log compactions of a table with these rows, which have their original commit times."""
         columns = [rows[name].to_pylist() for name in (PARTITION, KEY, TIME, NUMBER)]
         for requested in compactions:
             self.instants.add(requested)
@@ -73,7 +72,7 @@ class Stamps:
                 self.before[requested, partition, key] = (time, number)
 
     def restored(self, rows: pa.Table) -> pa.Table:
-        """The rows with the stamps that their writers gave them."""
+        """The rows with the commit times of their writers."""
         if not self.instants:
             return rows
         columns = [rows[name].to_pylist() for name in (PARTITION, KEY, TIME, NUMBER)]
@@ -87,7 +86,8 @@ class Stamps:
 
 
 def without_late_rows(hudis: pa.Table, winners: pa.Table, action: Action) -> pa.Table:
-    """Rule 3: a range's rows without those that the action wrote and that lost, or were deleted, in the full slice."""
+    """Rule 3: the rows of a range without those that the action wrote and that lost, or were deleted, in the full
+    slice."""
     lost = _written(action) - set(winners["id"].to_pylist())
     return hudis.filter(pc.invert(pc.is_in(hudis["id"], pa.array(sorted(lost), pa.string()))))
 

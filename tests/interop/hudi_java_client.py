@@ -1,20 +1,21 @@
-"""Writes by Hudi's Java client, inside the process of `hudi_writer`: Avro records, with types that no Spark column has.
+"""Writes by Hudi's Java client, in the process of `hudi_writer`: Avro records with types that no Spark column has.
 
-The client's jar lies beside the bundle's, which holds all that it needs; Py4J calls it, so no second JVM starts.
+The client's jar is on the class path beside the bundle, which has its dependencies. Py4J calls it, so no second JVM
+starts.
 """
 
 import json
 
 RECORD, SPACE = "history_record", "hoodie.history"
-"""The name of the record, as Spark's writer names that of a table `history`."""
+"""The name of the Avro record, as in Spark's writer for a table `history`."""
 
 
 def java_write(spark, request):
-    """One write: `rows` are records of `schema` in Avro's own JSON encoding, `keys` their [record key, partition path].
+    """One write: `rows` are records of `schema` in Avro's JSON encoding, `keys` their [record key, partition path].
 
-    A DataFrame `data` in their place is made Avro as Hudi's Spark writer makes it.
-    The first write creates the table with `properties`, those of hoodie.properties. `operation` is insert, upsert,
-    bulk_insert or delete; `options` are the write config's.
+    A DataFrame `data` instead of rows is converted to Avro as in Hudi's Spark writer. The first write creates the table
+    with `properties`, those of hoodie.properties. `operation` is insert, upsert, bulk_insert or delete; `options` are
+    those of the write config.
     """
     jvm, path = spark._jvm, request["path"]
     hudi = jvm.org.apache.hudi

@@ -1,4 +1,4 @@
-"""Releases of real Hudi: their environment (made once, kept under `.cache/`), and a process of one of them."""
+"""Releases of Hudi: their environment (created once, kept under `.cache/`), and a process of one release."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ KAFKA_SOURCE = (
     "org.apache.kafka:kafka-clients:3.4.1",
     "org.apache.commons:commons-pool2:2.11.1",
 )
-"""Spark's own, and what it needs of others."""
+"""Spark's Kafka source, and its dependencies."""
 JAVA_CLIENT = "org.apache.hudi:hudi-java-client:1.2.0"
-"""Hudi's writer without Spark. It needs the bundle of its own release: 1.2.1 calls what 1.2.0 does not have."""
+"""Hudi's writer without Spark. It needs the bundle of the same release: 1.2.1 calls methods that 1.2.0 does not have.
+"""
 
 NEWEST = "1.2.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
@@ -41,8 +42,8 @@ CACHE = REPOSITORY / ".cache" / "hudi"
 
 @dataclass(frozen=True)
 class HudiEnvironment:
-    """Where a release runs: a Python with PySpark 3.5, its bundle, and Spark's Kafka source and the Java client as far
-    as it has them; `jar` None lets Spark resolve bundle and source."""
+    """The environment of a release: a Python with PySpark 3.5, its bundle, and optionally Spark's Kafka source and the
+    Java client. If `jar` is None, Spark resolves bundle and source."""
 
     python: pathlib.Path
     release: str
@@ -57,14 +58,14 @@ class HudiEnvironment:
 
 
 def run(*command: str | pathlib.Path) -> None:
-    """Runs a set-up step; what it printed is the error's text."""
+    """Runs a set-up step. Its output is the error's text."""
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900)
     if result.returncode:
         raise RuntimeError(f"{command[0]} failed ({result.returncode}): {(result.stdout + result.stderr)[-3000:]}")
 
 
 def make_python(home: pathlib.Path, requirements: pathlib.Path = REQUIREMENTS) -> pathlib.Path:
-    """A new environment with the PySpark that is required and nothing else."""
+    """A new environment with only the required PySpark."""
     run(sys.executable, "-m", "venv", "--without-pip", home)
     python = home / "bin" / "python"
     options = ("--quiet", "--disable-pip-version-check", "--no-compile")
@@ -73,7 +74,7 @@ def make_python(home: pathlib.Path, requirements: pathlib.Path = REQUIREMENTS) -
 
 
 def fetch_bundle(release: str, folder: pathlib.Path) -> pathlib.Path | None:
-    """A release's bundle by Maven where that is on the PATH; None leaves it to Spark's own resolver."""
+    """Downloads a release's bundle with Maven; None: Maven is not on the PATH, and Spark's resolver is used."""
     maven = shutil.which("mvn")
     if not maven:
         return None
@@ -85,7 +86,7 @@ def fetch_bundle(release: str, folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def fetch_jars(artifacts: Sequence[str], folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """Artifacts by Maven without what they depend on, each jar once; () where there is no Maven."""
+    """Downloads artifacts with Maven without their dependencies, each jar once; empty without Maven."""
     maven = shutil.which("mvn")
     if not maven:
         return ()
@@ -99,7 +100,7 @@ def fetch_jars(artifacts: Sequence[str], folder: pathlib.Path) -> tuple[pathlib.
 
 
 def ready_python() -> pathlib.Path:
-    """The Python of every release; `ready.json` is written last, so a half-made one is made anew."""
+    """The Python of every release. `ready.json` is written last, so that an incomplete environment is created again."""
     digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
     ready, home = CACHE / "ready.json", CACHE / "venv"
     if ready.exists() and json.loads(ready.read_text())["of"] == digest and (home / "bin" / "python").exists():
@@ -112,7 +113,7 @@ def ready_python() -> pathlib.Path:
 
 
 def ready_bundle(release: str) -> pathlib.Path | None:
-    """A release's bundle, fetched once; None leaves it to Spark."""
+    """A release's bundle, downloaded once; None leaves it to Spark."""
     digest = hashlib.sha256(f"{BUNDLE}:{release}".encode()).hexdigest()
     ready = CACHE / "jars" / f"{release}.json"
     if ready.exists():
@@ -127,7 +128,7 @@ def ready_bundle(release: str) -> pathlib.Path | None:
 
 
 def make_environment(release: str = NEWEST) -> HudiEnvironment:
-    """Makes the environment, or finds it made: one Python and Kafka source for all releases, a bundle for each."""
+    """Creates the environment if it does not exist: one Python and Kafka source for all releases, a bundle for each."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -137,8 +138,8 @@ def make_environment(release: str = NEWEST) -> HudiEnvironment:
 
 
 class Hudi(PeerProcess):
-    """A release of real Hudi: writes tables, and answers queries with the rows its own reader returns; one request at
-    a time, from any thread."""
+    """A process of a Hudi release that writes tables and returns the rows of its own reader. One request at a time,
+    from any thread."""
 
     def __init__(self, environment: HudiEnvironment, folder: pathlib.Path) -> None:
         driver = pathlib.Path(__file__).with_name("hudi_writer.py")
@@ -152,7 +153,7 @@ class Hudi(PeerProcess):
         rows: Sequence[Sequence[Any]],
         options: Mapping[str, str],
     ) -> list[tuple[str, str | None, str]]:
-        """One write; the instants it completed as (requested, completion, action)."""
+        """One write; its completed instants as (requested, completion, action)."""
         request = {"do": "write", "path": str(table), "columns": columns, "rows": rows, "options": dict(options)}
         return [tuple(instant) for instant in self._ask(request)]
 
@@ -196,12 +197,12 @@ class Hudi(PeerProcess):
         return answer
 
     def script(self, settings: Mapping[str, str], statements: Sequence[str]) -> None:
-        """SQL statements one after the other, under session settings that are taken back."""
+        """SQL statements in order, under session settings that are reset afterwards."""
         self._ask({"do": "script", "settings": dict(settings), "texts": list(statements)})
 
     @contextlib.contextmanager
     def by_rows(self, switch: bool = True) -> Iterator[None]:
-        """The session's Parquet reader is the one that is not vectorized, if `switch`."""
+        """Uses Parquet's row reader instead of the vectorized one while the block runs, if `switch`."""
         if switch:
             self.call("set spark.sql.parquet.enableVectorizedReader=false")
         try:
@@ -211,7 +212,7 @@ class Hudi(PeerProcess):
                 self.call("reset spark.sql.parquet.enableVectorizedReader")
 
     def read(self, table: pathlib.Path, **options: str) -> pa.Table:
-        """The rows Hudi's reader returns; option names are written with `__` for a dot."""
+        """The rows of Hudi's reader. Option names have `__` instead of dots."""
         into = self._folder / f"answer-{next(self._answers)}"
         named = {name.replace("__", "."): value for name, value in options.items()}
         self._ask({"do": "read", "path": str(table), "options": named, "into": str(into)})
@@ -239,7 +240,7 @@ class Hudi(PeerProcess):
 
 @contextlib.contextmanager
 def running(release: str, folder: pathlib.Path) -> Iterator[Hudi]:
-    """A release's process while it is needed. In CI it must come up; elsewhere the test is skipped with the reason."""
+    """A release's process while the block runs. If it does not start, the test fails in CI and is skipped elsewhere."""
     try:
         peer = Hudi(make_environment(release), folder)
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:

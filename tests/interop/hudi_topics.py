@@ -1,7 +1,7 @@
-"""What real Hudi writes from a topic: one range of it as one commit, or a streaming query's micro-batches.
+"""Writes of Hudi from a topic: one range of it as one commit, or the micro-batches of a streaming query.
 
-Run inside `hudi_writer`'s process, by the Python of the peer environment; never imported by the suite. Belongs here:
-Spark's Kafka source in front of Hudi's two writers. Not here: which range is next (tests/hybrid).
+Runs in the process of `hudi_writer`, with the Python of the peer environment; never imported by the suite. Combines
+Spark's Kafka source with Hudi's two writers. tests/hybrid decides the ranges.
 """
 
 import json
@@ -9,7 +9,7 @@ import pathlib
 
 
 def write_range(spark, request):
-    """Exactly the offsets [begin, end) of each partition, and `options`, in one Hudi write."""
+    """Exactly the offsets [begin, end) of each partition, with `options`, in one Hudi write."""
     path = pathlib.Path(request["path"])
     raw = (
         spark.read.format("kafka")
@@ -24,7 +24,7 @@ def write_range(spark, request):
 
 
 def run_sink(spark, request):
-    """A streaming query over the topic into Hudi, behind its checkpoint, until it has read what there is now."""
+    """A streaming query from the topic to Hudi, from its checkpoint to the current end of the topic."""
     raw = (
         spark.readStream.format("kafka")
         .options(**connection(request))
@@ -47,7 +47,7 @@ def run_sink(spark, request):
 
 
 def connection(request):
-    """Committed records alone; a topic that is not as expected is an error."""
+    """Reads only committed records; lost data is an error."""
     return {"kafka.bootstrap.servers": request["bootstrap"], "kafka.isolation.level": "read_committed"}
 
 

@@ -1,10 +1,10 @@
-"""Real Hudi in a process of its own: writes and reads tables as it is told, one JSON line a request.
+"""Hudi in a separate process: writes and reads tables, one JSON line per request.
 
 Run by the Python of the peer environment (PySpark 3.5), never imported by the suite:
-    python hudi_writer.py --jar BUNDLE.jar,MORE.jar                   the bundle and more as files, or
+    python hudi_writer.py --jar BUNDLE.jar,MORE.jar                   the bundle and other jars, or
     python hudi_writer.py --package GROUP:NAME:VERSION,… --ivy FOLDER   resolved by Spark itself
 
-Requests on stdin, one answer on stdout each, `{"ok": …}` or `{"error": text}`:
+Requests on stdin, one response on stdout each, `{"ok": …}` or `{"error": text}`:
     {"do": "write", "path", "columns", "rows", "options"}   columns: [[name, SQL expression over c0, c1, …]]
     {"do": "write", "path", "select", "options"}             the rows of a SQL query
     {"do": "sql", "text"}                                    a procedure call such as run_compaction
@@ -32,7 +32,7 @@ COMPLETED_V1 = re.compile(r"(\d+)\.(commit|deltacommit|replacecommit|clean|rollb
 
 
 def start_spark(jar, package, ivy):
-    """One local session with Hudi on it; UTC everywhere, no UI, small."""
+    """A small local session with Hudi, in UTC, without UI."""
     from pyspark.sql import SparkSession
 
     builder = (
@@ -63,7 +63,7 @@ def start_spark(jar, package, ivy):
 
 
 def frame(spark, columns, rows):
-    """Rows given as JSON, shaped by SQL: `columns` are [name, expression] over the values c0, c1, …."""
+    """Rows from JSON, projected by SQL: `columns` are [name, expression] over the values c0, c1, …."""
     fields = ", ".join(f"{expression} AS {name}" for name, expression in columns)
     values = ", ".join("(" + ", ".join(literal(value) for value in row) + ")" for row in rows)
     names = ", ".join(f"c{number}" for number in range(len(rows[0])))
@@ -84,7 +84,7 @@ def literal(value):
 
 
 def write(spark, request):
-    """One Hudi write; the instants it completed."""
+    """One Hudi write; the instants that it completed."""
     path = pathlib.Path(request["path"])
     before = instants(path)
     mode = "append" if (path / ".hoodie").is_dir() else "overwrite"
@@ -94,7 +94,7 @@ def write(spark, request):
 
 
 def race(spark, request):
-    """A write whose rows are held back by a file until another write is done; the instants both completed."""
+    """A write whose rows are held back by a file until another write is done; the instants that both completed."""
     path, slow = pathlib.Path(request["path"]), request["slow"]
     gate = path.with_name(f"{path.name}.gate-{time.monotonic_ns()}")
     before, known, failed = instants(path), requested(path), []
@@ -121,7 +121,7 @@ def race(spark, request):
 
 
 def held_back(data, gate):
-    """The same rows, first to be had when the file `gate` exists."""
+    """The same rows, available when the file `gate` exists."""
     from pyspark.sql.functions import udf
 
     def wait(key):
@@ -137,7 +137,7 @@ def held_back(data, gate):
 
 
 def script(spark, request):
-    """Statements under settings of the session, which are as before afterwards."""
+    """Runs statements under settings of the session, which are reset afterwards."""
     try:
         for name, value in request["settings"].items():
             spark.conf.set(name, value)
@@ -155,13 +155,13 @@ def requested(path):
 
 
 def read(spark, request):
-    """Hudi's answer, written as Parquet."""
+    """Writes Hudi's rows as Parquet."""
     answer = spark.read.format("hudi").options(**request["options"]).load(request["path"]).coalesce(1)
     answer.write.mode("overwrite").parquet(request["into"])
 
 
 def instants(path):
-    """Completed instants by file name alone, in order of completion (layout 2) or of request (layout 1)."""
+    """Completed instants from file names, in order of completion (layout 2) or of request (layout 1)."""
     timeline = path / ".hoodie" / "timeline"
     pattern, folder = (COMPLETED_V2, timeline) if timeline.is_dir() else (COMPLETED_V1, path / ".hoodie")
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
@@ -172,7 +172,7 @@ def instants(path):
 
 
 def answer(spark, request):
-    """Carries one request out."""
+    """Runs one request."""
     if request["do"] == "write":
         return write(spark, request)
     if request["do"] == "race":
@@ -184,7 +184,7 @@ def answer(spark, request):
     if request["do"] == "read":
         return read(spark, request)
     if request["do"] in ("write_range", "run_sink"):
-        import hudi_topics  # beside this script: the environment of Hudi has no suites
+        import hudi_topics  # beside this script: the environment of Hudi does not have the package `tests`
 
         return getattr(hudi_topics, request["do"])(spark, request)
     if request["do"] == "java_write":
@@ -199,13 +199,13 @@ def answer(spark, request):
 
 
 def error_text(error):
-    """An error's text, cut so that every cause of it stays."""
+    """An error's text, shortened so that every cause remains."""
     causes = [line for line in error.splitlines() if line.startswith(("Caused by", "pyspark.", "py4j.", ": "))]
     return "\n".join([*causes, error[-4000:]])
 
 
 def main():
-    """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
+    """Handles requests until stdin ends. Spark's output goes to stderr, because stdout has only responses."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jar")
     parser.add_argument("--package")

@@ -1,4 +1,4 @@
-"""A peer in a process of its own that answers one JSON line with another, started again when its JVM is lost."""
+"""A separate process that answers each JSON line with one, and is started again when its JVM is lost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SIGNS_OF_A_LOST_SESSION = ("OutOfMemoryError", "stopped SparkContext", "ConnectionRefusedError", "Py4JNetworkError")
-"""In an error: the JVM is no use any more, and the next request starts another."""
+"""In an error: the JVM is unusable, and the next request starts another."""
 
 
 class PeerProcess:
-    """A Python of a peer's environment with its driver: the first line of `command` and what it is given. The driver
-    says one line when it is up, then one a request: `{"ok": …}` or `{"error": text}`. One request at a time, from any
-    thread."""
+    """A Python of a peer's environment with its driver, the first part of `command`. The driver prints one line when it
+    is ready, then one per request: `{"ok": …}` or `{"error": text}`. One request at a time, from any thread."""
 
     def __init__(self, command: Sequence[str | pathlib.Path], folder: pathlib.Path) -> None:
         self._command, self._folder = [str(part) for part in command], folder
@@ -25,7 +24,7 @@ class PeerProcess:
         self._start()
 
     def started(self) -> None:
-        """Waits until it answers."""
+        """Waits until it is ready."""
         self._answer()
 
     def stop(self) -> None:

@@ -33,7 +33,7 @@ class Step:
     keys: dict[str, str]
     """Order key of each data instant of the active timeline, by requested time."""
     crashed: tuple[str, ...]
-    """Requested times of writes that died and are not rolled back yet."""
+    """Requested times of crashed writes that are not rolled back yet."""
     restored: str
     """The savepoint that the action restored; empty for other actions."""
     changes: dict[str, pa.Table | str]

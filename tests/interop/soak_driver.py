@@ -1,8 +1,8 @@
-"""The Spark driver of a soak: two streams through a server, for as long as it lives; run as a process and killed.
+"""The Spark driver of a soak: two streams through a server. A process that is killed and started again.
 
 Arguments: the server's address, the folder. In the folder: `checkpoint/NAME`, `out/NAME/BATCH.parquet`, one JSON line
-an event in `progress.jsonl` and `failed.jsonl`; the file `stop` ends it. A stream that fails is started again: what is
-a failure to excuse, the test decides. A micro-batch that is repeated must bring what it brought before.
+per event in `progress.jsonl` and `failed.jsonl`; the file `stop` ends it. A failed stream is started again; the test
+decides which failures are allowed. A repeated micro-batch must have the same rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AGAIN_S = 1.0
 
 
 def main(server: str, place: str) -> None:
-    """Until the file `stop` is there."""
+    """Runs until the file `stop` exists."""
     folder = pathlib.Path(place)
     spark = session(folder)
     started: dict[str, Callable[[], StreamingQuery]] = {
@@ -61,7 +61,7 @@ def main(server: str, place: str) -> None:
 
 
 def session(folder: pathlib.Path) -> SparkSession:
-    """Two threads; a task may fail three times, or its worker be killed."""
+    """A session with two threads. A task may fail three times, because its worker may be killed."""
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "1g",
@@ -84,7 +84,7 @@ def session(folder: pathlib.Path) -> SparkSession:
 
 
 def load(spark: SparkSession, server: str, **options: str) -> DataFrame:
-    """The stream from the table's beginning."""
+    """The stream from the earliest commit of the table."""
     settings = {"server": server, "after": "earliest", "slots": "2", **options}
     return spark.readStream.format("penstock").options(**settings).load(TABLE)
 
@@ -102,7 +102,7 @@ def windows(spark: SparkSession, server: str) -> DataFrame:
 
 
 def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
-    """A query that goes on from its checkpoint."""
+    """Starts a query, which continues from its checkpoint."""
     out = folder / "out" / name
     out.mkdir(parents=True, exist_ok=True)
 
@@ -124,7 +124,7 @@ def _counted(rows: pa.Table) -> Counter[str]:
 
 
 def log_progress(folder: pathlib.Path, name: str, query: StreamingQuery, last: str) -> str:
-    """Notes each progress since `last`, a timestamp; that of the newest."""
+    """Writes each progress after the timestamp `last` to the file; the timestamp of the newest."""
     for progress in query.recentProgress:
         if progress["timestamp"] > last:
             last = progress["timestamp"]
@@ -147,7 +147,7 @@ def _noted(name: str, progress: Any) -> dict[str, object]:
 
 
 def note(path: pathlib.Path, event: dict[str, object]) -> None:
-    """One line."""
+    """Appends one line."""
     with path.open("a") as file:
         file.write(json.dumps(event) + "\n")
 

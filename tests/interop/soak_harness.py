@@ -1,6 +1,6 @@
 """The processes of a soak: `penstock serve --state` and a Spark driver, killed at random and started again.
 
-Belongs here: who is killed when. Not here: what is written (`soak_writer`), what is compared (`test_soak`).
+Decides which process is killed when. `soak_writer` writes the table, `test_soak` compares the rows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.progress import PROGRESS_S
 
 QUERIES: Final = ("changes", "windows")
 KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
-"""Who is killed, how often."""
+"""Kinds of processes to kill, with their weights."""
 
 
 class Driver(Actor):
-    """The Spark driver, in a session of its own with all that it starts."""
+    """The Spark driver, in a session with all the processes that it starts."""
 
     def start(self) -> None:
         self.starts += 1
@@ -57,7 +57,7 @@ class Driver(Actor):
 
 @dataclass
 class Soak:
-    """Server and driver of one folder."""
+    """The server and the driver of one folder."""
 
     table: pathlib.Path
     folder: pathlib.Path
@@ -78,12 +78,13 @@ class Soak:
         self._next_sample_s = 0.0
 
     def begin(self) -> None:
-        """Both start."""
+        """Starts both processes."""
         self.server.start()
         self.driver.start()
 
     def run(self, seconds: float, kill_all_s: float) -> None:
-        """For so many seconds, once rows flow: all are killed for the first `kill_all_s`, then Python workers alone."""
+        """Runs for some seconds after the first rows: kills all kinds for the first `kill_all_s`, then only Python
+        workers."""
         waited(self._has_begun, PROGRESS_S, "a first micro-batch of each stream")
         began = time.monotonic()
         first = list(KINDS)
@@ -99,7 +100,7 @@ class Soak:
             time.sleep(0.05)
 
     def attend(self) -> None:
-        """Brings back who is gone; looks at all now and then."""
+        """Starts killed processes again, and samples all at an interval."""
         now = time.monotonic()
         for actor in (self.server, self.driver):
             if actor.is_up:
@@ -115,7 +116,7 @@ class Soak:
             self.samples.sample(self._processes())
 
     def end(self) -> None:
-        """Both end by themselves, as they should."""
+        """Stops both processes; each must exit in order."""
         (self.folder / "stop").touch()
         for actor, seconds in ((self.driver, 60), (self.server, 30)):
             if actor is self.server:
@@ -125,7 +126,7 @@ class Soak:
                 self.problems.append(f"{actor.name} ended with {status}: {actor.log.read_text()[-1500:]}")
 
     def abandon(self) -> None:
-        """Whatever happened, no process stays."""
+        """Kills all processes."""
         left = [process for _, process in self._processes()]
         for actor in (self.driver, self.server):
             actor.send(signal.SIGKILL)
@@ -136,7 +137,7 @@ class Soak:
                 process.kill()
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """What the drivers noted; a line that a kill cut off is left out."""
+        """The events that the drivers wrote; a line that a kill truncated is omitted."""
         path = self.folder / f"{name}.jsonl"
         processes = []
         for line in path.read_text().splitlines() if path.exists() else []:
@@ -145,7 +146,7 @@ class Soak:
         return processes
 
     def committed(self, query: str) -> str:
-        """The order key of the newest micro-batch that the query's checkpoint has committed; '' where none."""
+        """The order key of the newest committed micro-batch of the query's checkpoint; empty: none."""
         checkpoint = self.folder / "checkpoint" / query
         commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
         if not commits:
@@ -158,17 +159,17 @@ class Soak:
         return all(self.committed(query) for query in QUERIES)
 
     def _works(self) -> bool:
-        """Whether the driver that runs now has got through a micro-batch."""
+        """Whether the current driver has completed a micro-batch."""
         path = self.folder / "progress.jsonl"
         young = time.monotonic() - self.driver.started_at
         return self.driver.is_up and path.exists() and time.time() - path.stat().st_mtime < young
 
     def _drawn(self, first: list[str]) -> str:
-        """Each kind once, then by chance."""
+        """Draws each kind once, then at random."""
         return first[0] if first else self.rng.choices(list(KINDS), weights=list(KINDS.values()))[0]
 
     def _strike(self, kind: str) -> bool:
-        """Kills one of them; False where there is none now."""
+        """Kills one process of a kind; False: there is none now."""
         rng = self.rng
         match kind:
             case "server":

@@ -1,7 +1,7 @@
-"""A soak's samples as a drawing: memory, open files and threads of its processes; micro-batches and state.
+"""A plot of a soak's samples: memory, open files and threads of its processes; micro-batches and state.
 
-Belongs here: what is drawn. Needs matplotlib (the extra `soak`); the samples come from `soak_samples` and the drivers'
-notes. `python -m tests.interop.soak_plot FOLDER` draws `soak.svg` of the CSV files in a folder anew.
+Needs matplotlib (the extra `soak`). The samples come from `soak_samples` and the files of the driver. `python -m
+tests.interop.soak_plot FOLDER` draws `soak.svg` again from the CSV files in a folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Series = dict[str, list[tuple[float, float | None]]]
 
 
 def draw(folder: pathlib.Path) -> pathlib.Path:
-    """Makes `soak.svg` of `processes.csv` and `batches.csv`."""
+    """Draws `soak.svg` from `processes.csv` and `batches.csv`."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -50,14 +50,14 @@ def _lines(axis: Any, series: Series, title: str, *, log: bool = False) -> None:
 
 
 def _processes(folder: pathlib.Path, column: str) -> Series:
-    """A line a kind, broken where another process takes its place; workers, of which there are many, are left out."""
+    """One line per kind of process, interrupted where another process replaces it; the many workers are omitted."""
     series: Series = defaultdict(list)
     last: dict[str, str] = {}
     for row in _rows(folder / "processes.csv"):
         kind, at = row["process"], float(row["seconds"])
         if kind.startswith("executor") or (kind == "driver JVM" and column != "rss_mib"):
             continue
-        if kind == "planner":  # one a stream
+        if kind == "planner":  # one per stream
             kind = f"planner {row['pid']}"
         elif last.get(kind, row["pid"]) != row["pid"]:
             series[kind].append((at, None))

@@ -1,7 +1,7 @@
-"""What a soak's processes take, sampled: memory, open files, threads; and whether it grows.
+"""Samples of a soak's processes: memory, open files, threads; and their growth.
 
-Belongs here: looking at processes, the numbers made of it, a line of signs for a report. Not here: whom to kill
-(`soak_harness`), the drawing (`tools/plot_soak.py`).
+Measures processes, computes growth, and prints one line per kind for a report. `soak_harness` kills the processes,
+`soak_plot` draws the samples.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Final
 import psutil
 
 WARM_S: Final = 300.0
-"""A process has its caches filled then; what it takes later must not grow."""
+"""The time in which a process fills its caches; later usage must not grow."""
 MEASURED_S: Final = 240.0
-"""Over fewer seconds behind WARM_S no growth is told."""
+"""Minimum number of seconds after WARM_S for a verdict on growth."""
 RSS_BYTES_A_MINUTE: Final = 1_000_000
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 PLANNER: Final = "python_streaming_source_runner"
@@ -31,7 +31,7 @@ WORKERS: Final = "pyspark.daemon"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at one process; `age_s` is since it was first seen."""
+    """One sample of one process. `age_s` is the time since its first sample."""
 
     at_s: float
     kind: str
@@ -44,14 +44,14 @@ class Sample:
 
 @dataclass
 class Samples:
-    """All looks of a run, `began` in seconds of time.monotonic()."""
+    """All samples of a run. `began` is in seconds of time.monotonic()."""
 
     began: float
     samples: list[Sample] = field(default_factory=list)
     _first: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def sample(self, processes: Iterable[tuple[str, psutil.Process]]) -> None:
-        """One sample of each process that still runs."""
+        """Samples each process that still runs."""
         now = time.monotonic()
         for kind, process in processes:
             with contextlib.suppress(psutil.Error), process.oneshot():
@@ -61,7 +61,7 @@ class Samples:
                 self.samples.append(sample)
 
     def write(self, path: pathlib.Path) -> None:
-        """As CSV."""
+        """Writes the samples as CSV."""
         with path.open("w", newline="") as file:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(["seconds", "process", "pid", "rss_mib", "files", "threads"])
@@ -71,7 +71,7 @@ class Samples:
                 )
 
     def lines(self) -> list[str]:
-        """A line a kind of process: its memory as signs, from its least to its most."""
+        """One line per kind of process: its memory as a sparkline, from its minimum to its maximum."""
         kinds: defaultdict[str, list[Sample]] = defaultdict(list)
         for one in self.samples:
             kinds[one.kind].append(one)
@@ -87,7 +87,7 @@ class Samples:
         return lines
 
     def growths(self) -> list[Growth]:
-        """Of each process that lived long enough."""
+        """The growth of each process that ran long enough."""
         by_process: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
         for one in self.samples:
             if one.age_s >= WARM_S:
@@ -97,7 +97,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a warm process took more from minute to minute, and over all in files and threads."""
+    """The growth of a process after its warm-up: memory per minute, and files and threads in total."""
 
     kind: str
     seconds: float
@@ -107,14 +107,14 @@ class Growth:
 
     @property
     def is_flat(self) -> bool:
-        """A JVM's memory is told, not judged: its collector takes what it may, and its pools breathe."""
+        """The memory of a JVM is reported, but not checked: its collector and pools use what they may."""
         if self.kind == "driver JVM":
             return self.files <= 32 and self.threads <= 32
         return self.rss_bytes_a_minute < RSS_BYTES_A_MINUTE and self.files <= 8 and self.threads <= 8
 
     def __str__(self) -> str:
         return (
-            f"{self.kind}: over {self.seconds:.0f} s behind the first {WARM_S:.0f} RSS "
+            f"{self.kind}: over {self.seconds:.0f} s after the first {WARM_S:.0f} RSS "
             f"{self.rss_bytes_a_minute / 1e6:+.2f} MB a minute, {self.files:+.0f} files, {self.threads:+.0f} threads"
         )
 
@@ -132,14 +132,15 @@ def _growth(series: Sequence[Sample]) -> Growth:
 
 
 def slope_of(points: Sequence[tuple[float, float]]) -> float:
-    """The median of the slopes of all pairs (Theil and Sen), of at most 300 points spread evenly: one jump is none."""
+    """The median of the slopes of all pairs (Theil-Sen), of at most 300 evenly spread points: one jump has no
+    effect."""
     thinned = points[:: max(1, len(points) // 300)]
     pairs = itertools.combinations(thinned, 2)
     return statistics.median([(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs if b[0] > a[0]] or [0.0])
 
 
 def sparks(values: Sequence[float], width: int = 60) -> str:
-    """The values as signs, each the highest of its share."""
+    """The values as a sparkline: each character is the maximum of its part."""
     if not values:
         return ""
     least, most = min(values), max(values)
@@ -151,7 +152,7 @@ def sparks(values: Sequence[float], width: int = 60) -> str:
 
 
 def processes_of(server: int | None, driver: int | None) -> list[tuple[str, psutil.Process]]:
-    """The processes to be looked at, each by what it is; `executor` ones are the Python workers that read rows."""
+    """The processes to sample, by kind. `executor`: the Python workers that read rows."""
     processes: list[tuple[str, psutil.Process]] = []
     with contextlib.suppress(psutil.Error):
         if server is not None:

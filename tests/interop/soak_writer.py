@@ -1,7 +1,6 @@
-"""The writer of a soak: that of the chaos tests, with event times, and the windows that its rows make.
+"""The writer of a soak: the writer of the chaos tests with event times, and the windows of its rows.
 
-Belongs here: what is written, and the model: it knows Hudi's answers alone. Not here: who reads (`soak_driver`), what
-is compared (`test_soak`).
+The model depends only on Hudi's rows. `soak_driver` reads the table, `test_soak` compares.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import Any, Final
 from tests.interop.chaos_writer import COLUMNS, ChaosWriter
 
 LATE_US: Final = 60_000_000
-"""No row is later than this: the option maxOutOfOrderness is a second more."""
+"""The maximum lateness of a row; the option maxOutOfOrderness is one second more."""
 STEP_US: Final = 10_000_000
-"""From commit to commit."""
+"""Event time from commit to commit."""
 WINDOW_US: Final = 60_000_000
 FIRST_US: Final = 1_767_225_600_000_000
 """2026-01-01 UTC."""
@@ -24,7 +23,7 @@ Window = tuple[int, tuple[int, ...]]
 
 
 class SoakWriter(ChaosWriter):
-    """`event_us` has the event time of each row by its `n`, which no two rows share."""
+    """`event_us` has the event time of each row by its `n`; no two rows have the same."""
 
     columns = (*COLUMNS, ("et", "timestamp_micros(c4)"))
 
@@ -33,11 +32,11 @@ class SoakWriter(ChaosWriter):
         self.event_us: dict[int, int] = {}
 
     def close_windows(self) -> None:
-        """A last commit, whose row is so much later that every other window ends."""
+        """Writes a last commit with one row whose event time closes every other window."""
         self._write("upsert", [["last", "x", 10 * self._written, 1000 * (self._written + 1)]], {})
 
     def windows(self) -> Counter[Window]:
-        """Every window and its rows: those that each commit left, as Hudi's snapshot behind it shows them."""
+        """Every window with its rows: those of each commit, in Hudi's snapshot after it."""
         numbers: defaultdict[int, list[int]] = defaultdict(list)
         for commit in self.commits:
             for n, by in commit.rows.values():
@@ -53,6 +52,6 @@ class SoakWriter(ChaosWriter):
             at_us = (
                 now_us + 1000 * WINDOW_US if is_last else now_us - self._rng.choice((0, self._rng.randrange(LATE_US)))
             )
-            self.event_us.setdefault(row[3], at_us)  # a delete says 0, which is a row's of the first commit
+            self.event_us.setdefault(row[3], at_us)  # a delete has 0, the ordering value of a row of the first commit
             timed.append([*row, at_us])
         super()._write(operation, timed, more)

@@ -1,4 +1,4 @@
-"""Server and readers killed at random while real Hudi writes: every change of every commit is there, once, in order."""
+"""Server and readers are killed at random while Hudi writes: every change of every commit arrives once, in order."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ LONG_S = float(os.environ.get("PENSTOCK_CHAOS_SECONDS", "300"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 
 
-def test_killed_for_a_short_while(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """What `make test` can afford."""
+def test_changes_arrive_once_under_kills_in_a_short_run(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """A short run for `make test`."""
     _chaos(hudi, tmp_path, SHORT_S, logs_changes=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("logs_changes", [False, True], ids=["states", "logged"])
-def test_killed_for_long(hudi: Any, tmp_path: pathlib.Path, logs_changes: bool) -> None:
-    """For PENSTOCK_CHAOS_SECONDS; the table tells its changes by its states, or logs them."""
+def test_changes_arrive_once_under_kills_in_a_long_run(hudi: Any, tmp_path: pathlib.Path, logs_changes: bool) -> None:
+    """Runs for PENSTOCK_CHAOS_SECONDS, on a table with and without logged changes."""
     _chaos(hudi, tmp_path, LONG_S, logs_changes=logs_changes)
 
 
@@ -86,7 +86,7 @@ def _chaos(hudi: Any, folder: pathlib.Path, seconds: float, *, logs_changes: boo
 
 
 def _is_enough(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader, seconds: float) -> bool:
-    """Whether faults, services and rounds were as many as the run is for. A failure ends the wait, too."""
+    """Whether there were enough faults, services and rounds. A failure ends the wait, too."""
     if writer.failure is not None or rows.failure is not None or cast.problems:
         return True
     services = seconds < 60 or all(writer.services[name] for name in ("commit", "replacecommit", "clean", "delete"))
@@ -97,7 +97,7 @@ def _is_enough(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader, second
 
 
 def _have_committed(cast: ChaosHarness, order_key: str) -> bool:
-    """Whether both groups are that far; no, if the server does not say."""
+    """Whether both groups have committed up to the commit; False if the server does not respond."""
     client = EnumeratorClient(cast.address, CallLimits(attempts=1, deadline_ms=2000))
     try:
         committed_positions = [client.describe_group("t", group).summary.committed for group in ("changes", "rows")]
@@ -107,7 +107,7 @@ def _have_committed(cast: ChaosHarness, order_key: str) -> bool:
 
 
 def _catch_up(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader) -> None:
-    """Until both groups have committed what the writer's last commit is."""
+    """Waits until both groups have committed the writer's last commit."""
     newest = writer.commits[-1].order_key
     client = EnumeratorClient(cast.address)
 
@@ -131,7 +131,7 @@ def _catch_up(cast: ChaosHarness, writer: ChaosWriter, rows: RowsReader) -> None
 
 
 def _check_changes(cast: ChaosHarness, writer: ChaosWriter, note: str) -> None:
-    """The multiset of (kind, commit, key, row) is what Hudi's snapshots before and after each commit differ by."""
+    """The multiset of (kind, commit, key, row) is the difference of Hudi's snapshots before and after each commit."""
     actual: Counter[Change] = Counter()
     for path in cast.output.glob("[!.]*"):
         for row in pq.read_table(path).to_pylist():
@@ -146,7 +146,7 @@ def _check_changes(cast: ChaosHarness, writer: ChaosWriter, note: str) -> None:
 
 
 def _check_rows(rows: RowsReader, writer: ChaosWriter, note: str) -> None:
-    """Each delivered range is Hudi's snapshot at its end, of the rows that the range's commits wrote."""
+    """Each delivered range has the rows of Hudi's snapshot at its end that the range's commits wrote."""
     ranges: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
     for position, batch in rows.delivered.values():
         ranges[position].update((row["p"], row["id"], row["n"], row["_hoodie_commit_time"]) for row in batch)
@@ -162,14 +162,14 @@ def _check_rows(rows: RowsReader, writer: ChaosWriter, note: str) -> None:
         after = upto
     late = [commit for commit in writer.commits if commit.order_key > after]
     unexpected = {commit.requested for commit in late} & {by for _, by in writer.commits[-1].rows.values()}
-    assert not unexpected, f"{note}: nothing was delivered behind {after}, though {unexpected} left rows"
+    assert not unexpected, f"{note}: nothing was delivered after {after}, though {unexpected} left rows"
     assert len(ranges) > 2, note
 
 
 def _check_order(cast: ChaosHarness, note: str) -> None:
-    """From an insert of a key to its delete the sequence numbers grow: in a file, and from round to round in the order
-    files were written. A key that comes back after a delete may do so in another file group, which waits for nothing;
-    nor have files of one round an order, where a service or an overwrite moved the key within it."""
+    """Sequence numbers grow from an insert of a key to its delete, within a file, and from round to round in the order
+    of the files. A key that returns after a delete may be in another file group, which has no order with the first.
+    Files of one round have no order if a service or an overwrite moved the key."""
     ends = cast.round_ends()
     names = sorted(cast.first_seen_ns, key=lambda name: cast.first_seen_ns[name])
     rows = [(row, name) for name in names for row in pq.read_table(cast.output / name).to_pylist()]
@@ -197,7 +197,7 @@ def _check_metrics(cast: ChaosHarness) -> None:
 
 
 def _check_server(cast: ChaosHarness, note: str, seconds: float) -> None:
-    """Its state is whole; of its last process memory and open files stay as they are."""
+    """The state is valid; memory and open files of the last server process do not grow."""
     command = [sys.executable, "-m", "penstock", "state", "check", str(cast.state)]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=PROGRESS_S)
     assert checked.returncode == 0, f"{note}: {checked.stdout}{checked.stderr}"
@@ -215,7 +215,7 @@ def _check_server(cast: ChaosHarness, note: str, seconds: float) -> None:
 
 
 def _report(text: str) -> None:
-    """On stdout, and in the record of `make long`."""
+    """Prints on stdout, and in the record of `make long`."""
     print(text, flush=True)
     notes = os.environ.get("PENSTOCK_NOTES")
     if notes:

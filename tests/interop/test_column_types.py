@@ -112,14 +112,14 @@ def test_blobs_of_spark_sql(hudi: Any, tmp_path: pathlib.Path) -> None:
 
 @pytest.fixture
 def rows_of_spark(hudi: Any) -> Iterator[Any]:
-    """Hudi where its reader is Spark's row by row: the vectorized one refuses narrow numbers inside of columns."""
+    """Hudi's rows by Spark's row reader: the vectorized one refuses narrow numbers inside of columns."""
     with hudi.by_rows():
         yield hudi
 
 
 @pytest.mark.parametrize("meta", ["true", "false"])
 def test_small_numbers_of_the_row_writer(rows_of_spark: Any, tmp_path: pathlib.Path, meta: str) -> None:
-    """As key, partition, ordering and nested column, with keys stored and made."""
+    """As key, partition, ordering and nested column, with stored and virtual keys."""
     hudi, path = rows_of_spark, tmp_path / "t"
     more = {
         "hoodie__populate__meta__fields": meta,

@@ -1,7 +1,7 @@
-"""Random histories: releases of real Hudi write them; after each action Penstock and Hudi 1.2.0's reader answer alike.
+"""Random histories written by releases of Hudi: after each action Penstock and Hudi 1.2.0 return the same rows.
 
-The older releases write first, each in a process of its own, and their tables are kept as they were after each action;
-then one process of 1.2.0 writes its own histories and says of all of them what the rows are.
+The older releases write first, each in a separate process, and the test copies their tables after each action. Then one
+process of 1.2.0 writes its own histories and returns the expected rows of all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEEDS = (100, 120, 152, 241, 248)
 OLD_SEEDS = (("0.15.0", 26), ("0.15.0", 59))
 LONG_SEEDS = 20
 KEEP = os.environ.get("PENSTOCK_KEEP_MISMATCHES", "")
-"""A folder in which the tables of a history that failed are kept."""
+"""A folder for the tables of failed histories."""
 
 
 def long_seeds() -> range:
@@ -42,7 +42,7 @@ LONG_OLD_SEEDS = tuple((release, seed) for release in ("0.15.0", "1.0.2") for se
 def played_by_old_releases(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, int], PlayedHistory]:
-    """What the older releases wrote for the chosen tests, written before the newest one starts."""
+    """The histories that the older releases wrote for the selected tests, before the newest one starts."""
     chosen = dict.fromkeys(
         item.callspec.params["old"]
         for item in request.session.items
@@ -59,7 +59,7 @@ def played_by_old_releases(
 
 
 def check_history(hudi: Any, played_history: PlayedHistory, report: pytest.Config) -> HistoryChecker:
-    """Reads a told history; fails with the history and what differed. What was compared goes into the report."""
+    """Compares a played history. AssertionError: the history and the differences. The report counts the comparisons."""
     history_checker = HistoryChecker(hudi, played_history, random.Random(played_history.history.seed))
     history_checker.run()
     report.stash.setdefault(CHECKED_HISTORIES, []).append(CheckedHistory.of(history_checker))
@@ -80,7 +80,7 @@ def test_history_of_an_older_release_reads_as_hudi_reads_it(
     old: tuple[str, int],
     pytestconfig: pytest.Config,
 ) -> None:
-    """The older release carries the whole history out; 1.2.0 answers every query after every action."""
+    """The older release runs the whole history; Penstock is compared with 1.2.0 in every query after every action."""
     history_checker = check_history(hudi, played_by_old_releases[old], pytestconfig)
     assert history_checker.done == len(history_checker.played_history.history.actions)
     assert history_checker.compared > 20
@@ -90,7 +90,7 @@ def test_history_of_an_older_release_reads_as_hudi_reads_it(
 def test_history_reads_as_hudi_reads_it(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
-    """Every query after every action; Hudi carries the whole history out."""
+    """Every query after every action; Hudi runs the whole history."""
     history_checker = check_history(hudi, play(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)
     assert history_checker.done == len(history_checker.played_history.history.actions)
     assert history_checker.compared > 20
@@ -104,7 +104,7 @@ def test_many_histories_of_older_releases_read_as_hudi_reads_them(
     old: tuple[str, int],
     pytestconfig: pytest.Config,
 ) -> None:
-    """The same with drawn seeds, as far as the release can carry them out."""
+    """The same with random seeds; a history ends where the release fails."""
     check_history(hudi, played_by_old_releases[old], pytestconfig)
 
 
@@ -113,5 +113,5 @@ def test_many_histories_of_older_releases_read_as_hudi_reads_them(
 def test_many_histories_read_as_hudi_reads_them(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
 ) -> None:
-    """The same with drawn seeds, as far as Hudi can carry them out."""
+    """The same with random seeds; a history ends where Hudi fails."""
     check_history(hudi, play(hudi, tmp_path, history_of(seed, NEWEST)), pytestconfig)

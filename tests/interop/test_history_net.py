@@ -1,6 +1,7 @@
-"""The net of the histories holds: a planted refusal is a problem, documented ones are counted, options are all drawn.
+"""The checks of the histories detect errors: a planted refusal is a problem, documented refusals are counted, and all
+options are drawn.
 
-Without Hudi: a golden table stands for one that Hudi reads.
+Runs without Hudi: a golden table replaces a table that Hudi reads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CASE = "A_types_v9_h120"
 
 
 def witness_of(table: pathlib.Path, options: Options | None = None) -> HistoryChecker:
-    """A witness of a table that was not written by a history."""
+    """A checker of a table that no history wrote."""
     history = history_of(1)
     history = replace(history, shape=replace(history.shape, options=options or Options()))
     history_checker = HistoryChecker(None, PlayedHistory(history, (), ""), random.Random(0))
@@ -56,7 +57,9 @@ def test_a_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, mo
 
 
 @pytest.mark.parametrize("error", [SchemaMismatch("Hudi does not read it"), UnsupportedFeature("archived timeline")])
-def test_no_text_excuses_a_refusal(table: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_without_documentation_is_a_problem(
+    table: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise error
 
@@ -77,7 +80,7 @@ def test_only_expired_positions_may_expire(table: pathlib.Path) -> None:
     assert len(history_checker.problems) == 2
 
 
-def test_documented_refusals_stand_in_the_semantics() -> None:
+def test_documented_refusals_are_in_the_semantics() -> None:
     section = SEMANTICS.read_text().partition("## What is refused\n")[2].partition("\n## ")[0]
     refused = {Options(log_blocks=str(value)).refused for value in VALUES["log_blocks"]} - {""}
     assert refused
@@ -86,7 +89,7 @@ def test_documented_refusals_stand_in_the_semantics() -> None:
 
 
 def test_every_option_value_is_drawn() -> None:
-    """By few enough seeds that `make long` meets most of them in one run."""
+    """Few seeds draw all of them, so that one run of `make long` uses most."""
     drawn: dict[str, set[object]] = {name: set() for name in VALUES}
     for seed in range(400):
         options = history_of(seed, length=1).shape.options

@@ -1,6 +1,6 @@
-"""hudi-rs, an independent reader of the format, as a second witness beside the rows that Hudi itself returned.
+"""hudi-rs, an independent reader of the format, as a second reference beside the rows that Hudi returned.
 
-Listed are golden tables that hudi-rs reads as Hudi 1.2.0 does; it fails on, or differs from Hudi in, some others.
+The list has the golden tables that hudi-rs reads as Hudi 1.2.0 does. It fails on some others, or differs from Hudi.
 """
 
 from __future__ import annotations

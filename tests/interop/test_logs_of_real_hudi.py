@@ -1,4 +1,4 @@
-"""What log compactions, partial updates and delete marks do in tables that real Hudi 1.2.0 wrote."""
+"""Log compactions, partial updates and delete markers in tables that Hudi 1.2.0 wrote."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def row_values(rows: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 def test_ranges_over_rows_that_a_log_compaction_stamped(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """Each write numbers its rows, so that a row tells who wrote it, whatever its `_hoodie_commit_time` says."""
+    """Each write numbers its rows, so that a row identifies its writer independently of `_hoodie_commit_time`."""
     table = tmp_path / "stamped"
     writes: list[tuple[range, dict[str, str]]] = [
         (range(10), {}),
@@ -85,7 +85,7 @@ def test_ranges_over_rows_that_a_log_compaction_stamped(hudi: Any, tmp_path: pat
 
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 def test_partial_blocks_in_a_table_with_a_partial_mode(hudi: Any, tmp_path: pathlib.Path, mode: str) -> None:
-    """Hudi's MERGE INTO writes none there: the mode is set behind it, as by hand."""
+    """Hudi's MERGE INTO writes no partial blocks there: the test sets the mode afterwards."""
     name = f"partial_{mode[:5].lower()}"
     table = tmp_path / name
     columns = (("id", "c0"), ("p", "'x'"), ("ts", "c1"), ("a", "cast(c2 as int)"), ("b", "cast(c3 as string)"),

@@ -1,4 +1,5 @@
-"""Partition columns of dates and timestamps whose paths hold any text: Penstock reads from it what Hudi reads."""
+"""Partition columns of dates and timestamps whose paths contain arbitrary text: Penstock reads the same values as
+Hudi."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ TYPES = {
 
 @pytest.fixture(scope="module")
 def answers(hudi: Any) -> Iterator[Any]:
-    """Hudi, whose answers may hold dates before 1582."""
+    """Hudi's rows, which may contain dates before 1582."""
     hudi.call("set spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED")
     yield hudi
     hudi.call("reset spark.sql.parquet.datetimeRebaseModeInWrite")
@@ -41,8 +42,10 @@ def answers(hudi: Any) -> Iterator[Any]:
         ("date", "8", NUMBERS + YEARS + EDGES + DAYS),
     ],
 )
-def test_texts_of_paths(answers: Any, tmp_path: pathlib.Path, kind: str, version: str, texts: tuple[str, ...]) -> None:
-    """The Java client writes rows into the partitions that it is given."""
+def test_partition_values_of_any_path_equal_hudis(
+    answers: Any, tmp_path: pathlib.Path, kind: str, version: str, texts: tuple[str, ...]
+) -> None:
+    """The Java client writes rows into the given partitions."""
     hudi, path = answers, tmp_path / "t"
     field = {"name": "p", "type": ["null", TYPES[kind]], "default": None}
     schema = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "string"}, field]}
@@ -80,7 +83,8 @@ def test_texts_of_paths(answers: Any, tmp_path: pathlib.Path, kind: str, version
 
 
 def numbers(rows: pa.Table) -> dict[str, int | None]:
-    """The partition column as days or microseconds since 1970: Python has no dates outside of years 1 to 9999."""
+    """The partition column as days or microseconds since 1970, because Python has no dates outside of years 1 to
+    9999."""
     kind = rows.schema.field("p").type
     values = (
         rows["p"].cast(pa.int32()) if pa.types.is_date32(kind) else rows["p"].cast(pa.timestamp("us")).cast("int64")

@@ -1,4 +1,4 @@
-"""A live table: real Hudi commits, Penstock reads after each commit, real Hudi says what the rows are."""
+"""A live table: Hudi commits, Penstock reads after each commit, Hudi returns the expected rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Commit:
-    """One write of (id, seq, value, city): `seq` is the ordering value, so a lower one than stored is late."""
+    """One write of (id, seq, value, city). `seq` is the ordering value: a value below the stored one is late."""
 
     operation: str
     rows: tuple[tuple[str, int, int, str], ...]
@@ -46,7 +46,7 @@ COMMITS = (
 
 
 def write_options(table_version: int) -> dict[str, str]:
-    """Merge-on-read, event-time ordering by `seq`, small enough to be quick; no services."""
+    """Merge-on-read, event-time ordering by `seq`, small parallelism, no services."""
     return {
         "hoodie.table.name": "trip",
         "hoodie.write.table.version": str(table_version),
@@ -78,7 +78,7 @@ def assert_same_rows(got: pa.RecordBatchReader, want: pa.Table, what: str) -> No
 
 @pytest.mark.parametrize("table_version", [9, 6])
 def test_every_commit_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, table_version: int) -> None:
-    """Five commits; after each, the snapshot and that commit's range equal Hudi's, deletes and late rows included."""
+    """Five commits. After each, the snapshot and the range of the commit equal Hudi's, with deletes and late rows."""
     table, after = tmp_path / "trip", "000"
     for number, commit in enumerate(COMMITS, 1):
         options = write_options(table_version) | {"hoodie.datasource.write.operation": commit.operation}

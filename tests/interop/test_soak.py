@@ -1,7 +1,7 @@
-"""Two Spark streams beside a real Hudi writer, while server, driver, planners and workers are killed: exact at the end.
+"""Two Spark streams read while Hudi writes; server, driver, planners and workers are killed; all rows are exact.
 
-`changes` folds to what Hudi reads; `windows` are those of a model made of all rows. Nothing grows: open files, threads,
-memory. `make soak MINUTES=30` runs it for long and keeps the result.
+`changes` folds to Hudi's snapshot; `windows` equal those of a model of all rows. Open files, threads and memory do not
+grow. `make soak MINUTES=30` runs it for long and records the result.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ SHORT_S = float(os.environ.get("PENSTOCK_SHORT_SOAK_SECONDS", "90"))
 LONG_S = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "300"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 JUDGED_S = 1200.0
-"""A run of so many seconds must have measured whether something grows."""
+"""A run of so many seconds must have a verdict on growth."""
 CHECKED_HISTORIES = {"server", "driver", "planner", "driver JVM"}
 MOST_OPEN = 30
-"""Windows in Spark's state: three or four at the frontier, more while a stream catches up; a long run has many more."""
+"""Windows in Spark's state: three or four normally, more while a stream catches up, and many more in a long run."""
 EXCUSES = re.compile(
-    r"terminated with exception: (?:(?:null|Connection reset|Broken pipe) )?SQLSTATE"  # its planner is gone
+    r"terminated with exception: (?:(?:null|Connection reset|Broken pipe) )?SQLSTATE"  # its planner was killed
     r"|Python worker exited unexpectedly|StorageError|ServerUnavailable|failed to connect to all addresses"
 )
-"""A stream may fail with one of these, and go on when it is started again: its planner or workers were killed, or the
-server was away for longer than they wait."""
+"""Errors with which a stream may fail and continue after a restart: its planner or workers were killed, or the server
+was unreachable for longer than their retry timeout."""
 
 
-def test_a_short_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """What `make test` can afford."""
+def test_streams_are_exact_in_a_short_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """A short run for `make test`."""
     _soak(hudi, tmp_path, SHORT_S)
 
 
 @pytest.mark.long
-def test_a_long_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """For PENSTOCK_SOAK_SECONDS."""
+def test_streams_are_exact_in_a_long_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
+    """Runs for PENSTOCK_SOAK_SECONDS."""
     _soak(hudi, tmp_path, LONG_S)
 
 
@@ -97,7 +97,7 @@ def _soak(hudi: Any, folder: pathlib.Path, seconds: float) -> None:
 
 
 def _catch_up(soak: Soak, writer: SoakWriter) -> None:
-    """Until both checkpoints are at the writer's last commit, and the windows that it ended are out."""
+    """Waits until both checkpoints are at the writer's last commit, and the windows that it closed are written."""
     newest = writer.commits[-1].order_key
     ended = len(writer.windows()) - 1
 
@@ -121,8 +121,8 @@ def _rows(soak: Soak, query: str) -> list[dict[str, Any]]:
 
 
 def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
-    """The changes are what Hudi's snapshots before and after each commit differ by; applied in the order of their
-    sequence numbers they are the table."""
+    """The changes are the differences of Hudi's snapshots before and after each commit; applied in the order of their
+    sequence numbers they produce the table."""
     rows = _rows(soak, "changes")
     actual: Counter[Change] = Counter(
         (row["_change_type"], row["_change_instant"], (row["p"], row["id"]), row["n"]) for row in rows
@@ -141,7 +141,7 @@ def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
 
 
 def _check_windows(soak: Soak, writer: SoakWriter, note: str) -> None:
-    """Every window but the last came once, with the model's rows; no row was dropped as late."""
+    """Every window but the last was written once, with the model's rows; no row was dropped as late."""
     rows = _rows(soak, "windows")
     windows: Counter[Window] = Counter((_us(row["start"]), tuple(row["rows"])) for row in rows)
     expected = writer.windows()
@@ -165,7 +165,7 @@ def _check_state(soak: Soak, note: str) -> None:
 
 
 def _note(soak: Soak, writer: SoakWriter, seconds: float, phases: list[float]) -> str:
-    """What happened, in lines."""
+    """A report of the run, in lines."""
     changed = sum(writer.changes().values())
     failed = Counter(
         (match[0] if (match := EXCUSES.search(event["text"])) else "other") for event in soak.events("failed")
@@ -193,7 +193,7 @@ def _note(soak: Soak, writer: SoakWriter, seconds: float, phases: list[float]) -
 
 
 def _keep(soak: Soak, note: str) -> None:
-    """On stdout, in the record of `make long`, and the samples where they are asked for."""
+    """Prints on stdout and in the record of `make long`; writes the samples if PENSTOCK_KEPT is set."""
     print(note, flush=True)
     if notes := os.environ.get("PENSTOCK_NOTES"):
         with pathlib.Path(notes).open("a") as file:

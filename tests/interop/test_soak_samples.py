@@ -1,4 +1,4 @@
-"""What a soak calls growth, on samples that are made up."""
+"""The verdict on growth in a soak, on synthetic samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MB = 1e6
 
 
 def _grown(kind: str, rss: Callable[[float], float], files: Callable[[float], float] = lambda at: 20) -> Growth:
-    """The growth of a process that is looked at each 5 seconds."""
+    """The growth of a process that is sampled each 5 seconds."""
     samples = Samples(0.0)
     for at in range(0, SECONDS, 5):
         samples.samples.append(Sample(at, kind, 1, at, int(rss(at)), int(files(at)), 10))
@@ -39,7 +39,7 @@ def test_memory_of_a_warming_process_is_no_growth() -> None:
     assert _grown("planner", lambda at: 200 * MB * min(at, WARM_S) / WARM_S).is_flat
 
 
-def test_one_jump_is_no_growth_many_are() -> None:
+def test_memory_with_one_jump_is_flat_with_many_it_grows() -> None:
     assert _grown("server", lambda at: 200 * MB + (30 * MB if at > SECONDS - 200 else 0)).is_flat
     assert not _grown("server", lambda at: 200 * MB + at // 60 * 2 * MB).is_flat
 
@@ -62,12 +62,12 @@ def test_short_lived_process_is_not_checked() -> None:
     assert samples.growths() == []
 
 
-def test_a_slope_of_nothing_is_none() -> None:
+def test_slope_of_no_values_is_zero() -> None:
     assert slope_of([]) == slope_of([(1.0, 5.0)]) == 0.0
     assert slope_of([(0.0, 0.0), (1.0, 2.0), (2.0, 4.0)]) == 2.0
 
 
-def test_signs_go_from_the_least_to_the_most() -> None:
+def test_sparkline_goes_from_the_minimum_to_the_maximum() -> None:
     assert sparks([]) == ""
     assert sparks([3.0]) == "▁"
     assert sparks([0, 1, 2, 7]) == "▁▂▃█"
@@ -75,7 +75,7 @@ def test_signs_go_from_the_least_to_the_most() -> None:
 
 
 def test_sample_of_a_process_is_written(tmp_path: pathlib.Path) -> None:
-    """This process is there, one that is gone is left out."""
+    """A running process is sampled, an ended one is omitted."""
     samples = Samples(time.monotonic())
     gone = psutil.Popen(["true"])
     gone.wait()

@@ -1,4 +1,4 @@
-"""Changed types, made keys, partition columns out of paths: Penstock gives the rows that real Hudi 1.2.0 reads."""
+"""Changed types, virtual keys, partition columns from paths: Penstock returns the rows that Hudi 1.2.0 reads."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_renamed_column_reads_as_hudi_reads_it_before_the_next_write(
     hudi.write_query(path, rows.format(2, 7, 8), options(name, "upsert", **settings))
     hudi.call(f"create table {name} using hudi location '{path}'")
     hudi.call("set hoodie.schema.on.read.enable=true")
-    hudi.call("set spark.sql.parquet.enableVectorizedReader=false")  # Hudi's own advice where nested names change
+    hudi.call(
+        "set spark.sql.parquet.enableVectorizedReader=false"
+    )  # Hudi's documentation advises this where nested names change
     try:
         for old, new in (("st.a", "aa"), ("m.value.c", "cc")):
             hudi.call(f"alter table {name} rename column {old} to {new}")
@@ -140,7 +142,7 @@ def test_a_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, 
     assert sum("'new'" in row for row in actual) == 2
 
 
-def test_partitions_that_begin_with_a_dot(hudi: Any, tmp_path: pathlib.Path) -> None:
+def test_partitions_with_a_leading_dot_are_listed(hudi: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "t"
     more = {
         "hoodie__datasource__write__keygenerator__class": "org.apache.hudi.keygen.SimpleKeyGenerator",
