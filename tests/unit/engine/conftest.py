@@ -1,4 +1,4 @@
-"""A consumer group in memory with a clock of the test's, and splits whose rows are numbers."""
+"""A consumer group in memory with a fake clock, and splits whose rows are numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.engine.fake_group import FakeClock, FakeGroup, FakeReading, spli
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """A clock of the test's."""
+    """A fake clock."""
     return FakeClock()
 
 
@@ -25,7 +25,7 @@ def group(clock: FakeClock) -> FakeGroup:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
-    """Splits are read by this, wherever a group's reader reads one."""
+    """Replaces `read_split` in readers of groups."""
     fake = FakeReading()
     monkeypatch.setattr("penstock.engine.group.reader.read_split", fake.read)
     return fake
@@ -33,5 +33,5 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
 
 @pytest.fixture
 def more_splits() -> Callable[..., Split]:
-    """Makes splits."""
+    """Creates splits."""
     return lambda name, rows, day=1: replace(split_of(name, rows, day))

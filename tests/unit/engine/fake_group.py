@@ -43,7 +43,7 @@ LEASE_MS = 9000
 
 @dataclass
 class FakeClock:
-    """Stands until it is moved; waiting moves it."""
+    """A clock that advances only in `wait` or by assignment to `now`."""
 
     now: int = 1_000_000
     waits: list[float] = field(default_factory=list)
@@ -64,7 +64,7 @@ class FakeClock:
 
 @dataclass
 class FakeHeartbeat:
-    """Beats when the test says so."""
+    """A heartbeat that the test triggers."""
 
     beat: Callable[[], float | None]
     pause_s: float
@@ -75,7 +75,7 @@ class FakeHeartbeat:
 
 
 def split_of(name: str, rows: int, day: int = 1) -> Split:
-    """A split whose reading gives so many rows."""
+    """A split with this number of rows."""
     key = f"202601{day:02d}000000000"
     return Split(
         split_id=name,
@@ -91,9 +91,9 @@ def split_of(name: str, rows: int, day: int = 1) -> Split:
 
 @dataclass
 class FakeGroup:
-    """One group of the table `trips`, as the real door would keep it: epochs, leases, ordinals, rounds in order.
+    """One group of the table `trips` with the rules of the service: epochs, leases, ordinals, rounds in order.
 
-    `fails` are raised, one a call, before the call does anything; `lost` after it did: the answer is lost.
+    Each call raises one error of `fails` before it has an effect, or one of `lost` after it: the response is lost.
     """
 
     clock: FakeClock
@@ -107,13 +107,13 @@ class FakeGroup:
     held: dict[SplitRef, str] = field(default_factory=dict)
     ordinals: dict[SplitRef, int] = field(default_factory=dict)
     reports: dict[SplitRef, SplitReport | None] = field(default_factory=dict)
-    told: dict[str, tuple[int, GroupAnswer]] = field(default_factory=dict)
-    given: dict[str, set[SplitRef]] = field(default_factory=dict)
+    responses: dict[str, tuple[int, GroupAnswer]] = field(default_factory=dict)
+    granted: dict[str, set[SplitRef]] = field(default_factory=dict)
     joins: dict[str, Joined] = field(default_factory=dict)
     spec: GroupSpec | None = None
     scans: dict[str, Scan] = field(default_factory=dict)
 
-    # --- the group door ---
+    # --- GroupService ---
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
         self._called("join", group, reader_id, request_id)
@@ -123,8 +123,8 @@ class FakeGroup:
             self.spec = self.spec or spec
             self.epochs[reader_id] = self.epochs.get(reader_id, 0) + 1
             self.renewed[reader_id] = self.clock.now
-            self.told.pop(reader_id, None)
-            self.given[reader_id] = set()
+            self.responses.pop(reader_id, None)
+            self.granted[reader_id] = set()
             self.joins[request_id] = Joined(Member("trips", group, reader_id, self.epochs[reader_id]), LEASE_MS)
         self._answered()
         return self.joins[request_id]
@@ -138,25 +138,25 @@ class FakeGroup:
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
         self._called("request", member, max_splits, sequence)
         self._require(member)
-        last, answer = self.told.get(member.reader_id, (0, None))
+        last, answer = self.responses.get(member.reader_id, (0, None))
         if sequence != last or answer is None:
             assert sequence > last, "an older request"
             answer = self._assign(member, max_splits)
-            self.told[member.reader_id] = (sequence, answer)
+            self.responses[member.reader_id] = (sequence, answer)
         self._answered()
         return answer
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         self._called("commit", member, done)
         self._require(member)
-        for each in done:
-            if each.ref not in self.reports and self.held.get(each.ref) != member.reader_id:
-                raise UnknownSplit(f"{each.ref} is not held")
-        for each in done:
-            self.ordinals[each.ref] = max(each.ordinal, self.ordinals.get(each.ref, 0))
-            if each.finished:
-                self.reports[each.ref] = each.report
-                self.held.pop(each.ref, None)
+        for progress in done:
+            if progress.ref not in self.reports and self.held.get(progress.ref) != member.reader_id:
+                raise UnknownSplit(f"{progress.ref} is not held")
+        for progress in done:
+            self.ordinals[progress.ref] = max(progress.ordinal, self.ordinals.get(progress.ref, 0))
+            if progress.finished:
+                self.reports[progress.ref] = progress.report
+                self.held.pop(progress.ref, None)
         self._answered()
 
     def leave_group(self, member: Member) -> None:
@@ -201,7 +201,7 @@ class FakeGroup:
         if group != "g":
             raise UnknownGroup(f"no group {group} on table {table}")
 
-    # --- the rest of an enumerator ---
+    # --- other calls of an enumerator ---
 
     def describe_plan(self, plan_id: str) -> Scan:
         self._called("describe_plan", plan_id)
@@ -252,20 +252,20 @@ class FakeGroup:
     def finish_split(self, plan_id: str, slot: int, index: int, report: SplitReport) -> None:
         raise NotImplementedError
 
-    # --- within ---
+    # --- helpers ---
 
     def named(self, kind: str) -> list[tuple[Any, ...]]:
-        """Calls of this kind."""
+        """The recorded calls of this kind."""
         return [call for call in self.calls if call[0] == kind]
 
     def committed(self) -> dict[str, tuple[int, bool]]:
-        """Ordinal and whether finished, by the split's id."""
+        """(ordinal, finished) by split id."""
         names = {SplitRef(p, i): s.split_id for p, splits in self.rounds.items() for i, s in enumerate(splits)}
         return {names[ref]: (ordinal, ref in self.reports) for ref, ordinal in self.ordinals.items()}
 
-    def _assign(self, member: Member, most: int) -> GroupAnswer:
+    def _assign(self, member: Member, limit: int) -> GroupAnswer:
         open_refs = 0
-        found: list[AssignedSplit] = []
+        assigned: list[AssignedSplit] = []
         for plan_id, splits in self.rounds.items():
             for index, split in enumerate(splits):
                 ref = SplitRef(plan_id, index)
@@ -273,15 +273,15 @@ class FakeGroup:
                 if ref in self.reports:
                     continue
                 open_refs += 1
-                mine = holder == member.reader_id and ref not in self.given[member.reader_id]
+                mine = holder == member.reader_id and ref not in self.granted[member.reader_id]
                 alive = holder in self.renewed and self.renewed[holder or ""] + LEASE_MS > self.clock.now
-                if len(found) < most and (holder is None or mine or not alive):
+                if len(assigned) < limit and (holder is None or mine or not alive):
                     self.held[ref] = member.reader_id
-                    self.given[member.reader_id].add(ref)
+                    self.granted[member.reader_id].add(ref)
                     end = Position(split.order_key)
-                    found.append(AssignedSplit(ref, split, self.ordinals.get(ref, 0), end))
-        if found:
-            return Assignments(tuple(found))
+                    assigned.append(AssignedSplit(ref, split, self.ordinals.get(ref, 0), end))
+        if assigned:
+            return Assignments(tuple(assigned))
         if not open_refs and self.ends:
             return EndOfGroup()
         others = any(who != member.reader_id for who in self.held.values())
@@ -316,7 +316,7 @@ class FakeGroup:
 
 @dataclass
 class FakeReading:
-    """Stands in for `read_split`: batches of `batch_rows` numbers; `fails` at (split id, ordinal), once each."""
+    """Replaces `read_split`: batches of `batch_rows` numbers; each error of `fails` is raised once."""
 
     batch_rows: int = 10
     fails: dict[tuple[str, int], Exception] = field(default_factory=dict)

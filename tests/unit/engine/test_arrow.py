@@ -1,4 +1,4 @@
-"""The Arrow door: the walk through a plan's splits, `limit`, reports; then real tables against Hudi's rows."""
+"""`penstock.read`: splits in plan order, `limit`, reports; then real tables compared with Hudi's rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def split(name: str) -> Split:
 
 @dataclass
 class ScriptedEnumerator:
-    """Slots of splits; notes what was asked and reported."""
+    """Slots of splits; records requests and reports."""
 
     slots: list[list[str]]
     requests: list[PlanRequest] = field(default_factory=list)
@@ -97,13 +97,13 @@ class ScriptedEnumerator:
 
 @dataclass
 class Piece:
-    """What a split's reader yields, as far as it matters here."""
+    """The result of a split reader, reduced to the fields that these tests use."""
 
     batch: pa.RecordBatch
 
 
 class Reader:
-    """Stands for `read_split`: split `a:1,2|3` has batches [1, 2] and [3]; `!` fails, `?` is of another schema."""
+    """Replaces `read_split`: split `a:1,2|3` has batches [1, 2] and [3]; `!` fails, `?` has another schema."""
 
     def __init__(self) -> None:
         self.opened: list[str] = []
@@ -125,21 +125,21 @@ class Reader:
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
-    found = Reader()
-    monkeypatch.setattr(arrow, "read_split", found)
+    state = Reader()
+    monkeypatch.setattr(arrow, "read_split", state)
     monkeypatch.setattr(arrow, "output_schema", lambda scan: SCHEMA)
-    return found
+    return state
 
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> ScriptedEnumerator:
     enumerator = ScriptedEnumerator([["a:1,2|3", "b:", "c:4"], ["d:5,6"]])
-    monkeypatch.setattr(arrow, "enumerator_for", lambda *asked: enumerator)
+    monkeypatch.setattr(arrow, "enumerator_for", lambda *arguments: enumerator)
     return enumerator
 
 
-def ids(found: pa.RecordBatchReader) -> list[int]:
-    return list(found.read_all().column("id").to_pylist())
+def ids(reader: pa.RecordBatchReader) -> list[int]:
+    return list(reader.read_all().column("id").to_pylist())
 
 
 def test_splits_come_in_plan_order(reader: Reader, plan: ScriptedEnumerator) -> None:
@@ -151,8 +151,8 @@ def test_splits_come_in_plan_order(reader: Reader, plan: ScriptedEnumerator) -> 
 
 
 def test_the_schema_is_known_before_a_split_is_opened(reader: Reader, plan: ScriptedEnumerator) -> None:
-    found = penstock.read("t")
-    assert found.schema == SCHEMA
+    rows = penstock.read("t")
+    assert rows.schema == SCHEMA
     assert reader.opened == []
 
 
@@ -197,16 +197,16 @@ def test_split_with_an_error_before_the_limit_is_not_reported(reader: Reader, pl
 
 def test_no_splits_are_no_rows(reader: Reader, plan: ScriptedEnumerator) -> None:
     plan.slots = []
-    found = penstock.read("t").read_all()
-    assert (found.num_rows, found.schema) == (0, SCHEMA)
+    rows = penstock.read("t").read_all()
+    assert (rows.num_rows, rows.schema) == (0, SCHEMA)
 
 
 def test_errors_keep_their_class_and_close_the_split(reader: Reader, plan: ScriptedEnumerator) -> None:
     plan.slots = [["a:1|!", "b:2"]]
-    found = penstock.read("t")
-    assert found.read_next_batch().num_rows == 1
+    rows = penstock.read("t")
+    assert rows.read_next_batch().num_rows == 1
     with pytest.raises(CorruptBlock, match="block of t is damaged"):
-        found.read_next_batch()
+        rows.read_next_batch()
     assert reader.closed == ["a:1|!"]
     assert plan.reports == {}
 
@@ -218,20 +218,20 @@ def test_batch_of_another_schema_is_an_internal_error(reader: Reader, plan: Scri
 
 
 def test_dropped_reader_closes_its_split(reader: Reader, plan: ScriptedEnumerator) -> None:
-    found = penstock.read("t")
-    found.read_next_batch()
+    rows = penstock.read("t")
+    rows.read_next_batch()
     assert reader.closed == []
-    del found
+    del rows
     gc.collect()
     assert reader.closed == ["a:1,2|3"]
     assert plan.reports == {}
 
 
 def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
-    told: list[arrow.Progress] = []
-    list(arrow.open_reading("t", arrow.parse_options({}, entry_point=arrow.EntryPoint.ARROW)).batches(told.append))
-    assert told[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
-    assert [one.rows for one in told] == sorted(one.rows for one in told)
+    progress: list[arrow.Progress] = []
+    list(arrow.open_reading("t", arrow.parse_options({}, entry_point=arrow.EntryPoint.ARROW)).batches(progress.append))
+    assert progress[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
+    assert [one.rows for one in progress] == sorted(one.rows for one in progress)
 
 
 def test_arguments_reach_the_plan(reader: Reader, plan: ScriptedEnumerator) -> None:
@@ -268,7 +268,7 @@ def test_explicit_arguments_win_over_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ({"wher": "x"}, "did you mean where"),
         ({"batchrow": 1}, "did you mean batchRows"),
@@ -279,14 +279,14 @@ def test_explicit_arguments_win_over_the_environment(
         ({"query": "snapshot", "after": "earliest"}, "query=incremental"),
     ],
 )
-def test_wrong_arguments_are_refused(plan: ScriptedEnumerator, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        penstock.read("t", **given)
+def test_wrong_arguments_are_refused(plan: ScriptedEnumerator, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        penstock.read("t", **arguments)
     assert plan.requests == []
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ({"query": "cdc"}, "query=cdc needs the option after"),
         ({"query": "cdc", "after": "earliest", "as_of": "20260101000000000"}, "asOf goes with query=snapshot"),
@@ -295,10 +295,10 @@ def test_wrong_arguments_are_refused(plan: ScriptedEnumerator, given: dict[str, 
     ],
 )
 def test_changes_need_a_range_and_their_format_needs_changes(
-    plan: ScriptedEnumerator, given: dict[str, str], told: str
+    plan: ScriptedEnumerator, arguments: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        penstock.read("t", **given)
+    with pytest.raises(ConfigurationError, match=message):
+        penstock.read("t", **arguments)
     assert plan.requests == []
 
 
@@ -309,20 +309,20 @@ def test_changes_are_requested(reader: Reader, plan: ScriptedEnumerator, form: C
 
 
 def test_writers_names_are_one_warning(reader: Reader, plan: ScriptedEnumerator) -> None:
-    with pytest.warns(UserWarning, match="hoodie.table.name") as told:
+    with pytest.warns(UserWarning, match="hoodie.table.name") as warnings_caught:
         penstock.read("t", **{"hoodie.table.name": "t"})  # type: ignore[arg-type]
-    assert told[0].filename == __file__
+    assert warnings_caught[0].filename == __file__
 
 
 @pytest.mark.golden
 class TestRealTables:
-    """Tables that Hudi wrote, by the enumerator of this process."""
+    """Tables that Hudi wrote, read with the embedded enumerator."""
 
     @pytest.mark.parametrize("name", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
     def test_snapshot(self, golden: GoldenTables, name: str) -> None:
-        want = golden.expected(name, "snapshot").sort_by("id")
-        got = penstock.read(golden.table(name)).read_all().sort_by("id")
-        assert got.select(want.column_names).to_pylist() == want.to_pylist()
+        expected = golden.expected(name, "snapshot").sort_by("id")
+        actual = penstock.read(golden.table(name)).read_all().sort_by("id")
+        assert actual.select(expected.column_names).to_pylist() == expected.to_pylist()
 
     def test_ranges_meet(self, golden: GoldenTables) -> None:
         name = "B_v9_inc_mor"
@@ -339,15 +339,15 @@ class TestRealTables:
 
     def test_limit_and_columns_and_where(self, golden: GoldenTables) -> None:
         table = golden.table("A_merge_event_long_v9_h120")
-        found = penstock.read(table, columns=["ID", "v"], where="v is not null", limit=5, batch_rows=2)
-        assert found.schema.names == ["id", "v"]
-        batches = list(found)
+        reader = penstock.read(table, columns=["ID", "v"], where="v is not null", limit=5, batch_rows=2)
+        assert reader.schema.names == ["id", "v"]
+        batches = list(reader)
         assert sum(batch.num_rows for batch in batches) == 5
         assert max(batch.num_rows for batch in batches) <= 2
 
     def test_event_times_are_reported(self, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
         reports: list[SplitReport] = []
-        monkeypatch.setattr(EmbeddedEnumerator, "finish_split", lambda *given: reports.append(given[-1]))
+        monkeypatch.setattr(EmbeddedEnumerator, "finish_split", lambda *arguments: reports.append(arguments[-1]))
         table = golden.table("A_merge_event_timestamp_v9_h120")
         rows = penstock.read(table, event_time="TS", columns=["id"]).read_all().num_rows
         highest = pc.max(
@@ -358,9 +358,9 @@ class TestRealTables:
 
     def test_dropped_reader_holds_no_file_open(self, golden: GoldenTables) -> None:
         table = golden.table("A_merge_event_long_v9_h120")
-        found = penstock.read(table, batch_rows=1)
-        found.read_next_batch()
-        del found
+        reader = penstock.read(table, batch_rows=1)
+        reader.read_next_batch()
+        del reader
         gc.collect()
         held = [file.path for file in psutil.Process().open_files() if str(table) in file.path]
         held += [region.path for region in psutil.Process().memory_maps() if str(table) in region.path]

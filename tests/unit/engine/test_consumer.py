@@ -1,4 +1,4 @@
-"""A consumer over a group in memory: order of commits, resuming, its own fence, retries, seeking, leaving."""
+"""A consumer of a group in memory: order of commits, resume, lease, retries, seek, leave."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 LEASE_MS = 9000
 
 
-class Made:
-    """Makes consumers of group g; `heartbeats` has their heartbeats, which beat when told to."""
+class ConsumerFactory:
+    """Creates consumers of group g; the test triggers their `heartbeats`."""
 
     def __init__(self, group: FakeGroup, clock: FakeClock) -> None:
         self.group, self.clock = group, clock
@@ -40,27 +40,31 @@ class Made:
 
     def __call__(self, reader_id: str = "r", **options: Any) -> Consumer:
         def start_heartbeat(beat: Callable[[], float | None], pause_s: float) -> FakeHeartbeat:
-            made: Any = type("Heartbeat", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)})()
-            made.beat, made.pause_s = beat, pause_s
-            self.heartbeats.append(made)
-            return made  # type: ignore[no-any-return]
+            heartbeat: Any = type(
+                "Heartbeat", (), {"stopped": False, "stop": lambda self: setattr(self, "stopped", True)}
+            )()
+            heartbeat.beat, heartbeat.pause_s = beat, pause_s
+            self.heartbeats.append(heartbeat)
+            return heartbeat  # type: ignore[no-any-return]
 
-        around = Runtime(now_ms=self.clock.now_ms, wait=self.clock.wait, start_heartbeat=start_heartbeat)
-        return Consumer(None, "trips", group="g", reader_id=reader_id, enumerator=self.group, runtime=around, **options)
+        runtime = Runtime(now_ms=self.clock.now_ms, wait=self.clock.wait, start_heartbeat=start_heartbeat)
+        return Consumer(
+            None, "trips", group="g", reader_id=reader_id, enumerator=self.group, runtime=runtime, **options
+        )
 
 
 @pytest.fixture
-def made(group: FakeGroup, clock: FakeClock, reading: FakeReading) -> Made:
-    return Made(group, clock)
+def new_consumer(group: FakeGroup, clock: FakeClock, reading: FakeReading) -> ConsumerFactory:
+    return ConsumerFactory(group, clock)
 
 
-def taken(consumer: Consumer, most: int = 1000) -> list[tuple[str, int, int, bool]]:
-    """(split, first ordinal, next ordinal, end of split) of what there is now."""
-    found = []
-    while len(found) < most and (batch := consumer.poll(0)) is not None:
+def polled(consumer: Consumer, max_batches: int = 1000) -> list[tuple[str, int, int, bool]]:
+    """(split, first ordinal, next ordinal, end of split) of each batch that is available now."""
+    rows = []
+    while len(rows) < max_batches and (batch := consumer.poll(0)) is not None:
         assert batch.batch.column("id").to_pylist() == list(range(batch.first_ordinal, batch.next_ordinal))
-        found.append((batch.split_id, batch.first_ordinal, batch.next_ordinal, batch.end_of_split))
-    return found
+        rows.append((batch.split_id, batch.first_ordinal, batch.next_ordinal, batch.end_of_split))
+    return rows
 
 
 ALL = [("a", 0, 10, False), ("a", 10, 20, False), ("a", 20, 25, True), ("c", 0, 10, True)]
@@ -72,9 +76,9 @@ def test_penstock_exports_consumer() -> None:
         penstock.Consumers  # noqa: B018
 
 
-def test_batches_are_in_order_with_split_and_ordinals(made: Made, group: FakeGroup) -> None:
-    with made(max_splits=2) as consumer:
-        assert taken(consumer) == ALL
+def test_batches_are_in_order_with_split_and_ordinals(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    with new_consumer(max_splits=2) as consumer:
+        assert polled(consumer) == ALL
         assert consumer.caught_up
         assert not consumer.ended
     assert [call[2:] for call in group.named("request")] == [(2, 1), (2, 2), (2, 3)]
@@ -82,25 +86,27 @@ def test_batches_are_in_order_with_split_and_ordinals(made: Made, group: FakeGro
     assert [call[0] for call in group.calls].count("leave") == 1
 
 
-def test_poll_commits_nothing(made: Made, group: FakeGroup) -> None:
-    with made() as consumer:
-        taken(consumer)
-        assert group.committed() == {"b": (0, True)}, "the split without rows is done, and nobody could commit it"
+def test_poll_commits_nothing(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    with new_consumer() as consumer:
+        polled(consumer)
+        assert group.committed() == {"b": (0, True)}, "the split without rows is finished: it has no batch to commit"
 
 
-def test_commit_covers_all_polled_batches_and_reports_finished_splits(made: Made, group: FakeGroup) -> None:
-    with made() as consumer:
-        taken(consumer, 2)
+def test_commit_covers_all_polled_batches_and_reports_finished_splits(
+    new_consumer: ConsumerFactory, group: FakeGroup
+) -> None:
+    with new_consumer() as consumer:
+        polled(consumer, 2)
         consumer.commit()
         assert group.committed() == {"a": (20, False)}
-        taken(consumer)
+        polled(consumer)
         consumer.commit()
     assert group.committed() == {"a": (25, True), "b": (0, True), "c": (10, True)}
     assert {ref.index: report.rows for ref, report in group.reports.items() if report} == {0: 25, 1: 0, 2: 10}
 
 
-def test_commit_of_a_batch_covers_all_batches_before_it(made: Made, group: FakeGroup) -> None:
-    with made() as consumer:
+def test_commit_of_a_batch_covers_all_batches_before_it(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    with new_consumer() as consumer:
         first, second = consumer.poll(), consumer.poll()
         assert isinstance(first, ConsumedBatch)
         assert isinstance(second, ConsumedBatch)
@@ -113,12 +119,12 @@ def test_commit_of_a_batch_covers_all_batches_before_it(made: Made, group: FakeG
     assert len(group.named("commit")) == 2
 
 
-def test_uncommitted_rows_are_read_again_from_their_ordinal(made: Made, group: FakeGroup) -> None:
-    with made("r-1") as consumer:
-        taken(consumer, 1)
+def test_uncommitted_rows_are_read_again_from_their_ordinal(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    with new_consumer("r-1") as consumer:
+        polled(consumer, 1)
         consumer.commit()
-        taken(consumer, 1)
-    with made("r-2") as consumer:
+        polled(consumer, 1)
+    with new_consumer("r-2") as consumer:
         batch = consumer.poll()
         assert batch is not None
         assert (batch.split_id, batch.start, batch.first_ordinal, batch.position) == (
@@ -129,31 +135,33 @@ def test_uncommitted_rows_are_read_again_from_their_ordinal(made: Made, group: F
         )
 
 
-def test_split_without_rows_does_not_end_the_iteration(made: Made, group: FakeGroup, more_splits: Any) -> None:
-    """Weak point 12: an empty part ended an iteration, and with it what came behind was lost."""
+def test_split_without_rows_does_not_end_the_iteration(
+    new_consumer: ConsumerFactory, group: FakeGroup, more_splits: Any
+) -> None:
+    """Weak point 12: an empty split ended the iteration, so the splits after it were lost."""
     group.rounds["plan-1"] = (*(more_splits(f"e{n}", 0) for n in range(7)), more_splits("z", 3))
     group.ends = True
-    with made(max_splits=2) as consumer:
-        found = []
+    with new_consumer(max_splits=2) as consumer:
+        rows = []
         for batch in consumer:
-            found.append(batch.split_id)
+            rows.append(batch.split_id)
             consumer.commit()
-    assert found == ["z"]
+    assert rows == ["z"]
     assert consumer.ended
     assert all(finished for _, finished in group.committed().values())
 
 
-def test_group_of_empty_splits_ends(made: Made, group: FakeGroup, more_splits: Any) -> None:
+def test_group_of_empty_splits_ends(new_consumer: ConsumerFactory, group: FakeGroup, more_splits: Any) -> None:
     group.rounds["plan-1"] = (more_splits("e", 0),)
     group.ends = True
-    with made() as consumer:
+    with new_consumer() as consumer:
         assert list(consumer) == []
         assert consumer.ended
 
 
-def test_iterating_ends_where_the_group_ends(made: Made, group: FakeGroup) -> None:
+def test_iterating_ends_where_the_group_ends(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
     group.ends = True
-    with made() as consumer:
+    with new_consumer() as consumer:
         rows = 0
         for batch in consumer:
             rows += batch.batch.num_rows
@@ -162,23 +170,25 @@ def test_iterating_ends_where_the_group_ends(made: Made, group: FakeGroup) -> No
         assert consumer.poll() is None
 
 
-def test_two_readers_share_the_splits_without_loss(made: Made, group: FakeGroup) -> None:
-    with made("r-1", max_splits=1) as one, made("r-2", max_splits=1) as two:
+def test_two_readers_share_the_splits_without_loss(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    with new_consumer("r-1", max_splits=1) as one, new_consumer("r-2", max_splits=1) as two:
         first = one.poll()
         assert first is not None
-        others = taken(two)
+        others = polled(two)
         assert {name for name, *_ in others} == {"c"}
         assert not two.caught_up, "r-1 still holds one"
-        rest = taken(one)
+        rest = polled(one)
     assert [("a", 0, 10, False), *rest] == ALL[:3]
 
 
 class TestLease:
-    """A reader stops by itself before its lease ends."""
+    """A reader stops when its lease ends, without a response of the server."""
 
-    def test_heartbeats_renew_the_lease_every_third_of_it(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
-        with made() as consumer:
-            (heartbeat,) = made.heartbeats
+    def test_heartbeats_renew_the_lease_every_third_of_it(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        with new_consumer() as consumer:
+            (heartbeat,) = new_consumer.heartbeats
             assert heartbeat.pause_s == LEASE_MS / 3 / 1000
             for _ in range(20):
                 clock.now += LEASE_MS // 3
@@ -190,11 +200,11 @@ class TestLease:
 
     @pytest.mark.parametrize("late_ms", [LEASE_MS, LEASE_MS + 1, 10 * LEASE_MS])
     def test_expired_lease_refuses_poll_and_commit(
-        self, made: Made, group: FakeGroup, clock: FakeClock, late_ms: int
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock, late_ms: int
     ) -> None:
-        with made() as consumer:
+        with new_consumer() as consumer:
             batch = consumer.poll()
-            asked = len(group.calls)
+            calls = len(group.calls)
             clock.now += late_ms
             with pytest.raises(Fenced, match=rf"reader r of group g: its lease of {LEASE_MS} ms is over.*Join again"):
                 consumer.commit(batch)
@@ -202,33 +212,39 @@ class TestLease:
                 consumer.poll()
             with pytest.raises(Fenced):
                 consumer.commit()
-            assert len(group.calls) == asked, "the server was not asked"
+            assert len(group.calls) == calls, "no request was sent"
             assert consumer.lease_left_ms == 0
         assert group.committed() == {}
         assert not group.named("leave")
 
-    def test_expired_lease_sends_no_heartbeat(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
-        """Where only answers are lost, beats would hold splits for a reader that has given them up."""
-        with made() as consumer:
-            (heartbeat,) = made.heartbeats
+    def test_expired_lease_sends_no_heartbeat(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        """If only responses are lost, heartbeats would hold splits for a reader that has stopped."""
+        with new_consumer() as consumer:
+            (heartbeat,) = new_consumer.heartbeats
             consumer.poll()
             clock.now += LEASE_MS
-            asked = len(group.calls)
+            calls = len(group.calls)
             assert heartbeat.beat() is None
-            assert len(group.calls) == asked
+            assert len(group.calls) == calls
             with pytest.raises(Fenced, match="is over"):
                 consumer.poll()
 
-    def test_lease_is_valid_until_its_last_millisecond(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
-        with made() as consumer:
+    def test_lease_is_valid_until_its_last_millisecond(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        with new_consumer() as consumer:
             batch = consumer.poll()
             clock.now += LEASE_MS - 1
             consumer.commit(batch)
         assert group.committed() == {"a": (10, False)}
 
-    def test_lease_counts_from_the_sending_of_the_call(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
-        with made() as consumer:
-            (heartbeat,) = made.heartbeats
+    def test_lease_counts_from_the_sending_of_the_call(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        with new_consumer() as consumer:
+            (heartbeat,) = new_consumer.heartbeats
             consumer.poll()
             real = group.heartbeat
 
@@ -243,21 +259,26 @@ class TestLease:
             assert consumer.lease_left_ms == 1000
 
     def test_read_that_outlasts_the_lease_returns_nothing(
-        self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading, monkeypatch: pytest.MonkeyPatch
+        self,
+        new_consumer: ConsumerFactory,
+        group: FakeGroup,
+        clock: FakeClock,
+        reading: FakeReading,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        def slow(*given: Any, **named: Any) -> Any:
+        def slow(*arguments: Any, **named: Any) -> Any:
             clock.now += LEASE_MS
-            return reading.read(*given, **named)
+            return reading.read(*arguments, **named)
 
         monkeypatch.setattr("penstock.engine.group.reader.read_split", slow)
-        with made() as consumer, pytest.raises(Fenced):
+        with new_consumer() as consumer, pytest.raises(Fenced):
             consumer.poll()
 
     def test_failed_heartbeats_are_repeated_sooner_and_do_not_renew(
-        self, made: Made, group: FakeGroup, clock: FakeClock
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
     ) -> None:
-        with made() as consumer:
-            (heartbeat,) = made.heartbeats
+        with new_consumer() as consumer:
+            (heartbeat,) = new_consumer.heartbeats
             clock.now += 3000
             group.fails = [StorageError("no server"), Overloaded("busy")]
             assert heartbeat.beat() == 1.0
@@ -268,30 +289,32 @@ class TestLease:
 
     @pytest.mark.parametrize("error", [Fenced("epoch 1 is not current"), UnknownGroup("gone"), PermissionDenied("no")])
     def test_permanent_error_of_a_heartbeat_is_raised_by_the_next_call(
-        self, made: Made, group: FakeGroup, error: Exception
+        self, new_consumer: ConsumerFactory, group: FakeGroup, error: Exception
     ) -> None:
-        with made() as consumer:
+        with new_consumer() as consumer:
             consumer.poll()
             group.fails = [error]
-            assert made.heartbeats[0].beat() is None
+            assert new_consumer.heartbeats[0].beat() is None
             with pytest.raises(type(error), match=str(error)):
                 consumer.poll()
             with pytest.raises(type(error), match=str(error)):
                 consumer.commit()
 
-    def test_a_second_reader_of_the_same_id_fences_the_first(self, made: Made, group: FakeGroup) -> None:
-        first = made()
+    def test_a_second_reader_of_the_same_id_fences_the_first(
+        self, new_consumer: ConsumerFactory, group: FakeGroup
+    ) -> None:
+        first = new_consumer()
         batch = first.poll()
-        with made() as second:
+        with new_consumer() as second:
             with pytest.raises(Fenced, match="epoch 1 is not current"):
                 first.commit(batch)
             first.close()
-            assert taken(second) == ALL
+            assert polled(second) == ALL
 
     def test_join_again_continues_with_uncommitted_rows(
-        self, made: Made, group: FakeGroup, clock: FakeClock, reading: FakeReading
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock, reading: FakeReading
     ) -> None:
-        with made() as consumer:
+        with new_consumer() as consumer:
             first, second = consumer.poll(), consumer.poll()
             consumer.commit(first)
             clock.now += LEASE_MS
@@ -299,83 +322,93 @@ class TestLease:
                 consumer.poll()
             consumer.join()
             assert reading.open_now == 0
-            assert [heartbeat.stopped for heartbeat in made.heartbeats] == [True, False]
+            assert [heartbeat.stopped for heartbeat in new_consumer.heartbeats] == [True, False]
             with pytest.raises(Fenced, match="handed out before the reader joined again"):
                 consumer.commit(second)
-            assert taken(consumer) == ALL[1:]
+            assert polled(consumer) == ALL[1:]
             consumer.commit()
         assert all(finished for _, finished in group.committed().values())
 
 
 class TestRetries:
-    """A server or storage that does not answer is asked again."""
+    """Calls to an unreachable server or storage are retried."""
 
-    def test_calls_are_retried_with_growing_delays(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_calls_are_retried_with_growing_delays(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
         group.fails = [StorageError("down")] * 3 + [Overloaded("busy")]
-        with made() as consumer:
+        with new_consumer() as consumer:
             assert len(group.named("join")) == 5
-            assert len({call[3] for call in group.named("join")}) == 1, "one join, however often it is sent"
+            assert len({call[3] for call in group.named("join")}) == 1, "all retries are one join"
             assert clock.waits == sorted(clock.waits)
-            assert taken(consumer) == ALL
+            assert polled(consumer) == ALL
 
-    def test_lost_response_is_repeated(self, made: Made, group: FakeGroup) -> None:
-        with made() as consumer:
+    def test_lost_response_is_repeated(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        with new_consumer() as consumer:
             group.lost = [StorageError("lost")] * 2
-            assert taken(consumer) == ALL
+            assert polled(consumer) == ALL
         assert [call[3] for call in group.named("request")][:3] == [1, 1, 1]
 
-    def test_interrupted_request_is_repeated_by_the_next_poll(self, made: Made, group: FakeGroup) -> None:
-        with made() as consumer:
+    def test_interrupted_request_is_repeated_by_the_next_poll(
+        self, new_consumer: ConsumerFactory, group: FakeGroup
+    ) -> None:
+        with new_consumer() as consumer:
             group.lost = [StorageError("lost")]
             consumer.wake()
             group.fails = []
             assert consumer.poll() is None
-            real, group.request_splits = group.request_splits, lambda *given: consumer.wake() or real(*given)  # type: ignore[method-assign,assignment,func-returns-value]
-            assert consumer.poll() is None, "woken while it was asked"
+            real, group.request_splits = group.request_splits, lambda *arguments: consumer.wake() or real(*arguments)  # type: ignore[method-assign,assignment,func-returns-value]
+            assert consumer.poll() is None, "woken during the request"
             group.request_splits = real  # type: ignore[method-assign]
-            assert taken(consumer) == ALL
+            assert polled(consumer) == ALL
         assert [call[3] for call in group.named("request")][:2] == [1, 1]
 
-    def test_retries_end_after_their_timeout(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_retries_end_after_their_timeout(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
         group.fails = [StorageError("down")] * 1000
-        began = clock.now
+        started = clock.now
         with pytest.raises(StorageError, match="down"):
-            made().join()
-        assert 60_000 <= clock.now - began <= 66_000
+            new_consumer().join()
+        assert 60_000 <= clock.now - started <= 66_000
 
-    def test_retries_end_with_the_lease(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
-        with made() as consumer:
+    def test_retries_end_with_the_lease(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        with new_consumer() as consumer:
             batch = consumer.poll()
             group.fails = [StorageError("down")] * 1000
-            began = clock.now
+            started = clock.now
             with pytest.raises(Fenced):
                 consumer.commit(batch)
-            assert LEASE_MS <= clock.now - began <= LEASE_MS + 5200
+            assert LEASE_MS <= clock.now - started <= LEASE_MS + 5200
             group.fails = []
 
-    def test_lost_commit_may_be_repeated(self, made: Made, group: FakeGroup) -> None:
-        with made() as consumer:
-            taken(consumer)
+    def test_lost_commit_may_be_repeated(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        with new_consumer() as consumer:
+            polled(consumer)
             group.lost = [StorageError("lost")]
             consumer.commit()
         assert group.named("commit")[-1] == group.named("commit")[-2]
         assert all(finished for _, finished in group.committed().values())
 
-    def test_storage_error_within_a_split_resumes_after_the_last_batch(self, made: Made, reading: FakeReading) -> None:
+    def test_storage_error_within_a_split_resumes_after_the_last_batch(
+        self, new_consumer: ConsumerFactory, reading: FakeReading
+    ) -> None:
         reading.fails = {("a", 0): StorageError("s"), ("a", 20): StorageError("s"), ("c", 0): StorageError("s")}
-        with made() as consumer:
-            assert taken(consumer) == ALL
+        with new_consumer() as consumer:
+            assert polled(consumer) == ALL
         assert [place for place in reading.opened if place[0] == "a"] == [("a", 0), ("a", 0), ("a", 20)]
         assert reading.open_now == 0
 
     def test_corrupt_file_is_raised_after_the_readable_batches(
-        self, made: Made, group: FakeGroup, reading: FakeReading
+        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading
     ) -> None:
         reading.fails = {("a", 10): CorruptFile("first"), ("a", 20): CorruptFile("then")}
-        with made() as consumer:
-            assert taken(consumer, 1) == ALL[:1]
-            found = taken(consumer, 1)
-            assert found == [("a", 10, 20, False)], "it was read anew"
+        with new_consumer() as consumer:
+            assert polled(consumer, 1) == ALL[:1]
+            rows = polled(consumer, 1)
+            assert rows == [("a", 10, 20, False)], "it was read again"
             reading.fails = {("a", 20): CorruptFile("again")}
             with pytest.raises(CorruptFile, match="again"):
                 consumer.poll()
@@ -383,86 +416,92 @@ class TestRetries:
             assert group.committed() == {"a": (20, False)}
 
     def test_end_of_a_split_detected_late_is_not_committed_without_a_call(
-        self, made: Made, group: FakeGroup, reading: FakeReading, more_splits: Any
+        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading, more_splits: Any
     ) -> None:
-        """The last rows were handed out before it was known that they were the last."""
+        """The last rows were returned before the end of the split was detected."""
         group.rounds["plan-1"] = (more_splits("a", 20),)
         reading.fails = {("a", 20): StorageError("s")}
-        with made() as consumer:
-            assert taken(consumer) == [("a", 0, 10, False), ("a", 10, 20, False)]
+        with new_consumer() as consumer:
+            assert polled(consumer) == [("a", 0, 10, False), ("a", 10, 20, False)]
             assert group.committed() == {}
             consumer.commit()
             assert group.committed() == {"a": (20, True)}
 
-    def test_interrupted_read_loses_nothing(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
-        """Ctrl-C while the batch ahead was read: neither it nor the one before it was handed out."""
+    def test_interrupted_read_loses_nothing(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading
+    ) -> None:
+        """Ctrl-C during the read of the next batch: neither this batch nor the one before it was returned."""
         reading.fails = {("a", 20): KeyboardInterrupt()}  # type: ignore[dict-item]
-        with made() as consumer:
-            first = taken(consumer, 1)
+        with new_consumer() as consumer:
+            first = polled(consumer, 1)
             with pytest.raises(KeyboardInterrupt):
                 consumer.poll()
             consumer.commit()
             assert group.committed() == {"a": (10, False)}
-            assert first + taken(consumer) == ALL
+            assert first + polled(consumer) == ALL
 
-    def test_a_server_that_restarts_keeps_the_member(self, made: Made, group: FakeGroup) -> None:
-        with made() as consumer:
-            first = taken(consumer, 1)
+    def test_a_server_that_restarts_keeps_the_member(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        with new_consumer() as consumer:
+            first = polled(consumer, 1)
             group.fails = [StorageError("restarting")] * 3
             consumer.commit()
-            assert first + taken(consumer) == ALL
+            assert first + polled(consumer) == ALL
         assert len(group.named("join")) == 1
 
 
 class TestWaiting:
-    """Polls that find nothing."""
+    """Polls without an available batch."""
 
-    def test_poll_returns_none_after_its_timeout(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_poll_returns_none_after_its_timeout(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
         group.rounds = {}
-        with made() as consumer:
-            began = clock.now
+        with new_consumer() as consumer:
+            started = clock.now
             assert consumer.poll(1200) is None
-            assert clock.now - began == 1200
+            assert clock.now - started == 1200
             assert len(group.named("request")) == 3
 
-    def test_poll_waits_for_the_delay_that_the_server_returned(self, made: Made, group: FakeGroup) -> None:
+    def test_poll_waits_for_the_delay_that_the_server_returned(
+        self, new_consumer: ConsumerFactory, group: FakeGroup
+    ) -> None:
         group.rounds = {}
-        with made() as consumer:
+        with new_consumer() as consumer:
             assert [consumer.poll(0) for _ in range(50)] == [None] * 50
             assert len(group.named("request")) == 1
             assert consumer.caught_up
 
     def test_splits_planned_later_are_returned(
-        self, made: Made, group: FakeGroup, clock: FakeClock, more_splits: Any
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock, more_splits: Any
     ) -> None:
         group.rounds = {}
-        with made() as consumer:
+        with new_consumer() as consumer:
             assert consumer.poll(0) is None
             clock.on_wait = lambda: group.rounds.setdefault("plan-2", (more_splits("late", 1),)) and None
-            assert taken(consumer, 1) == []
+            assert polled(consumer, 1) == []
             batch = consumer.poll()
             assert batch is not None
             assert batch.split_id == "late"
             assert not consumer.caught_up
 
-    def test_waking_ends_an_iteration(self, made: Made, group: FakeGroup, clock: FakeClock) -> None:
+    def test_waking_ends_an_iteration(self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock) -> None:
         group.rounds = {}
-        with made() as consumer:
+        with new_consumer() as consumer:
             clock.on_wait = consumer.wake
             assert list(consumer) == []
             assert not consumer.ended
 
-    def test_expired_lease_ends_a_waiting_poll(self, made: Made, group: FakeGroup) -> None:
+    def test_expired_lease_ends_a_waiting_poll(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
         group.rounds = {}
-        with made() as consumer:
+        with new_consumer() as consumer:
             real = group.request_splits
-            group.request_splits = lambda *given: (real(*given), type(real(*given))(60_000, False))[1]  # type: ignore[method-assign,call-arg,return-value]
+            group.request_splits = lambda *arguments: (real(*arguments), type(real(*arguments))(60_000, False))[1]  # type: ignore[method-assign,call-arg,return-value]
             with pytest.raises(Fenced):
                 consumer.poll()
 
 
 class TestMoving:
-    """Seeking and leaving."""
+    """Seek and leave."""
 
     @pytest.mark.parametrize(
         ("to", "start"),
@@ -474,54 +513,62 @@ class TestMoving:
             (Position(InstantTime("20260103000000000"), 2), StartAt(Position(InstantTime("20260103000000000"), 2))),
         ],
     )
-    def test_seeking_resets_the_group_and_joins_again(self, made: Made, group: FakeGroup, to: Any, start: Any) -> None:
-        with made() as consumer:
-            taken(consumer)
+    def test_seeking_resets_the_group_and_joins_again(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, to: Any, start: Any
+    ) -> None:
+        with new_consumer() as consumer:
+            polled(consumer)
             consumer.commit()
             outcome = consumer.seek(to)
             assert group.named("reset") == [("reset", "trips", "g", start, False)]
             assert outcome.dropped_splits == 4
             assert len(group.named("join")) == 2
-            assert taken(consumer) == ALL
+            assert polled(consumer) == ALL
 
-    def test_seek_to_a_bad_position_changes_nothing(self, made: Made, group: FakeGroup) -> None:
-        with made() as consumer:
+    def test_seek_to_a_bad_position_changes_nothing(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        with new_consumer() as consumer:
             with pytest.raises(ConfigurationError, match="option to: got 'yesterday'"):
                 consumer.seek("yesterday")
-            assert taken(consumer) == ALL
+            assert polled(consumer) == ALL
         assert not group.named("reset")
 
-    def test_close_twice_leaves_once(self, made: Made, group: FakeGroup, reading: FakeReading) -> None:
-        consumer = made()
+    def test_close_twice_leaves_once(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading
+    ) -> None:
+        consumer = new_consumer()
         consumer.poll()
         consumer.close()
         consumer.close()
         assert len(group.named("leave")) == 1
         assert reading.open_now == 0
-        assert made.heartbeats[0].stopped
+        assert new_consumer.heartbeats[0].stopped
         for call in (consumer.poll, consumer.commit, consumer.join):
             with pytest.raises(ConfigurationError, match="closed"):
                 call()
 
-    def test_garbage_collected_consumer_stops_its_heartbeat(self, made: Made) -> None:
-        consumer = made()
+    def test_garbage_collected_consumer_stops_its_heartbeat(self, new_consumer: ConsumerFactory) -> None:
+        consumer = new_consumer()
         consumer.poll()
-        assert not made.heartbeats[0].stopped
+        assert not new_consumer.heartbeats[0].stopped
         del consumer
         gc.collect()
-        assert made.heartbeats[0].stopped
+        assert new_consumer.heartbeats[0].stopped
 
-    def test_close_before_join_sends_no_request(self, made: Made, group: FakeGroup) -> None:
-        made().close()
+    def test_close_before_join_sends_no_request(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        new_consumer().close()
         assert group.calls == []
 
     @pytest.mark.parametrize("error", [StorageError("down"), Fenced("old")])
-    def test_a_leave_that_fails_is_no_error(self, made: Made, group: FakeGroup, error: Exception) -> None:
-        with made():
+    def test_a_leave_that_fails_is_no_error(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, error: Exception
+    ) -> None:
+        with new_consumer():
             group.fails = [error]
 
-    def test_an_error_in_the_block_leaves_and_commits_nothing(self, made: Made, group: FakeGroup) -> None:
-        with pytest.raises(ZeroDivisionError), made() as consumer:
+    def test_an_error_in_the_block_leaves_and_commits_nothing(
+        self, new_consumer: ConsumerFactory, group: FakeGroup
+    ) -> None:
+        with pytest.raises(ZeroDivisionError), new_consumer() as consumer:
             consumer.poll()
             raise ZeroDivisionError
         assert group.named("leave")
@@ -529,18 +576,18 @@ class TestMoving:
 
 
 class TestOptions:
-    """What a consumer asks of its group."""
+    """Options of a consumer, and the group spec in its join."""
 
-    def test_default_options_lose_nothing(self, made: Made, group: FakeGroup) -> None:
-        made().join()
+    def test_default_options_lose_nothing(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        new_consumer().join()
         assert group.spec is not None
         assert isinstance(group.spec.scope.request.query, Incremental)
         assert group.spec.start == StartAt(EARLIEST)
         assert group.spec.scope.on_lost_range.value == "fail"
         assert group.spec.scope.upto is None
 
-    def test_group_spec_has_every_option(self, made: Made, group: FakeGroup) -> None:
-        made(
+    def test_group_spec_has_every_option(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+        new_consumer(
             query="cdc",
             cdc_format="hudi",
             after="latest",
@@ -569,7 +616,7 @@ class TestOptions:
         assert (limits.max_commits, limits.max_files, limits.max_bytes, limits.max_rows) == (3, 4, 5, 6)
 
     @pytest.mark.parametrize(
-        ("options", "told"),
+        ("options", "message"),
         [
             ({"query": "snapshot"}, "query=snapshot cannot be consumed by a group"),
             ({"query": "cdc", "on_lost_range": "snapshot"}, "onLostRange=snapshot"),
@@ -584,20 +631,20 @@ class TestOptions:
         ],
     )
     def test_bad_options_are_refused_before_any_request(
-        self, made: Made, group: FakeGroup, options: dict[str, Any], told: str
+        self, new_consumer: ConsumerFactory, group: FakeGroup, options: dict[str, Any], message: str
     ) -> None:
-        with pytest.raises(ConfigurationError, match=told):
-            made(**{"reader_id": "r", **options})
+        with pytest.raises(ConfigurationError, match=message):
+            new_consumer(**{"reader_id": "r", **options})
         assert not group.named("join")
 
     def test_consumer_needs_a_server(self) -> None:
         with pytest.raises(ConfigurationError, match="a consumer group needs a server"):
             Consumer(None, "trips", group="g", reader_id="r")
 
-    def test_join_with_another_scope_is_refused(self, made: Made) -> None:
-        made("r-1").join()
+    def test_join_with_another_scope_is_refused(self, new_consumer: ConsumerFactory) -> None:
+        new_consumer("r-1").join()
         with pytest.raises(ConfigurationError, match="another scope"):
-            made("r-2", where="id > 1").join()
+            new_consumer("r-2", where="id > 1").join()
 
 
 def test_unused_options_are_a_warning(group: FakeGroup) -> None:

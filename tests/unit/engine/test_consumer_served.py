@@ -1,4 +1,4 @@
-"""A consumer of a real table over a real server, with its own thread and clock."""
+"""A consumer of a real table through a real server, with a real heartbeat thread and clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASE = "A_compaction_then_updates_v9_h120"
 
 
 class RealTime:
-    """The clock of the scripted group, going."""
+    """The clock of the scripted group, running in real time."""
 
     @property
     def now(self) -> int:
@@ -73,7 +73,7 @@ def test_all_rows_of_a_table_once(real: FakeGroup, table: str) -> None:
 
 @pytest.mark.golden
 def test_readers_dropped_after_each_batch_neither_lose_nor_repeat_rows(real: FakeGroup, table: str) -> None:
-    """Each reader commits one batch and hands out another that nobody commits."""
+    """Each reader commits one batch and returns another that is never committed."""
     with serve_enumerator(real, "127.0.0.1:0", real) as server:
         batches = []
         for number in itertools.count():
@@ -115,7 +115,7 @@ def test_a_lease_shorter_than_the_work_is_renewed_meanwhile(
 
 
 def heartbeats() -> list[threading.Thread]:
-    """Running now."""
+    """The heartbeat threads that run now."""
     return [thread for thread in threading.enumerate() if thread.name == "penstock-heartbeat"]
 
 
@@ -151,7 +151,7 @@ def test_the_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:
 def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
     golden: Any, unit: str, factor: int
 ) -> None:
-    """In the unit that the option names."""
+    """In the unit of the option eventTimeUnit."""
     service = EnumeratorService({"t": str(golden.table("A_merge_event_long_v9_h120"))}, poll_ms=None)
     reports: list[int | None] = []
     rows: list[int] = []
@@ -178,4 +178,4 @@ def test_reports_of_a_group_hold_the_highest_event_time_of_a_column_of_numbers(
         while (batch := consumer.poll(0)) is not None:
             rows += batch.batch.column("ts").to_pylist()
             consumer.commit(batch)
-    assert rows and max(told for told in reports if told is not None) == max(rows) * factor
+    assert rows and max(event_time for event_time in reports if event_time is not None) == max(rows) * factor

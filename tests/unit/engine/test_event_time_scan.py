@@ -1,4 +1,4 @@
-"""Splits read for their event times: what is asked of the reader, units, and that enumerators for users can read."""
+"""Scans of splits for event times: columns, units, and enumerators that are configured with the scan."""
 
 from __future__ import annotations
 
@@ -130,12 +130,12 @@ def test_bounds_cover_all_values(tmp_path: pathlib.Path, values: list[int | None
 
 def test_changes_in_hudis_format_are_read_by_the_tables_column(golden: Golden) -> None:
     table = open_table(str(golden.table("B_v9_cdc_cow_data_before_after")))
-    found = []
+    modules = []
     for form in ChangeFormat:
         plan = plan_request(table, "t", PlanRequest(table="t", query=Changes(form)))
-        found.append([scan_event_time(plan.scan, split, "ts", "us") for split in plan.splits])
-        assert all(isinstance(bounds, EventTimeBounds) for bounds in found[-1])
-    assert sorted(found[0], key=str) == sorted(found[1], key=str)
+        modules.append([scan_event_time(plan.scan, split, "ts", "us") for split in plan.splits])
+        assert all(isinstance(bounds, EventTimeBounds) for bounds in modules[-1])
+    assert sorted(modules[0], key=str) == sorted(modules[1], key=str)
 
 
 REQUEST = PlanRequest(table="", query=Snapshot(), event_time="et", scan_event_time=True, metadata=False)
@@ -150,8 +150,8 @@ def test_embedded_enumerator_can_scan(golden: Golden) -> None:
 
 def test_embedded_stream_enumerator_can_scan(golden: Golden) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
-    with open_group_enumerator(None) as door:
-        opened = door.open_plan(replace(REQUEST, table=path), "r")
+    with open_group_enumerator(None) as enumerator:
+        opened = enumerator.open_plan(replace(REQUEST, table=path), "r")
         assert opened.splits == 3
 
 
@@ -170,10 +170,10 @@ def test_penstock_serve_configures_the_scan(monkeypatch: pytest.MonkeyPatch) -> 
     from penstock.engine.cli.commands.serve import run
     from penstock.enumerator.server import run as server_run
 
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(server_run, "serve_forever", lambda *_, **more: given.update(more))
+    keywords: dict[str, Any] = {}
+    monkeypatch.setattr(server_run, "serve_forever", lambda *_, **more: keywords.update(more))
     run(Settings(tables={"t": TableSettings(path="/lake/t")}))
-    assert given["scan_event_time"] is scan_event_time
+    assert keywords["scan_event_time"] is scan_event_time
 
 
 def test_an_enumerator_loads_no_reader_before_it_reads() -> None:

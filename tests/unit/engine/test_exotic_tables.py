@@ -1,4 +1,4 @@
-"""Tables of what few writers use, read whole: the rows that Hudi 1.2.0 returned (`tests/fixtures/exotics`)."""
+"""Full reads of tables with rare features: the rows that Hudi 1.2.0 returned (`tests/fixtures/exotics`)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def unpacked(name: str, folder: pathlib.Path) -> pathlib.Path:
     return table
 
 
-def rows(table: pathlib.Path, *columns: str, **asked: str) -> list[tuple[object, ...]]:
-    found = penstock.read(str(table), columns=columns, **asked).read_all().to_pylist()
-    return sorted(tuple(row.values()) for row in found)
+def rows(table: pathlib.Path, *columns: str, **options: str) -> list[tuple[object, ...]]:
+    result = penstock.read(str(table), columns=columns, **options).read_all().to_pylist()
+    return sorted(tuple(row.values()) for row in result)
 
 
 @pytest.mark.parametrize("name", ["vectors_avro", "vectors_parquet"])
@@ -42,8 +42,8 @@ class TestVectors:
     def test_rows(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
         assert repr(rows(table, "id", "ts", "f", "d", "i")) == repr(VECTORS), "by text: NaN, and the sign of zero"
-        found = penstock.read(str(table)).read_all().schema
-        assert [str(found.field(column).type.value_type) for column in "fdi"] == ["float", "double", "int8"]
+        result = penstock.read(str(table)).read_all().schema
+        assert [str(result.field(column).type.value_type) for column in "fdi"] == ["float", "double", "int8"]
 
     def test_parts(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
@@ -56,8 +56,8 @@ class TestVectors:
 
     def test_images(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
-        found = penstock.read(str(table), query="cdc", after="earliest", cdc_format="hudi").read_all()
-        images = [text for text in found.column("after").to_pylist() if text and '"id":"1"' in text]
+        result = penstock.read(str(table), query="cdc", after="earliest", cdc_format="hudi").read_all()
+        images = [text for text in result.column("after").to_pylist() if text and '"id":"1"' in text]
         assert images and all('"f":[1.0,' in text and '"i":[1,-128,127,0]' in text for text in images)
 
 

@@ -1,4 +1,4 @@
-"""A consumer group across the hand-over: a golden table that a streamer filled, beside its topic, one process."""
+"""A consumer group across the hand-over, in one process: a golden table that a Hudi streamer wrote, and its topic."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ACCESS = KafkaAccess(client=tuple(BROKERS.items()))
 
 
 class Beatless:
-    """No thread: the clock of a test stands."""
+    """A heartbeat without a thread, because the clock of the test does not advance."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Does nothing."""
 
 
 class Served:
-    """A service in this process; a reader that waits lets it look at its tables."""
+    """A service in this process; a waiting reader lets it discover splits."""
 
     def __init__(self, path: str, topic: ScriptedTopic, topics: Mapping[str, KafkaAccess] | None = None) -> None:
         self.now_ms = 1_000
@@ -55,12 +55,12 @@ class Served:
         self.service.split_discovery.discover()
 
     def consumer(self, **more: Any) -> Consumer:
-        around = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: Beatless())
-        given = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
-        return Consumer(None, "t", group="g", reader_id="r", enumerator=self.service, runtime=around, **given)
+        runtime = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: Beatless())
+        options = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
+        return Consumer(None, "t", group="g", reader_id="r", enumerator=self.service, runtime=runtime, **options)
 
     def consumed(self, consumer: Consumer, *, waits: int = 12) -> list[dict[str, Any]]:
-        """All there is, committed."""
+        """Polls and commits all available batches."""
         rows: list[dict[str, Any]] = []
         self.waits = 0
         while self.waits < waits:
@@ -80,26 +80,26 @@ def path(golden: Any) -> str:
 
 @pytest.fixture
 def offsets(golden: Any) -> Mapping[int, int]:
-    """Where the lake ends in the topic."""
+    """The offsets of the topic at which the table ends."""
     return {int(number): offset for number, offset in golden.case(CASE)["handover"]["offsets"].items()}
 
 
 @pytest.fixture
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedTopic]:
-    """The topic, for whoever reads its records in this process."""
-    made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.factory.open_records", made.open_records)
-    yield made
+    """The topic for all record readers of this process."""
+    scripted = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
+    monkeypatch.setattr("penstock.kafka.factory.open_records", scripted.open_records)
+    yield scripted
 
 
-def behind(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
+def records_after(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
     """(id, amount) of the records that the table lacks."""
     late = [item for item in topic.records if item.offset >= offsets[item.partition]]
     values = [json.loads(item.value) for item in late if item.value is not None]
     return sorted((value["id"], value["amount"]) for value in values)
 
 
-def shown(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+def summary(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return sorted((row["id"], row["amount"]) for row in rows)
 
 
@@ -107,10 +107,10 @@ def test_consumer_continues_in_the_topic(path: str, topic: ScriptedTopic, offset
     served = Served(path, topic)
     with served.consumer() as consumer:
         rows = served.consumed(consumer)
-        assert shown([row for row in rows if row["_change_type"] == "+I"]) == shown(
+        assert summary([row for row in rows if row["_change_type"] == "+I"]) == summary(
             penstock.read(path).read_all().to_pylist()
         )
-        assert shown([row for row in rows if row["_change_type"] == "+U"]) == behind(topic, offsets)
+        assert summary([row for row in rows if row["_change_type"] == "+U"]) == records_after(topic, offsets)
         topic.append(2, "new", {"id": "new", "amount": 5, "ts": 1})
         assert [(row["_change_type"], row["id"]) for row in served.consumed(consumer)] == [("+U", "new")]
 
@@ -119,7 +119,7 @@ def test_append_returns_each_row_once(path: str, topic: ScriptedTopic, offsets: 
     served = Served(path, topic)
     with served.consumer(hybrid="append") as consumer:
         rows = served.consumed(consumer)
-    assert shown([row for row in rows if row["_hoodie_commit_time"] is None]) == behind(topic, offsets)
+    assert summary([row for row in rows if row["_hoodie_commit_time"] is None]) == records_after(topic, offsets)
 
 
 def test_uncommitted_records_are_read_again_from_their_row(path: str, topic: ScriptedTopic) -> None:
@@ -152,8 +152,8 @@ def test_bad_record_stops_the_consumer_or_goes_to_the_dead_letters(
             served.consumed(consumer)
     with served.consumer(dead_letter_path=str(tmp_path)) as consumer:
         assert "c" in [row["id"] for row in served.consumed(consumer)]
-    letters = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text().splitlines()]
-    assert [letter["offset"] for letter in letters] == [topic.ends[0] - 2]
+    dead_letters = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.read_text().splitlines()]
+    assert [letter["offset"] for letter in dead_letters] == [topic.ends[0] - 2]
 
 
 def test_server_without_the_topic_refuses_the_join(path: str, topic: ScriptedTopic) -> None:
@@ -172,17 +172,17 @@ def test_event_times_of_a_range_are_read_from_its_records(path: str, topic: Scri
     first = topic.append(1, "a", {"id": "a", "amount": 1, "ts": 5_000})
     topic.append(1, "b", None)
     topic.append(1, "c", {"id": "c", "amount": 1, "ts": 4_000})
-    wanted = KafkaRange(topic="orders", topic_id=topic.topic_id, partition=1, first=first, end=first + 3)
+    expected = KafkaRange(topic="orders", topic_id=topic.topic_id, partition=1, first=first, end=first + 3)
     request = PlanRequest(
         table=path,
-        query=TopicRanges((wanted,)),
+        query=TopicRanges((expected,)),
         where="id = 'none'",
         hybrid=Hybrid(mode=mode, topic="orders", access=ACCESS),
     )
     reads = OpenTables(open_topic=topic.open, scan_event_time=scan_event_time)
     plan = EmbeddedEnumerator(reads=reads).plan(request)
     (split,) = plan.splits
-    found = scan_event_time(plan.scan, split, "ts", "ms", ACCESS)
-    assert found == EventTimeBounds(4_000_000, 5_000_000)
+    bounds = scan_event_time(plan.scan, split, "ts", "ms", ACCESS)
+    assert bounds == EventTimeBounds(4_000_000, 5_000_000)
     with pytest.raises(ConfigurationError, match="no access to Kafka"):
         scan_event_time(plan.scan, split, "ts", "ms")

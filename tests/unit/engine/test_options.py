@@ -1,4 +1,4 @@
-"""The registry of options: spellings, types, precedence, doors; Hudi's and Flink's names translated or refused."""
+"""The option registry: spellings, types, precedence, entry points; Hudi's and Flink's names."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ READS = (EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI)
 
 
 def parsed(
-    entry_point: EntryPoint = EntryPoint.CLI, environment: dict[str, str] | None = None, /, **given: object
+    entry_point: EntryPoint = EntryPoint.CLI, environment: dict[str, str] | None = None, /, **values: object
 ) -> ParsedOptions:
-    return parse_options(given, entry_point=entry_point, environment=environment)
+    return parse_options(values, entry_point=entry_point, environment=environment)
 
 
 def test_parsed_fields_are_the_registry() -> None:
@@ -54,9 +54,9 @@ def test_options_whose_default_could_lose_a_row_have_none() -> None:
 
 def test_explicit_before_environment_before_default() -> None:
     environment = {"PENSTOCK_BATCH_ROWS": "7", "PENSTOCK_LIMIT": "5"}
-    found = parsed(EntryPoint.CLI, environment, limit="3")
-    assert (found.limit, found.batch_rows, found.split_bytes) == (3, 7, 128 << 20)
-    assert found.explicit == {"limit", "batchRows"}
+    options = parsed(EntryPoint.CLI, environment, limit="3")
+    assert (options.limit, options.batch_rows, options.split_bytes) == (3, 7, 128 << 20)
+    assert options.explicit == {"limit", "batchRows"}
 
 
 def test_none_means_absent() -> None:
@@ -224,9 +224,9 @@ class TestTranslation:
         ],
     )
     def test_exact_translations(self, name: str, value: object, field: str, expected: object) -> None:
-        found = parse_options({name: value}, entry_point=EntryPoint.CLI)
-        assert getattr(found, field) == expected
-        assert found.warnings == ()
+        options = parse_options({name: value}, entry_point=EntryPoint.CLI)
+        assert getattr(options, field) == expected
+        assert options.warnings == ()
 
     def test_streams_start(self) -> None:
         name = "hoodie.datasource.streaming.startOffset"
@@ -302,9 +302,9 @@ class TestTranslation:
         assert parse_options({name: "FALSE"}, entry_point=EntryPoint.BATCH).metadata == "off"
         assert parse_options({name: True}, entry_point=EntryPoint.BATCH).metadata == "on"
         assert parse_options({"metadata": False}, entry_point=EntryPoint.BATCH).metadata == "off"
-        for given in ({name: "yes"}, {"metadata": "yes"}):
+        for values in ({name: "yes"}, {"metadata": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, entry_point=EntryPoint.BATCH)
+                parse_options(values, entry_point=EntryPoint.BATCH)
 
     def test_columns_of_an_altered_table_are_matched_by_id_unless_disabled(self) -> None:
         name = "hoodie.schema.on.read.enable"
@@ -312,14 +312,14 @@ class TestTranslation:
         assert parse_options({name: "TRUE"}, entry_point=EntryPoint.BATCH).columns_by_name == "off"
         assert parse_options({name: False}, entry_point=EntryPoint.CLI).columns_by_name == "on"
         assert parse_options({"columnsByName": "on"}, entry_point=EntryPoint.STREAM).columns_by_name == "on"
-        for given in ({name: "yes"}, {"columnsByName": "yes"}):
+        for values in ({name: "yes"}, {"columnsByName": "yes"}):
             with pytest.raises(ConfigurationError, match="yes"):
-                parse_options(given, entry_point=EntryPoint.BATCH)
+                parse_options(values, entry_point=EntryPoint.BATCH)
         with pytest.raises(ConfigurationError, match="both set columnsByName"):
             parse_options({name: "true", "columns-by-name": "off"}, entry_point=EntryPoint.BATCH)
 
     def test_writer_options_are_one_warning(self) -> None:
-        found = parse_options(
+        options = parse_options(
             {
                 "hoodie.table.name": "t",
                 "hoodie.upsert.shuffle.parallelism": "2",
@@ -327,10 +327,10 @@ class TestTranslation:
             },
             entry_point=EntryPoint.BATCH,
         )
-        (warning,) = found.warnings
+        (warning,) = options.warnings
         for name in ("hoodie.table.name", "hoodie.upsert.shuffle.parallelism", "hoodie.clean.automatic"):
             assert name in warning
-        assert found.explicit == frozenset()
+        assert options.explicit == frozenset()
 
     def test_an_unknown_name_about_reading_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="unknown option"):

@@ -61,7 +61,7 @@ PUBLIC = {"penstock": NAMES, "penstock.errors": ERROR_NAMES, "penstock.spark": S
 
 
 def in_new_process(code: str) -> Any:
-    """The JSON that `code` prints in a process of its own."""
+    """The JSON that `code` prints in a new process."""
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True)
     return json.loads(done.stdout)
 
@@ -77,14 +77,14 @@ def test_public_names_are_exactly_these(name: str) -> None:
 
 
 def test_completion_shows_the_public_names_also_after_imports_of_internals() -> None:
-    shown = in_new_process(
+    names = in_new_process(
         "import json, penstock\n"
         "first = dir(penstock)\n"
         "penstock.read, penstock.Consumer, penstock.spark.with_source_watermark, penstock.spark.register\n"
         "import penstock.engine.cli.main, penstock.table.columns\n"
         "print(json.dumps([first, dir(penstock), dir(penstock.errors), dir(penstock.spark)]))"
     )
-    assert shown == [NAMES, NAMES, ERROR_NAMES, SPARK_NAMES]
+    assert names == [NAMES, NAMES, ERROR_NAMES, SPARK_NAMES]
 
 
 @pytest.mark.parametrize("name", PUBLIC)

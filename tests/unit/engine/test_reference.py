@@ -1,4 +1,4 @@
-"""docs/reference/ is what the code says; nothing in it goes without a description."""
+"""docs/reference/ matches the code, and every entry has a description."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def tool() -> Iterator[Any]:
     """The generator, and its modules by name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(TOOLS))
-        made = importlib.import_module("generate_reference")
+        module = importlib.import_module("generate_reference")
         modules = {name: importlib.import_module(f"reference.{name}") for name in NAMES}
-        yield SimpleNamespace(pages=made.pages, stale=made.stale, **modules)
+        yield SimpleNamespace(pages=module.pages, stale=module.stale, **modules)
 
 
 @pytest.fixture(scope="module")
 def pages(tool: Any) -> dict[str, str]:
-    """What the pages should be."""
-    made: dict[str, str] = tool.pages()
-    return made
+    """The expected pages."""
+    result: dict[str, str] = tool.pages()
+    return result
 
 
 def test_reference_pages_match_the_code(tool: Any, pages: dict[str, str]) -> None:
@@ -62,9 +62,9 @@ def test_every_entry_needs_a_description(tool: Any, text: str | None) -> None:
 
 def test_an_error_needs_a_text_and_an_advice_of_its_own(tool: Any) -> None:
     for missing in ("__doc__", "advice"):
-        told = {"__doc__": "What it is.", "advice": "do this", "code": "BARE", "exit_code": 1}
-        del told[missing]
-        bare = type("Bare", (), told)  # no PenstockError: it would be one of the tree from now on
+        attributes = {"__doc__": "What it is.", "advice": "do this", "code": "BARE", "exit_code": 1}
+        del attributes[missing]
+        bare = type("Bare", (), attributes)  # not a subclass of PenstockError, which would add it to the error tree
         with pytest.raises(tool.rendering.Undescribed, match="BARE"):
             tool.errors.rows(bare, 0)
 
@@ -101,8 +101,8 @@ def test_messages_and_fields_are_read_with_their_comments(
     (file,) = tool.proto.read()
     (message,) = file.descriptor.message_type
     assert file.heading(4, 0) == "a part"
-    shown = tool.proto.described_message(file, 0, message, {})
-    assert "What it is." in shown and "| `n` | 1 | map of string to uint64 | by name |" in shown
+    description = tool.proto.described_message(file, 0, message, {})
+    assert "What it is." in description and "| `n` | 1 | map of string to uint64 | by name |" in description
     (tmp_path / "m.proto").write_text(text % "")
     (file,) = tool.proto.read()
     with pytest.raises(tool.rendering.Undescribed, match=r"field M\.n"):

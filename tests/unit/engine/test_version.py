@@ -1,4 +1,4 @@
-"""One version: `penstock.version` says it, everything else follows or agrees."""
+"""`penstock.version` is the only source of the version; other places derive from it or agree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_changelog_begins_with_the_version() -> None:
 
 
 def test_version_is_stated_only_once() -> None:
-    """Of what is built, deployed or read; records of what was measured name the version that it was measured with."""
+    """Sources, deployments and documentation; measurement results state the version that was measured."""
     places = [ROOT / name for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile")]
     for folder in ("proto", "table", "kafka", "enumerator", "reader", "engine", "deploy", "tools"):
         places += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml", ".toml", ".sh", ""}]

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command line ended."""
+    """Exit code and output of a finished command."""
 
     code: int
     stdout: bytes

@@ -1,4 +1,4 @@
-"""Runs command lines in this process, and puts back what a command changes in it."""
+"""Runs command lines in this process and restores the state that a command changes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.unit.engine.cli.command_line import Cli, Ended
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cli:
-    """Runs `penstock` with these arguments; no traceback may ever show."""
+    """Runs `penstock` with these arguments. AssertionError: the output contains a traceback."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 
-    def ended(*arguments: object) -> Ended:
+    def result(*arguments: object) -> Ended:
         capsysbinary.readouterr()
         code = run([str(argument) for argument in arguments])
         out, err = capsysbinary.readouterr()
@@ -24,10 +24,10 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
         assert "This is a bug in Penstock" not in stderr, stderr
         return Ended(code, out, stderr)
 
-    return ended
+    return result
 
 
 @pytest.fixture
 def unused_port() -> int:
-    """A loopback port where nobody listens."""
+    """A loopback port without a listener."""
     return free_port()

@@ -1,4 +1,4 @@
-"""Bad input, on tables that Hudi wrote and something then damaged: a named error, the documented exit code, no row."""
+"""Damaged tables that Hudi wrote, and usage errors: a named error, the documented exit code, no rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAGIC = b"#HUDI#"
 
 
 def timeline_files(table: pathlib.Path) -> list[pathlib.Path]:
-    """Completed write instants, newest last."""
+    """Completed write instants in timeline order."""
     folder = table / ".hoodie" / "timeline"
     folder = folder if folder.exists() else table / ".hoodie"
     return sorted(file for file in folder.glob("*.deltacommit") if file.is_file())
@@ -29,12 +29,12 @@ def timeline_files(table: pathlib.Path) -> list[pathlib.Path]:
 
 def data_files(table: pathlib.Path, kind: str) -> list[pathlib.Path]:
     """Base files (`*.parquet`) or log files (`.*.log.*`) of the partitions."""
-    found = [file for file in table.rglob(kind) if ".hoodie" not in file.parts and not file.name.endswith(".crc")]
-    return sorted(found)
+    files = [file for file in table.rglob(kind) if ".hoodie" not in file.parts and not file.name.endswith(".crc")]
+    return sorted(files)
 
 
 def without_checksums(table: pathlib.Path) -> None:
-    """Hadoop's side files would betray a change that real damage does not record."""
+    """Removes Hadoop's `.crc` files: real damage does not update them."""
     for file in table.rglob(".*.crc"):
         file.unlink()
 
@@ -159,11 +159,11 @@ def test_errors_of_damage_name_table_and_file(
     without_checksums(table)
     file = damage(table)
     output = tmp_path / "rows.parquet"
-    ended = cli("read", table, "-o", output)
-    assert ended.code == 3, (ended.code, ended.stderr)
-    assert ended.stdout == b""
+    result = cli("read", table, "-o", output)
+    assert result.code == 3, (result.code, result.stderr)
+    assert result.stdout == b""
     assert not output.exists()
-    (line,) = ended.stderr.splitlines()
+    (line,) = result.stderr.splitlines()
     assert re.match(r"error \[(CORRUPT_FILE|CORRUPT_BLOCK|POSITION_EXPIRED|SCHEMA_MISMATCH|FORMAT)\]: ", line)
     assert file in line
     assert name in line
@@ -178,16 +178,16 @@ def test_other_table_versions_are_refused(
     for file in properties(table):
         file.write_text(re.sub(r"(?m)^hoodie\.table\.version=\d+", f"hoodie.table.version={version}", file.read_text()))
     for command in (["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]):
-        ended = cli(*command, table)
-        assert (ended.code, ended.stdout) == (1, b"")
-        assert ended.stderr.startswith("error [UNSUPPORTED_FEATURE]: " if version == "5" else "error [TABLE]: ")
-        assert version in ended.stderr
-        assert name in ended.stderr
+        result = cli(*command, table)
+        assert (result.code, result.stdout) == (1, b"")
+        assert result.stderr.startswith("error [UNSUPPORTED_FEATURE]: " if version == "5" else "error [TABLE]: ")
+        assert version in result.stderr
+        assert name in result.stderr
 
 
 @pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
 class TestNoTable:
-    """Nothing there, or something else."""
+    """The path does not exist, or is not a table."""
 
     def test_missing_folder_is_no_table(self, cli: Cli, tmp_path: pathlib.Path, command: list[str]) -> None:
         self.refused(cli(*command, tmp_path / "nowhere"), "nowhere")
@@ -204,15 +204,15 @@ class TestNoTable:
         self.refused(cli(*command, tmp_path / "file"), "file")
 
     @staticmethod
-    def refused(ended: object, told: str) -> None:
-        code, stdout, stderr = ended.code, ended.stdout, ended.stderr  # type: ignore[attr-defined]
+    def refused(result: object, message: str) -> None:
+        code, stdout, stderr = result.code, result.stdout, result.stderr  # type: ignore[attr-defined]
         assert (code, stdout) == (1, b""), stderr
         assert stderr.startswith("error [TABLE_NOT_FOUND]: ")
-        assert told in stderr
+        assert message in stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--option", "colums=id"], "did you mean columns"),
         (["--option", "hoodie.datasource.read.begin.instantime=0"], "hoodie.datasource.read.begin.instanttime"),
@@ -253,12 +253,12 @@ class TestNoTable:
         (["--option", "deleteMarker=D", "--option", "deleteField=nosuch"], "nosuch"),
     ],
 )
-def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
-    ended = cli("read", golden.table(V9), *arguments)
-    assert (ended.code, ended.stdout) == (2, b""), ended.stderr
-    (line,) = ended.stderr.splitlines()
+def test_usage_problems(cli: Cli, golden: GoldenTables, arguments: list[str], message: str) -> None:
+    result = cli("read", golden.table(V9), *arguments)
+    assert (result.code, result.stdout) == (2, b""), result.stderr
+    (line,) = result.stderr.splitlines()
     assert re.match(r"error \[(CONFIGURATION|USAGE)\]: ", line)
-    assert re.search(told, line), line
+    assert re.search(message, line), line
 
 
 def test_unreachable_server_is_a_retryable_error(cli: Cli, monkeypatch: pytest.MonkeyPatch, unused_port: int) -> None:
@@ -266,16 +266,16 @@ def test_unreachable_server_is_a_retryable_error(cli: Cli, monkeypatch: pytest.M
 
     limits = client.CallLimits(attempts=1, deadline_ms=2000, plan_deadline_ms=2000)
     monkeypatch.setattr(client, "CallLimits", lambda: limits)
-    ended = cli("read", "t", "--server", f"127.0.0.1:{unused_port}")
-    assert (ended.code, ended.stdout) == (75, b"")
-    assert ended.stderr.startswith("error [SERVER_UNAVAILABLE]: ")
-    assert f"127.0.0.1:{unused_port}" in ended.stderr
+    result = cli("read", "t", "--server", f"127.0.0.1:{unused_port}")
+    assert (result.code, result.stdout) == (75, b"")
+    assert result.stderr.startswith("error [SERVER_UNAVAILABLE]: ")
+    assert f"127.0.0.1:{unused_port}" in result.stderr
 
 
 def test_unwritable_output_file_is_an_error(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     (tmp_path / "full.parquet").mkdir()
     (tmp_path / "file").touch()
-    for name, told in [
+    for name, message in [
         ("", "-o: got an empty name"),
         (tmp_path / "nowhere" / "rows.parquet", f"-o {tmp_path}/nowhere/rows.parquet: there is no folder"),
         (tmp_path / "file" / "rows.parquet", f"-o {tmp_path}/file/rows.parquet: there is no folder"),
@@ -283,10 +283,10 @@ def test_unwritable_output_file_is_an_error(cli: Cli, golden: GoldenTables, tmp_
         (f"{tmp_path}/new.parquet/", "expected a file"),
         (tmp_path / f"{'x' * 300}.parquet", "x.parquet: File name too long"),
     ]:
-        for table in (golden.table(V9), tmp_path / "no table"):  # told before the table is looked at
-            ended = cli("read", table, "-o", name)
-            assert (ended.code, ended.stdout) == (2, b"")
-            assert ended.stderr.startswith("error [CONFIGURATION]: -o")
-            assert told in ended.stderr
-            assert "partial" not in ended.stderr
+        for table in (golden.table(V9), tmp_path / "no table"):  # reported before the table is read
+            result = cli("read", table, "-o", name)
+            assert (result.code, result.stdout) == (2, b"")
+            assert result.stderr.startswith("error [CONFIGURATION]: -o")
+            assert message in result.stderr
+            assert "partial" not in result.stderr
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "full.parquet"]

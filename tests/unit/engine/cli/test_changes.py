@@ -1,4 +1,4 @@
-"""`--query cdc` on the command line: Hudi's form, rows, ranges, what a plan says of changes."""
+"""`--query cdc` on the command line: the formats hudi and rows, ranges, plans of changes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def path(golden: GoldenTables) -> str:
 
 def test_changes_in_the_format_hudi(cli: Cli, golden: GoldenTables, path: str, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "changes.parquet"
-    ended = cli("read", path, "--query", "cdc", "--cdc-format", "hudi", "--after", "earliest", "-o", out)
-    assert ended.code == 0, ended.stderr
-    found, want = pq.read_table(out), golden.expected(CASE, "cdc_all")
-    assert found.column_names == ["op", "ts_ms", "before", "after"]
-    assert sorted(zip(found["op"].to_pylist(), found["ts_ms"].to_pylist(), strict=True)) == sorted(
-        zip(want["op"].to_pylist(), want["ts_ms"].to_pylist(), strict=True)
+    result = cli("read", path, "--query", "cdc", "--cdc-format", "hudi", "--after", "earliest", "-o", out)
+    assert result.code == 0, result.stderr
+    actual, expected = pq.read_table(out), golden.expected(CASE, "cdc_all")
+    assert actual.column_names == ["op", "ts_ms", "before", "after"]
+    assert sorted(zip(actual["op"].to_pylist(), actual["ts_ms"].to_pylist(), strict=True)) == sorted(
+        zip(expected["op"].to_pylist(), expected["ts_ms"].to_pylist(), strict=True)
     )
 
 
@@ -40,59 +40,61 @@ def test_format_rows_is_the_default_and_equals_penstock_read(cli: Cli, path: str
     out = tmp_path / "changes.parquet"
     where = "_change_type IN ('-U', '+U')"
     columns = "_change_type,id,v,_change_seq"
-    ended = cli(
+    result = cli(
         "read", path, "--query", "cdc", "--after", "earliest", "--columns", columns, "--where", where, "-o", out
     )
-    assert ended.code == 0, ended.stderr
-    found = pq.read_table(out)
-    want = penstock.read(path, query="cdc", after="earliest", columns=tuple(columns.split(",")), where=where).read_all()
-    assert found.sort_by("_change_seq").equals(want.sort_by("_change_seq"))
-    assert set(found["_change_type"].to_pylist()) == {"-U", "+U"}
+    assert result.code == 0, result.stderr
+    actual = pq.read_table(out)
+    expected = penstock.read(
+        path, query="cdc", after="earliest", columns=tuple(columns.split(",")), where=where
+    ).read_all()
+    assert actual.sort_by("_change_seq").equals(expected.sort_by("_change_seq"))
+    assert set(actual["_change_type"].to_pylist()) == {"-U", "+U"}
 
 
 def test_limit_of_changes_is_exact(cli: Cli, path: str) -> None:
-    ended = cli("read", path, "--query", "cdc", "--after", "earliest", "--limit", "3", "--format", "jsonl")
-    assert ended.code == 0, ended.stderr
-    assert [set(json.loads(line)) >= {"_change_type", "id"} for line in ended.text.splitlines()] == [True] * 3
+    result = cli("read", path, "--query", "cdc", "--after", "earliest", "--limit", "3", "--format", "jsonl")
+    assert result.code == 0, result.stderr
+    assert [set(json.loads(line)) >= {"_change_type", "id"} for line in result.text.splitlines()] == [True] * 3
 
 
 def test_columns_are_those_of_the_format(cli: Cli, path: str) -> None:
     for form, column in (("rows", "before"), ("hudi", "id")):
-        ended = cli("read", path, "--query", "cdc", "--cdc-format", form, "--after", "earliest", "--columns", column)
-        assert ended.code == 2
-        assert ended.stderr.startswith("error [CONFIGURATION]: ")
+        result = cli("read", path, "--query", "cdc", "--cdc-format", form, "--after", "earliest", "--columns", column)
+        assert result.code == 2
+        assert result.stderr.startswith("error [CONFIGURATION]: ")
 
 
 class TestPlan:
     """`splits plan --query cdc`."""
 
     def plan(self, cli: Cli, *arguments: object) -> Any:
-        ended = cli("splits", "plan", *arguments, "--query", "cdc", "--after", "earliest", "--format", "json")
-        assert ended.code == 0, ended.stderr
-        return ended.json
+        result = cli("splits", "plan", *arguments, "--query", "cdc", "--after", "earliest", "--format", "json")
+        assert result.code == 0, result.stderr
+        return result.json
 
     def test_each_split_lists_its_commits(self, cli: Cli, path: str) -> None:
-        found = self.plan(cli, path, "--explain")
-        told = set()
-        for split in found["splits"]:
+        plan = self.plan(cli, path, "--explain")
+        sources = set()
+        for split in plan["splits"]:
             assert (split["base_file"], split["log_files"], split["row_groups"]) == (None, [], None)
             keys = [step["order_key"] for step in split["changes"]]
             assert keys == sorted(keys)
             assert split["order_key"] == keys[-1]
             assert all(step["files"] for step in split["changes"])
-            told |= {step["told_by"] for step in split["changes"]}
+            sources |= {step["told_by"] for step in split["changes"]}
             assert all(step["instant"] in split["why"] for step in split["changes"][:5])
-        assert {"every row of the new file group", "the group before and after, compared"} < told
-        assert any(text.startswith("logged by the writer in 1 file") for text in told)
-        assert "changes of (after, upto]" in found["range"]
-        instants = {item["requested_time"] for item in found["instants"]}
-        assert instants == {step["instant"] for split in found["splits"] for step in split["changes"]}
+        assert {"every row of the new file group", "the file group before and after the commit, compared"} < sources
+        assert any(text.startswith("logged by the writer in 1 file") for text in sources)
+        assert "changes of (after, upto]" in plan["range"]
+        instants = {item["requested_time"] for item in plan["instants"]}
+        assert instants == {step["instant"] for split in plan["splits"] for step in split["changes"]}
 
     def test_splits_of_rows_list_no_commits(self, cli: Cli, path: str) -> None:
-        ended = cli("splits", "plan", path, "--format", "json")
-        assert {json.dumps(split["changes"]) for split in ended.json["splits"]} == {"null"}
+        result = cli("splits", "plan", path, "--format", "json")
+        assert {json.dumps(split["changes"]) for split in result.json["splits"]} == {"null"}
 
     def test_plan_of_changes_as_text(self, cli: Cli, path: str) -> None:
-        ended = cli("splits", "plan", path, "--query", "cdc", "--after", "earliest")
-        assert ended.code == 0, ended.stderr
-        assert "commits" in ended.text
+        result = cli("splits", "plan", path, "--query", "cdc", "--after", "earliest")
+        assert result.code == 0, result.stderr
+        assert "commits" in result.text

@@ -1,4 +1,4 @@
-"""The client's file: what counts before what, tables by name, and a line for each problem."""
+"""The client's file: precedence of settings, tables by name, one line for each problem."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ columns = ["id", "v"]
 
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
-    made = tmp_path / "client.toml"
-    made.write_text(TEXT)
-    return made
+    path = tmp_path / "client.toml"
+    path.write_text(TEXT)
+    return path
 
 
 def test_precedence_is_flag_environment_table_file(file: pathlib.Path) -> None:
@@ -84,16 +84,16 @@ def test_commands_resolve_tables_by_name(
     assert (rows.code, len(rows.text.splitlines())) == (0, 2), rows.stderr
     monkeypatch.setenv("PENSTOCK_CONFIG", str(file))
     for command in (["timeline"], ["splits", "plan"], ["table", "desc"]):
-        ended = cli(*command, "orders", "--format", "json")
-        assert ended.code == 0, ended.stderr
-    assert ended.json["base_path"] == str(golden.table(V9))
-    told = cli("--config", file, "serve")
-    assert (told.code, told.stdout) == (2, b"")
-    assert "--config before `serve` is the client's file" in told.stderr
+        report = cli(*command, "orders", "--format", "json")
+        assert report.code == 0, report.stderr
+    assert report.json["base_path"] == str(golden.table(V9))
+    result = cli("--config", file, "serve")
+    assert (result.code, result.stdout) == (2, b"")
+    assert "--config before `serve` is the client's file" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("sever = 'h:1'", "unknown key 'sever': did you mean server?"),
         ("[tables.a]\nclumns = 'x'", "unknown key 'tables.a.clumns': did you mean columns?"),
@@ -108,12 +108,12 @@ def test_commands_resolve_tables_by_name(
         ("a = [", "is not TOML"),
     ],
 )
-def test_client_file_problems(tmp_path: pathlib.Path, text: str, told: str) -> None:
+def test_client_file_problems(tmp_path: pathlib.Path, text: str, message: str) -> None:
     file = tmp_path / "client.toml"
     file.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
         load_client_file(str(file))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "client.toml" in str(caught.value)
 
 

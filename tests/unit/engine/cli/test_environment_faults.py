@@ -1,5 +1,5 @@
-"""What is wrong around a command: rights, region, a taken port, certificates. One clear line, the documented exit
-code. What a process must meet itself (modes of files, a full disk): test_process_faults."""
+"""Faults in the environment of a command: rights, region, port in use, certificates. One clear line, the documented
+exit code. Faults that need a separate process (file modes, a full disk) are in test_process_faults."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ V9 = "A_merge_event_long_v9_h120"
 DAY = datetime.timedelta(days=1)
 
 
-def the_line(ended: Ended, code: int, name: str) -> str:
-    """The one line on stderr of a command that failed so."""
-    assert (ended.code, ended.stdout) == (code, b""), ended.stderr
-    (line,) = ended.stderr.splitlines()
+def the_line(result: Ended, code: int, name: str) -> str:
+    """The one line on stderr of the failed command."""
+    assert (result.code, result.stdout) == (code, b""), result.stderr
+    (line,) = result.stderr.splitlines()
     assert line.startswith(f"error [{name}]: ")
     return line
 
 
 class _Refusing(http.server.BaseHTTPRequestHandler):
-    """An object store that answers everything with one error of S3's."""
+    """An object store that answers every request with the same S3 error."""
 
     answer: ClassVar[tuple[int, str, str]] = (403, "AccessDenied", "Access Denied")
 
@@ -59,7 +59,7 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def refusing(status: int, code: str, text: str) -> Iterator[str]:
-    """The URI of a table on such a store."""
+    """The URI of a table in this store."""
     handler = type("Handler", (_Refusing,), {"answer": (status, code, text)})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -100,7 +100,7 @@ WRONG_REGION = "The authorization header is malformed; the region 'us-east-1' is
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
 def test_a_wrong_region(cli: Cli, command: list[str]) -> None:
-    """A signature for another region: S3 answers 400, to HEAD without a word."""
+    """A signature for another region: S3 answers 400, and a HEAD request gets no body."""
     with refusing(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
         line = the_line(cli(*command, table), 2, "CONFIGURATION")
     assert "s3://lake/orders: the bucket is not in region us-east-1, it is in eu-central-1: give ?region=eu-" in line
@@ -136,16 +136,16 @@ def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
 @pytest.mark.golden
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
 def test_a_port_in_use(cli: Cli, golden: GoldenTables, flag: str) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
         line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", flag, address), 2, "CONFIGURATION")
     assert f"cannot listen at {address}" in line
 
 
 class TestCertificates:
-    """An expired one, at the server and at the client."""
+    """Expired certificates of the server and of the client."""
 
     @pytest.fixture
     def authority(self, tmp_path: pathlib.Path) -> Authority:
@@ -171,11 +171,11 @@ class TestCertificates:
         server = grpc.server(None)  # type: ignore[arg-type]
         port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pem]))
         server.start()
-        monkeypatch.setattr(client.time, "sleep", lambda seconds: pytest.fail("it was asked again"))
+        monkeypatch.setattr(client.time, "sleep", lambda seconds: pytest.fail("it was retried"))
         try:
             for command in (["read", "t"], ["groups", "list"]):
-                ended = cli(*command, "--server", f"127.0.0.1:{port}", "--server-ca", authority.ca)
-                line = the_line(ended, 4, "UNAUTHENTICATED")
+                result = cli(*command, "--server", f"127.0.0.1:{port}", "--server-ca", authority.ca)
+                line = the_line(result, 4, "UNAUTHENTICATED")
                 assert "the server's certificate is not accepted: certificate has expired: renew it" in line
         finally:
             server.stop(None)

@@ -1,4 +1,4 @@
-"""What a failed command says, and its exit code."""
+"""Error lines and exit codes of failed commands."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_exit_codes(code: str) -> None:
 
 def test_reference_lists_every_code_and_exit_code() -> None:
     outside = [failure_of(error) for error in (OSError(28, "full"), ValueError(), KeyboardInterrupt())]
-    told = {code: own.exit_code for code, own in OWN_CODES.items()}
-    assert told == {failure.code: failure.exit_code for failure in outside} | {"USAGE": EXIT_USAGE}
-    used = {cls.exit_code for cls in all_error_classes().values()} | set(told.values())
+    exit_codes = {code: own.exit_code for code, own in OWN_CODES.items()}
+    assert exit_codes == {failure.code: failure.exit_code for failure in outside} | {"USAGE": EXIT_USAGE}
+    used = {cls.exit_code for cls in all_error_classes().values()} | set(exit_codes.values())
     assert set(EXIT_CODES) == used | {0}
 
 

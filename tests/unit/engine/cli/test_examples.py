@@ -1,4 +1,4 @@
-"""The whole tree of commands: each has help with examples that parse; reports have a form; shells complete."""
+"""All commands: help with examples that parse, `--format` of reports, completion in shells."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 ROOT: Any = typer.main.get_command(app)
 NO_REPORT = {"groups delete", "serve", "demo"}
-"""They print nothing that a script would take apart: nothing, an address, a show."""
+"""Commands without output for scripts: they print nothing, an address or a demonstration."""
 ROWS = {"read", "tail"}
-"""Their `--format` is of rows."""
+"""Commands whose `--format` is a row format."""
 
 
 def tree(command: Any = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command with its path, groups too."""
+    """Every command and command group with its path."""
     yield path, command
     for name, inner in sorted(getattr(command, "commands", {}).items()):
         yield from tree(inner, (*path, name))
@@ -43,17 +43,17 @@ def test_examples_cover_exactly_the_commands() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_command_has_help_with_an_example(cli: Cli, path: str) -> None:
-    ended = cli(*path.split(), "--help")
-    assert ended.code == 0
-    shown = " ".join(ended.text.split())
-    assert "Example" in shown
+    result = cli(*path.split(), "--help")
+    assert result.code == 0
+    help_text = " ".join(result.text.split())
+    assert "Example" in help_text
     for example in EXAMPLES[path]:
-        assert example in shown
+        assert example in help_text
 
 
 @pytest.mark.parametrize("example", sorted({line for lines in EXAMPLES.values() for line in lines}))
 def test_every_example_parses(example: str) -> None:
-    """Each is taken apart as it would be typed, down to the command; nothing is run."""
+    """Each example is parsed like a typed command line; no command runs."""
     program, *arguments = shlex.split(example)
     assert program == "penstock"
     command, context = ROOT, None

@@ -1,4 +1,4 @@
-"""The command as a whole: usage, settings, how fast it starts, how it ends."""
+"""The `penstock` command: usage, settings, light start, exit."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def test_importing_penstock_is_light_and_provides_read() -> None:
 
 
 def test_help(cli: Cli) -> None:
-    ended = cli("--help")
-    assert ended.code == 0
+    result = cli("--help")
+    assert result.code == 0
     for command in ("read", "timeline", "table", "splits", "serve", "demo"):
-        assert command in ended.text
-    assert "75 try again" in ended.text
+        assert command in result.text
+    assert "75 try again" in result.text
 
 
 def test_version(cli: Cli) -> None:
-    ended = cli("--version")
-    assert (ended.code, ended.text) == (0, f"penstock {__version__}\n")
+    result = cli("--version")
+    assert (result.code, result.text) == (0, f"penstock {__version__}\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["reed"], "No such command 'reed'"),
         (["read"], "TABLE"),
@@ -68,23 +68,23 @@ def test_version(cli: Cli) -> None:
         (["read", "t", "--limit"], "--limit"),
     ],
 )
-def test_usage_errors(cli: Cli, arguments: list[str], told: str) -> None:
-    ended = cli(*arguments)
-    assert ended.code == 2
-    assert ended.stdout == b""
-    (line,) = ended.stderr.splitlines()
+def test_usage_errors(cli: Cli, arguments: list[str], message: str) -> None:
+    result = cli(*arguments)
+    assert result.code == 2
+    assert result.stdout == b""
+    (line,) = result.stderr.splitlines()
     assert line.startswith("error [USAGE]: ")
-    assert told in line
+    assert message in line
     assert "--help" in line
 
 
 @pytest.mark.parametrize("arguments", [[], ["table"], ["splits"]])
 def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
-    ended = cli(*arguments)
-    assert ended.code == 2
-    assert ended.stdout == b""
-    assert "Usage: " + " ".join(["penstock", *arguments, "[OPTIONS] COMMAND"]) in ended.stderr
-    assert "error [" not in ended.stderr
+    result = cli(*arguments)
+    assert result.code == 2
+    assert result.stdout == b""
+    assert "Usage: " + " ".join(["penstock", *arguments, "[OPTIONS] COMMAND"]) in result.stderr
+    assert "error [" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_closed_stdout_is_not_an_internal_error(closed: str, arguments: str, cod
 
 
 def test_errors_as_json(cli: Cli) -> None:
-    ended = cli("--log-format", "json", "read", "t", "--limit", "x")
-    assert ended.code == 2
-    found = json.loads(ended.stderr)
-    assert (found["code"], found["exit_code"], found["level"]) == ("CONFIGURATION", 2, "error")
-    assert "option --limit" in found["message"]
+    result = cli("--log-format", "json", "read", "t", "--limit", "x")
+    assert result.code == 2
+    error = json.loads(result.stderr)
+    assert (error["code"], error["exit_code"], error["level"]) == ("CONFIGURATION", 2, "error")
+    assert "option --limit" in error["message"]
 
 
 def failing(error: BaseException) -> None:
@@ -132,15 +132,15 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fails")
 class TestEndings:
-    """What `run` makes of errors from commands."""
+    """Exit codes and output of `run` after errors of commands."""
 
     def test_interrupt(self, cli: Cli) -> None:
         assert cli("timeline", "interrupt").code == 130
 
     def test_closed_pipe_prints_nothing(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(main, "_stdout_closed", lambda: 0)
-        ended = cli("timeline", "pipe")
-        assert (ended.code, ended.stderr) == (0, "")
+        result = cli("timeline", "pipe")
+        assert (result.code, result.stderr) == (0, "")
 
     def test_internal_error_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main.run(["timeline", "bug"]) == 1
@@ -174,11 +174,11 @@ def test_demo_runs_the_demo(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestShell:
-    """Settings every command shares."""
+    """Settings that all commands share."""
 
     def test_flags_and_options_are_combined(self) -> None:
-        found = given_options(Shell(), {"query": "incremental", "after": None}, ["after=earliest", "batch-rows=7"])
-        assert (found.query, found.after, found.batch_rows) == ("incremental", "earliest", 7)
+        options = given_options(Shell(), {"query": "incremental", "after": None}, ["after=earliest", "batch-rows=7"])
+        assert (options.query, options.after, options.batch_rows) == ("incremental", "earliest", 7)
 
     def test_values_may_hold_equals_signs(self) -> None:
         assert given_options(Shell(), {}, ["where=a = 1"]).where == "a = 1"
@@ -223,9 +223,9 @@ class TestShell:
             raise ValueError("x")
         except ValueError:
             logging.getLogger("penstock.enumerator").exception("failed", extra={"table": "t"})
-        found = json.loads(capsysbinary.readouterr().err)
-        assert (found["level"], found["message"], found["table"]) == ("error", "failed", "t")
-        assert "ValueError" in found["traceback"]
+        record = json.loads(capsysbinary.readouterr().err)
+        assert (record["level"], record["message"], record["table"]) == ("error", "failed", "t")
+        assert "ValueError" in record["traceback"]
 
 
 @pytest.mark.usefixtures("cli")

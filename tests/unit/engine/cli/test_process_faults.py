@@ -1,5 +1,5 @@
-"""What only a process of its own can meet: a disk without room, files that it may not read. One clear line, the
-documented exit code."""
+"""Faults that need a separate process: a full disk, files without read permission. One clear line, the documented
+exit code."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _OVERRIDES_OF_MODES: Final = (1, 2)
 
 
 def the_line(code: int, name: str, *arguments: object, prefix: tuple[str, ...] = (), **more: Any) -> str:
-    """What `penstock` says, as a process, that must fail so: one line."""
+    """The one line on stderr of a `penstock` process that must fail with this exit code."""
     command = [*prefix, sys.executable, "-m", "penstock", *map(str, arguments)]
     more.setdefault("stdout", subprocess.DEVNULL)
-    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=100, check=False, **more)
-    assert ended.returncode == code, ended.stderr
-    (line,) = ended.stderr.splitlines()
+    result = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=100, check=False, **more)
+    assert result.returncode == code, result.stderr
+    (line,) = result.stderr.splitlines()
     assert line.startswith(f"error [{name}]: ")
     return line
 
 
 def first(code: str) -> tuple[str, ...]:
-    """What runs this Python code, and then becomes the command behind it. Not `preexec_fn`, which forks: with other
-    tests' gRPC channels in this process, one such child in twenty dies."""
+    """The prefix that runs this Python code and then replaces itself by the command after it. `preexec_fn` is not
+    used because it forks: with gRPC channels of other tests in this process, one such child in twenty dies."""
     return sys.executable, "-c", f"import os, sys\n{code}\nos.execv(sys.argv[1], sys.argv[1:])"
 
 
 def no_longer_than(size_bytes: int) -> tuple[str, ...]:
-    """For a process whose files the system will not make longer, as if the disk had no more room."""
+    """The prefix for a process with a file size limit, which behaves like a full disk."""
     return first(f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))")
 
 
@@ -47,7 +47,7 @@ BOUND_BY_MODES: Final = first(
     "import ctypes\nif os.geteuid() == 0:\n"
     f"    for capability in {_OVERRIDES_OF_MODES}: ctypes.CDLL(None).prctl({_PR_CAPBSET_DROP}, capability, 0, 0, 0)"
 )
-"""For a process that modes of files bind also as root: what lets it read any file is gone."""
+"""The prefix for a process that drops the capabilities that let root ignore file modes."""
 
 
 def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
@@ -60,7 +60,7 @@ def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.
 
 
 def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
-    """A real one of 16 KiB, where this user may mount; everywhere a process whose files the system keeps short."""
+    """A real file system of 16 KiB if this user may mount; a file size limit on every system."""
     serve = ("serve", "--table", f"a={golden.table(V9)}", "--state")
     state = tmp_path / "state"
     line = the_line(75, "STORAGE", *serve, state, prefix=no_longer_than(4096))

@@ -1,4 +1,4 @@
-"""`timeline`, `table desc`, `splits plan`: the documented fields, and what `--explain` says."""
+"""`timeline`, `table desc`, `splits plan`: the documented fields, and the output of `--explain`."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ class TestTimeline:
     """`penstock timeline`."""
 
     def test_fields_are_documented(self, cli: Cli, golden: GoldenTables) -> None:
-        found = cli("timeline", golden.table(V9), "--format", "json").json
-        assert {name for row in found for name in row} == documented("`timeline`: an array")
+        timeline = cli("timeline", golden.table(V9), "--format", "json").json
+        assert {name for row in timeline for name in row} == documented("`timeline`: an array")
 
     def test_layout_2(self, cli: Cli, golden: GoldenTables) -> None:
-        found = cli("timeline", golden.table(V9), "--format", "json").json
-        assert [row["requested_time"] for row in found] == sorted(row["requested_time"] for row in found)
-        for row in found:
+        timeline = cli("timeline", golden.table(V9), "--format", "json").json
+        assert [row["requested_time"] for row in timeline] == sorted(row["requested_time"] for row in timeline)
+        for row in timeline:
             assert row["order_key"] == row["completion_time"]
             assert row["state"] == "completed"
-            assert row["requested_at"] is None  # LOCAL: the zone is not known
+            assert row["requested_at"] is None  # LOCAL: the zone is unknown
 
     def test_layout_1(self, cli: Cli, golden: GoldenTables) -> None:
-        found = cli("timeline", golden.table(V6), "--format", "json", "--timeline-timezone", "Europe/Berlin").json
-        for row in found:
+        timeline = cli("timeline", golden.table(V6), "--format", "json", "--timeline-timezone", "Europe/Berlin").json
+        for row in timeline:
             assert row["completion_time"] is None
             assert row["order_key"] == row["requested_time"]
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["requested_at"])
 
     def test_text(self, cli: Cli, golden: GoldenTables) -> None:
-        ended = cli("timeline", golden.table(V9))
-        head, rule, *rows = ended.text.splitlines()
+        result = cli("timeline", golden.table(V9))
+        head, rule, *rows = result.text.splitlines()
         assert head.split() == ["requested_time", "completion_time", "action", "state", "requested_at", "completed_at"]
         assert set(rule) == {"-", " "}
         assert len(rows) == len(cli("timeline", golden.table(V9), "--format", "json").json)
@@ -79,14 +79,14 @@ class TestTable:
 
     @pytest.mark.parametrize(("name", "version", "layout"), [(V9, 9, 2), (V6, 6, 1)])
     def test_fields(self, cli: Cli, golden: GoldenTables, name: str, version: int, layout: int) -> None:
-        found = cli("table", "desc", golden.table(name), "--format", "json").json
-        assert set(found) == documented("`table desc`: an object")
-        assert (found["table_version"], found["timeline_layout"]) == (version, layout)
-        assert found["record_key_fields"] == ["id"]
-        assert found["partition_fields"] == ["p"]
-        assert found["schema"]["fields"][0]["name"] == "_hoodie_commit_time"
+        table = cli("table", "desc", golden.table(name), "--format", "json").json
+        assert set(table) == documented("`table desc`: an object")
+        assert (table["table_version"], table["timeline_layout"]) == (version, layout)
+        assert table["record_key_fields"] == ["id"]
+        assert table["partition_fields"] == ["p"]
+        assert table["schema"]["fields"][0]["name"] == "_hoodie_commit_time"
         newest = cli("timeline", golden.table(name), "--format", "json").json[-1]
-        assert found["newest"] == newest["order_key"]
+        assert table["newest"] == newest["order_key"]
 
     def test_text(self, cli: Cli, golden: GoldenTables) -> None:
         lines = cli("table", "desc", golden.table(V9)).text.splitlines()
@@ -104,9 +104,9 @@ def test_server_in_the_environment_is_ignored_with_a_warning(
     cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
-    ended = cli(*command, golden.table(V9))
-    assert ended.code == 0
-    (line,) = ended.stderr.splitlines()
+    result = cli(*command, golden.table(V9))
+    assert result.code == 0
+    (line,) = result.stderr.splitlines()
     assert line.startswith("warning: environment variable PENSTOCK_SERVER is not used")
     assert cli("-q", *command, golden.table(V9)).stderr == ""
 
@@ -115,27 +115,27 @@ class TestSplits:
     """`penstock splits plan`."""
 
     def test_a_server_is_refused(self, cli: Cli, golden: GoldenTables) -> None:
-        ended = cli("splits", "plan", golden.table(V9), "--option", "server=127.0.0.1:1")
-        assert (ended.code, ended.stdout) == (2, b"")
-        assert "reads the table itself: leave server out" in ended.stderr
+        result = cli("splits", "plan", golden.table(V9), "--option", "server=127.0.0.1:1")
+        assert (result.code, result.stdout) == (2, b"")
+        assert "reads the table itself: leave server out" in result.stderr
 
     def test_plan_counts_splits_that_the_filter_excludes(self, cli: Cli, golden: GoldenTables) -> None:
-        asked = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")
-        told = cli(*asked, "--explain").text
-        assert "2 more splits, in partitions that the filter rules out:" in told
-        assert "p=a" in told and "p=b" in told
-        assert "rules out" not in cli(*asked).text
+        command = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")
+        text = cli(*command, "--explain").text
+        assert "2 more splits, in partitions that the filter rules out:" in text
+        assert "p=a" in text and "p=b" in text
+        assert "rules out" not in cli(*command).text
         assert "rules out" not in cli("splits", "plan", golden.table(RANGES), "--where", "v > 0", "--explain").text
 
     def test_flags_of_the_plan(self, cli: Cli, golden: GoldenTables) -> None:
-        found = self.plan(cli, golden.table(V9), "--columns", "v,id", "--where", "v > 1", "--metadata", "off")
-        assert found["columns"] == ["v", "id"]
+        plan = self.plan(cli, golden.table(V9), "--columns", "v,id", "--where", "v > 1", "--metadata", "off")
+        assert plan["columns"] == ["v", "id"]
         assert cli("splits", "plan", golden.table(V9), "--where", "nosuch > 1").code == 2
 
     def plan(self, cli: Cli, *arguments: object) -> Any:
-        ended = cli("splits", "plan", *arguments, "--format", "json")
-        assert ended.code == 0, ended.stderr
-        return ended.json
+        result = cli("splits", "plan", *arguments, "--format", "json")
+        assert result.code == 0, result.stderr
+        return result.json
 
     def test_fields_are_documented(self, cli: Cli, golden: GoldenTables) -> None:
         plain = self.plan(cli, golden.table(RANGES))
@@ -147,45 +147,45 @@ class TestSplits:
         assert fields - {name for split in plain["splits"] for name in split} == {"why"}
 
     def test_splits_are_in_commit_order_and_repeatable(self, cli: Cli, golden: GoldenTables) -> None:
-        found = self.plan(cli, golden.table(RANGES))
-        keys = [(split["order_key"], split["split_id"]) for split in found["splits"]]
+        plan = self.plan(cli, golden.table(RANGES))
+        keys = [(split["order_key"], split["split_id"]) for split in plan["splits"]]
         assert keys == sorted(keys)
-        assert self.plan(cli, golden.table(RANGES)) == found
-        assert found["size_bytes"] == sum(split["size_bytes"] for split in found["splits"])
+        assert self.plan(cli, golden.table(RANGES)) == plan
+        assert plan["size_bytes"] == sum(split["size_bytes"] for split in plan["splits"])
 
     def test_a_range_without_query_is_incremental(self, cli: Cli, golden: GoldenTables) -> None:
         keys = sorted(completed for _, completed, _ in golden.case(RANGES)["instants"])
-        found = self.plan(cli, golden.table(RANGES), "--after", keys[0], "--upto", keys[2], "--explain")
-        assert (found["after"], found["upto"]) == (keys[0], keys[2])
-        assert [item["order_key"] for item in found["instants"]] == keys[1:3]
-        assert f"({keys[0]}, {keys[2]}]" in found["range"]
-        assert "exclusive" in found["range"]
-        selected = {item["requested_time"] for item in found["instants"]}
-        for split in found["splits"]:
+        plan = self.plan(cli, golden.table(RANGES), "--after", keys[0], "--upto", keys[2], "--explain")
+        assert (plan["after"], plan["upto"]) == (keys[0], keys[2])
+        assert [item["order_key"] for item in plan["instants"]] == keys[1:3]
+        assert f"({keys[0]}, {keys[2]}]" in plan["range"]
+        assert "exclusive" in plan["range"]
+        selected = {item["requested_time"] for item in plan["instants"]}
+        for split in plan["splits"]:
             assert any(time in split["why"] for time in selected), split["why"]
 
     def test_an_empty_range_has_no_splits(self, cli: Cli, golden: GoldenTables) -> None:
-        found = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain", "--option", "query=incremental")
-        assert (found["splits"], found["instants"]) == ([], [])
+        plan = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain", "--option", "query=incremental")
+        assert (plan["splits"], plan["instants"]) == ([], [])
 
     @pytest.mark.parametrize(
-        ("arguments", "told"),
+        ("arguments", "message"),
         [
             ([], "snapshot"),
             (["--query", "read_optimized"], "read-optimized"),
             (["--as-of", "20991231000000000"], "snapshot as of"),
         ],
     )
-    def test_plan_explain_as_text(self, cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
+    def test_plan_explain_as_text(self, cli: Cli, golden: GoldenTables, arguments: list[str], message: str) -> None:
         for name in (V9, V6):
-            ended = cli("splits", "plan", golden.table(name), *arguments, "--explain")
-            assert ended.code == 0, ended.stderr
-            assert ended.text.startswith(told)
-            assert "base file of" in ended.text
+            result = cli("splits", "plan", golden.table(name), *arguments, "--explain")
+            assert result.code == 0, result.stderr
+            assert result.text.startswith(message)
+            assert "base file of" in result.text
 
     def test_event_time_bounds(self, cli: Cli, golden: GoldenTables) -> None:
-        found = self.plan(cli, golden.table("B_v9_colstats_cow"))
-        assert all(split["event_time_us"] is None for split in found["splits"])
+        plan = self.plan(cli, golden.table("B_v9_colstats_cow"))
+        assert all(split["event_time_us"] is None for split in plan["splits"])
 
 
 def test_plan_of_a_topic_prints_its_ranges(golden: Any) -> None:
@@ -193,8 +193,8 @@ def test_plan_of_a_topic_prints_its_ranges(golden: Any) -> None:
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
     request = PlanRequest(table="t", query=TopicRanges(ranges), hybrid=hybrid)
     topic = topic_plan(open_table(str(golden.table("C_v6_streamer"))), "t", request, ranges, None)
-    told = _meaning(topic, request.query, 1)
-    assert told.startswith(
+    meaning = _meaning(topic, request.query, 1)
+    assert meaning.startswith(
         "records of the topic that the table is filled from, by partition and offset: orders-0 5 to 8"
     )
-    assert told.endswith("orders-9 5 to 8, and 2 more")
+    assert meaning.endswith("orders-9 5 to 8, and 2 more")

@@ -1,4 +1,4 @@
-"""`penstock tail` across the hand-over, in one process: a golden table that a streamer filled, beside its topic."""
+"""`penstock tail` across the hand-over, in one process: a golden table that a Hudi streamer wrote, and its topic."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ TOPIC = ("--kafka-topic", "orders", "--kafka", "bootstrap.servers=scripted")
 
 @pytest.fixture
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
-    """The topic, for every client of this process."""
-    made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.topic_metadata.open_topic", made.open)
-    monkeypatch.setattr("penstock.kafka.record_reader.open_records", made.open_records)
-    return made
+    """The topic for every client of this process."""
+    scripted = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
+    monkeypatch.setattr("penstock.kafka.topic_metadata.open_topic", scripted.open)
+    monkeypatch.setattr("penstock.kafka.record_reader.open_records", scripted.open_records)
+    return scripted
 
 
 @pytest.mark.golden
 class TestHybrid:
-    """The table, then its topic."""
+    """Reads the table and then its topic."""
 
     def test_exit_at_end_is_the_end_of_the_topic(self, cli: Cli, golden: Any, topic: ScriptedTopic) -> None:
         case = golden.case(CASE)
-        ended = cli("tail", golden.table(CASE), "--hybrid", "changelog", *TOPIC, "--exit-at-end")
-        assert (ended.code, ended.stderr) == (0, "")
-        rows = [json.loads(line) for line in ended.stdout.splitlines()]
+        result = cli("tail", golden.table(CASE), "--hybrid", "changelog", *TOPIC, "--exit-at-end")
+        assert (result.code, result.stderr) == (0, "")
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
         late = [r for r in topic.records if r.offset >= case["handover"]["offsets"][str(r.partition)]]
         assert Counter(row["_change_type"] for row in rows)["+U"] == len(late) > 0
         assert Counter(row["_change_type"] for row in rows)["+I"] == len({row["id"] for row in rows} - _new(rows))
 
     def test_kafka_settings_may_be_options(self, cli: Cli, golden: Any, topic: ScriptedTopic) -> None:
-        given = ("--option", "kafka.bootstrap.servers=scripted", "--option", "kafka.topic=orders")
-        ended = cli("tail", golden.table(CASE), "--hybrid", "append", *given, "--exit-at-end")
-        assert (ended.code, ended.stderr) == (0, "")
-        assert ended.stdout.count(b"\n") > 20
+        flags = ("--option", "kafka.bootstrap.servers=scripted", "--option", "kafka.topic=orders")
+        result = cli("tail", golden.table(CASE), "--hybrid", "append", *flags, "--exit-at-end")
+        assert (result.code, result.stderr) == (0, "")
+        assert result.stdout.count(b"\n") > 20
 
 
 def _new(rows: list[dict[str, Any]]) -> set[str]:
-    """Keys that the table did not have at the hand-over."""
+    """Keys that the table lacks at the hand-over."""
     known = {row["id"] for row in rows if row["_change_type"] == "+I"}
     return {row["id"] for row in rows} - known
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (("--hybrid", "changelog"), "give kafka.topic"),
         (("--hybrid", "changelog", "--kafka-topic", "t"), "give kafka.bootstrap.servers"),
@@ -70,16 +70,16 @@ def _new(rows: list[dict[str, Any]]) -> set[str]:
         (("--hybrid", "append", *TOPIC, "--on-lost-range", "snapshot"), "onLostRange=snapshot"),
     ],
 )
-def test_topic_options_usage_errors(cli: Cli, more: tuple[str, ...], told: str, tmp_path: pathlib.Path) -> None:
-    ended = cli("-vv", "tail", tmp_path, *more)
-    assert ended.code == 2
-    assert told in " ".join(ended.stderr.split())
-    assert SECRET not in ended.stderr
+def test_topic_options_usage_errors(cli: Cli, more: tuple[str, ...], message: str, tmp_path: pathlib.Path) -> None:
+    result = cli("-vv", "tail", tmp_path, *more)
+    assert result.code == 2
+    assert message in " ".join(result.stderr.split())
+    assert SECRET not in result.stderr
 
 
 def test_read_has_no_flags_of_a_topic(cli: Cli, tmp_path: pathlib.Path) -> None:
     for flag in ("--hybrid", "--kafka", "--kafka-topic"):
         assert cli("read", tmp_path, flag, "append").code == 2
-    ended = cli("read", tmp_path, "--option", "hybrid=append")
-    assert ended.code == 2
-    assert "option hybrid does not apply here (cli)" in ended.stderr
+    result = cli("read", tmp_path, "--option", "hybrid=append")
+    assert result.code == 2
+    assert "option hybrid does not apply here (cli)" in result.stderr

@@ -1,4 +1,4 @@
-"""`penstock tail` as a process that is killed, against a server in this one."""
+"""`penstock tail` as a process that is killed, with a server in the test process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASE = "A_compaction_then_updates_v9_h120"
 
 
 class RealTime:
-    """The clock of the scripted group, going."""
+    """The clock of the scripted group, running in real time."""
 
     @property
     def now(self) -> int:
@@ -55,32 +55,32 @@ def real(group: Any, table: str) -> Any:
 
 @pytest.fixture
 def server(real: Any) -> Iterator[RunningServer]:
-    """On loopback."""
+    """A server on loopback."""
     with serve_enumerator(real, "127.0.0.1:0", real) as running:
         yield running
 
 
 def tail(server: RunningServer, *arguments: object) -> subprocess.Popen[bytes]:
-    """Started."""
+    """The started `penstock tail` process."""
     command = [sys.executable, "-m", "penstock", "tail", "trips", "--server", server.address, "--group", "g"]
     words = [*command, "--reader-id", "r", *map(str, arguments)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def files(folder: pathlib.Path) -> dict[str, pa.Table]:
-    """By name, hidden ones left out."""
+    """Contents by file name, without hidden files."""
     return {path.name: pq.read_table(path) for path in sorted(folder.glob("[!.]*"))}
 
 
 def test_crash_between_rename_and_commit_leaves_each_split_once(
     real: Any, server: RunningServer, table: str, tmp_path: pathlib.Path
 ) -> None:
-    """kill -9 at each commit: its file is there, the server was not told."""
+    """SIGKILL at each commit: the file exists, and the server has no commit."""
     commit, running = real.commit_splits, []
 
     def killed(member: Any, done: Any) -> None:
         os.kill(running[-1].pid, signal.SIGKILL)
-        raise StorageError("the process that asked is gone")
+        raise StorageError("the calling process has ended")
 
     real.commit_splits = killed
     running.append(tail(server, "--exit-at-end", "--output-dir", tmp_path))
@@ -93,9 +93,9 @@ def test_crash_between_rename_and_commit_leaves_each_split_once(
     running.append(tail(server, "--exit-at-end", "--output-dir", tmp_path))
     out, err = running[-1].communicate(timeout=60)
     assert (running[-1].returncode, out, err) == (0, b"", b"")
-    found = files(tmp_path)
-    assert set(found) == {f"{split.split_id}.parquet" for split in real.rounds["plan-1"]}
-    rows = pa.concat_tables(found.values()).to_pylist()
+    contents = files(tmp_path)
+    assert set(contents) == {f"{split.split_id}.parquet" for split in real.rounds["plan-1"]}
+    rows = pa.concat_tables(contents.values()).to_pylist()
     expected = read(table, query="incremental", after="earliest").read_all().to_pylist()
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
     assert all(finished for _, finished in real.committed().values())

@@ -1,4 +1,4 @@
-"""Equality of rows as the demo and the interop suite judge it."""
+"""The comparison of rows in the demo and the interop suite."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def test_missing_rows_are_named() -> None:
 
 
 def test_columns_on_one_side_are_a_difference_even_without_rows() -> None:
-    got = pa.table({"id": pa.array([], pa.int64())})
-    want = pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.string())})
-    assert compare_rows(got, want).columns == ("v",)
+    actual = pa.table({"id": pa.array([], pa.int64())})
+    expected = pa.table({"id": pa.array([], pa.int64()), "v": pa.array([], pa.string())})
+    assert compare_rows(actual, expected).columns == ("v",)
 
 
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "same"),
+    ("actual", "expected", "same"),
     [
         (pa.array([AT], pa.timestamp("us", "UTC")), pa.array([AT], pa.timestamp("us", "UTC")), True),
         (
@@ -65,5 +65,5 @@ AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
         ),
     ],
 )
-def test_values_are_compared_by_meaning(got: pa.Array, want: pa.Array, same: bool) -> None:
-    assert compare_rows(pa.table({"c": got}), pa.table({"c": want})).is_empty is same
+def test_values_are_compared_by_meaning(actual: pa.Array, expected: pa.Array, same: bool) -> None:
+    assert compare_rows(pa.table({"c": actual}), pa.table({"c": expected})).is_empty is same

@@ -1,4 +1,4 @@
-"""What is missing is named before anything starts."""
+"""Missing prerequisites are reported before the demo starts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_java_missing_or_old_names_the_package(banner: str | None) -> None:
 
 
 def test_java_home_has_precedence() -> None:
-    asked: list[str] = []
+    commands: list[str] = []
 
     def banner(java: str) -> str:
-        asked.append(java)
+        commands.append(java)
         return JAVA_17
 
     check_prerequisites({"JAVA_HOME": "jdk"}, has_module=lambda _: True, java_banner=banner)
     check_prerequisites({}, has_module=lambda _: True, java_banner=banner)
-    assert asked == ["jdk/bin/java", "java"]
+    assert commands == ["jdk/bin/java", "java"]

@@ -1,4 +1,4 @@
-"""The packaged table: complete, and its expectations hang together."""
+"""The packaged table is complete and consistent with its expectations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_commits_are_in_order_and_hold_late_and_deleted_rows() -> None:
 
 
 def test_every_row_of_the_snapshot_was_written_last_by_one_commit() -> None:
-    """Rows of a commit's range that no later commit touched are the snapshot's rows of that commit."""
+    """Rows of a commit that no later commit wrote are the rows of this commit in the snapshot."""
     sample = load_sample(packaged_data())
     for commit in sample.commits:
         of_commit = sample.snapshot.filter(pc.equal(sample.snapshot["_hoodie_commit_time"], commit.requested_time))

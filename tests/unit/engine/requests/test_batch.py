@@ -1,4 +1,4 @@
-"""Which options go together, and the request they make."""
+"""Options of a batch read: combinations, and the resulting `PlanRequest`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DESCRIPTION = TableDescription(
 
 
 class Described:
-    """Counts how often the table is asked for."""
+    """Counts the requests for the description of the table."""
 
     def __init__(self, description: TableDescription = DESCRIPTION) -> None:
         self.description = description
-        self.asked = 0
+        self.calls = 0
 
     def __call__(self) -> TableDescription:
-        self.asked += 1
+        self.calls += 1
         return self.description
 
 
@@ -51,11 +51,11 @@ def at(digits: str) -> Position:
 def test_defaults_are_a_snapshot_of_all_columns() -> None:
     described = Described()
     assert plan_request("t", ParsedOptions(), described) == PlanRequest(table="t", query=Snapshot())
-    assert described.asked == 0
+    assert described.calls == 0
 
 
 def test_plan_request_has_every_planning_option() -> None:
-    given = ParsedOptions(
+    options = ParsedOptions(
         columns=("a", "b"),
         where="a > 1",
         slots=3,
@@ -67,7 +67,7 @@ def test_plan_request_has_every_planning_option() -> None:
         delete_field="op",
         delete_marker="D",
     )
-    request = plan_request("t", given, Described())
+    request = plan_request("t", options, Described())
     assert request == PlanRequest(
         table="t",
         query=Snapshot(),
@@ -81,12 +81,12 @@ def test_plan_request_has_every_planning_option() -> None:
         skip_corrupt=True,
         delete_marker=DeleteMarker("op", "D"),
     )
-    assert plan_request("t", given, Described(), slots=1) == replace(request, slots=1)
+    assert plan_request("t", options, Described(), slots=1) == replace(request, slots=1)
 
 
 def test_corrupt_data_is_an_error_unless_on_corrupt_is_skip() -> None:
-    for given in (ParsedOptions(), ParsedOptions(on_corrupt="error")):
-        assert not plan_request("t", given, Described()).skip_corrupt
+    for options in (ParsedOptions(), ParsedOptions(on_corrupt="error")):
+        assert not plan_request("t", options, Described()).skip_corrupt
 
 
 def test_read_optimized() -> None:
@@ -94,49 +94,49 @@ def test_read_optimized() -> None:
 
 
 def test_as_of_is_a_requested_time() -> None:
-    found = plan_request("t", ParsedOptions(as_of="20260131000000123"), Described()).query
-    assert found == SnapshotAsOf(InstantTime("20260131000000123"))
+    query = plan_request("t", ParsedOptions(as_of="20260131000000123"), Described()).query
+    assert query == SnapshotAsOf(InstantTime("20260131000000123"))
 
 
 def test_as_of_in_iso_describes_the_table_once() -> None:
     described = Described()
-    found = plan_request("t", ParsedOptions(as_of="2026-01-31T00:00:00.123Z"), described).query
-    assert found == SnapshotAsOf(InstantTime("20260131000000123"))
-    assert described.asked == 1
+    query = plan_request("t", ParsedOptions(as_of="2026-01-31T00:00:00.123Z"), described).query
+    assert query == SnapshotAsOf(InstantTime("20260131000000123"))
+    assert described.calls == 1
 
 
 def test_local_timeline_needs_timeline_timezone() -> None:
     described = Described(replace(DESCRIPTION, timeline_timezone="LOCAL"))
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
         plan_request("t", ParsedOptions(as_of="2026-01-31"), described)
-    given = ParsedOptions(as_of="2026-01-31T00:00:00.000Z", timeline_timezone="Europe/Berlin")
-    assert plan_request("t", given, described).query == SnapshotAsOf(InstantTime("20260131010000000"))
+    options = ParsedOptions(as_of="2026-01-31T00:00:00.000Z", timeline_timezone="Europe/Berlin")
+    assert plan_request("t", options, described).query == SnapshotAsOf(InstantTime("20260131010000000"))
 
 
 class TestRanges:
-    """query=incremental."""
+    """The query incremental."""
 
     def test_range_with_both_bounds(self) -> None:
-        given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260102000000000")
-        found = plan_request("t", given, Described()).query
-        assert found == Incremental(at("20260101000000000"), at("20260102000000000"))
+        options = ParsedOptions(query="incremental", after="20260101000000000", upto="20260102000000000")
+        query = plan_request("t", options, Described()).query
+        assert query == Incremental(at("20260101000000000"), at("20260102000000000"))
 
     def test_range_without_upto_ends_at_the_newest_instant_when_planned(self) -> None:
         described = Described()
         for upto in (None, "latest"):
-            given = ParsedOptions(query="incremental", after="earliest", upto=upto)
-            assert plan_request("t", given, described).query == Incremental(EARLIEST, Latest())
-        assert described.asked == 0
+            options = ParsedOptions(query="incremental", after="earliest", upto=upto)
+            assert plan_request("t", options, described).query == Incremental(EARLIEST, Latest())
+        assert described.calls == 0
 
     def test_after_latest_is_the_newest_position(self) -> None:
         described = Described()
-        given = ParsedOptions(query="incremental", after="latest", upto="2026-02-01")
-        assert plan_request("t", given, described).query == Incremental(NEWEST, at("20260201000000000"))
-        assert described.asked == 1
+        options = ParsedOptions(query="incremental", after="latest", upto="2026-02-01")
+        assert plan_request("t", options, described).query == Incremental(NEWEST, at("20260201000000000"))
+        assert described.calls == 1
 
     def test_equal_bounds_are_an_empty_range(self) -> None:
-        given = ParsedOptions(query="incremental", after="20260101000000000", upto="20260101000000000")
-        assert isinstance(plan_request("t", given, Described()).query, Incremental)
+        options = ParsedOptions(query="incremental", after="20260101000000000", upto="20260101000000000")
+        assert isinstance(plan_request("t", options, Described()).query, Incremental)
 
     def test_ranges_cut_at_the_same_text_are_adjacent(self) -> None:
         text = "2026-01-31T23:59:59"
@@ -151,13 +151,13 @@ class TestRanges:
             plan_request("t", ParsedOptions(query="incremental"), Described())
 
     def test_range_that_ends_before_it_starts_is_refused(self) -> None:
-        given = ParsedOptions(query="incremental", after="20260102000000000", upto="20260101000000000")
+        options = ParsedOptions(query="incremental", after="20260102000000000", upto="20260101000000000")
         with pytest.raises(ConfigurationError, match=r"range \(20260102000000000, 20260101000000000\] of table t ends"):
-            plan_request("t", given, Described())
+            plan_request("t", options, Described())
 
 
 @pytest.mark.parametrize(
-    ("given", "names"),
+    ("options", "names"),
     [
         (ParsedOptions(after="earliest"), "query=incremental"),
         (ParsedOptions(upto="latest"), "query=incremental"),
@@ -166,13 +166,13 @@ class TestRanges:
         (ParsedOptions(query="incremental", after="earliest", as_of="20260101000000"), "query=snapshot"),
     ],
 )
-def test_options_that_exclude_each_other(given: ParsedOptions, names: str) -> None:
+def test_options_that_exclude_each_other(options: ParsedOptions, names: str) -> None:
     with pytest.raises(ConfigurationError, match=names):
-        plan_request("t", given, Described())
+        plan_request("t", options, Described())
 
 
 def test_event_time_unit_needs_event_time() -> None:
-    given = ParsedOptions(event_time="at", event_time_unit="ms")
-    assert plan_request("t", given, Described()).event_time_unit == "ms"
+    options = ParsedOptions(event_time="at", event_time_unit="ms")
+    assert plan_request("t", options, Described()).event_time_unit == "ms"
     with pytest.raises(ConfigurationError, match="give eventTime with it"):
         plan_request("t", ParsedOptions(event_time_unit="ms"), Described())

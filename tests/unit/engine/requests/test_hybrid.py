@@ -1,4 +1,4 @@
-"""What options of a hybrid read come to, which of them are refused together, and that no secret is ever shown."""
+"""Options of a hybrid read: results, combinations that are refused, and secrets that are never printed."""
 
 from __future__ import annotations
 
@@ -19,43 +19,45 @@ from penstock.proto.options.kafka import checkpoints_of
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 BROKERS = {"kafka.bootstrap.servers": "h:9092"}
-LEAST = {"hybrid": "changelog", "kafka.topic": "orders", **BROKERS}
+MINIMUM = {"hybrid": "changelog", "kafka.topic": "orders", **BROKERS}
 SECRET = "pa55-word"
 
 
 def never() -> TableDescription:
-    raise AssertionError("the table was asked for")
+    raise AssertionError("the description of the table was requested")
 
 
-def given(entry_point: EntryPoint = EntryPoint.STREAM, /, **more: object) -> ParsedOptions:
-    """The least a hybrid read needs, with more options or (None) without some; `__` stands for a dot."""
-    told = LEAST | {name.replace("__", "."): value for name, value in more.items()}
-    return parse_options(told, entry_point=entry_point)
+def hybrid_options(entry_point: EntryPoint = EntryPoint.STREAM, /, **more: object) -> ParsedOptions:
+    """The minimal options of a hybrid read, with `more`; None removes an option, `__` stands for a dot."""
+    options = MINIMUM | {name.replace("__", "."): value for name, value in more.items()}
+    return parse_options(options, entry_point=entry_point)
 
 
 def of_stream(options: ParsedOptions) -> Hybrid:
-    found = stream_scope("t", options, never).request.hybrid
-    assert found is not None
-    return found
+    hybrid = stream_scope("t", options, never).request.hybrid
+    assert hybrid is not None
+    return hybrid
 
 
 def test_minimal_options_of_a_hybrid_stream() -> None:
-    found = of_stream(given())
-    assert found == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
-    assert found.access.client == (("bootstrap.servers", "h:9092"),)
-    assert (found.access.registry_url, found.access.dead_letter) == ("", "")
+    hybrid = of_stream(hybrid_options())
+    assert hybrid == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
+    assert hybrid.access.client == (("bootstrap.servers", "h:9092"),)
+    assert (hybrid.access.registry_url, hybrid.access.dead_letter) == ("", "")
 
 
 def test_changelog_reads_changes_and_append_reads_rows() -> None:
-    assert stream_scope("t", given(), never).request.query == Changes(ChangeFormat.ROWS)
-    assert stream_scope("t", given(query="cdc", cdcFormat="rows"), never).request.query == Changes(ChangeFormat.ROWS)
-    assert stream_scope("t", given(hybrid="append"), never).request.query == Incremental()
-    assert stream_scope("t", given(hybrid="append", query="incremental"), never).request.query == Incremental()
+    assert stream_scope("t", hybrid_options(), never).request.query == Changes(ChangeFormat.ROWS)
+    assert stream_scope("t", hybrid_options(query="cdc", cdcFormat="rows"), never).request.query == Changes(
+        ChangeFormat.ROWS
+    )
+    assert stream_scope("t", hybrid_options(hybrid="append"), never).request.query == Incremental()
+    assert stream_scope("t", hybrid_options(hybrid="append", query="incremental"), never).request.query == Incremental()
 
 
 def test_every_hybrid_option_reaches_its_field() -> None:
-    found = of_stream(
-        given(
+    hybrid = of_stream(
+        hybrid_options(
             kafkaValueFormat="debezium-avro",
             schemaRegistryUrl="http://registry:8081",
             deadLetterPath="/letters",
@@ -69,7 +71,7 @@ def test_every_hybrid_option_reaches_its_field() -> None:
             failOnDataLoss="false",
         )
     )
-    assert found == Hybrid(
+    assert hybrid == Hybrid(
         mode=HybridMode.CHANGELOG,
         topic="orders",
         value_format=ValueFormat.DEBEZIUM_AVRO,
@@ -84,23 +86,26 @@ def test_every_hybrid_option_reaches_its_field() -> None:
         ),
         fail_on_data_loss=False,
     )
-    assert (found.access.registry_url, found.access.dead_letter) == ("http://registry:8081", "/letters")
+    assert (hybrid.access.registry_url, hybrid.access.dead_letter) == ("http://registry:8081", "/letters")
 
 
 @pytest.mark.parametrize(("policy", "fails"), [("fail", True), ("earliest", False), (None, True)])
 def test_expired_offsets_follow_on_lost_range(policy: str | None, fails: bool) -> None:
-    assert of_stream(given(onLostRange=policy)).fail_on_data_loss is fails
-    spec = group_spec("t", given(EntryPoint.CONSUMER, onLostRange=policy), never)
+    assert of_stream(hybrid_options(onLostRange=policy)).fail_on_data_loss is fails
+    spec = group_spec("t", hybrid_options(EntryPoint.CONSUMER, onLostRange=policy), never)
     assert spec.scope.request.hybrid is not None
     assert spec.scope.request.hybrid.fail_on_data_loss is fails
 
 
 def test_group_has_the_same_topic_as_a_stream() -> None:
-    spec = group_spec("t", given(EntryPoint.CONSUMER, after="earliest"), never)
+    spec = group_spec("t", hybrid_options(EntryPoint.CONSUMER, after="earliest"), never)
     assert spec.scope.request.hybrid == Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
     assert spec.scope.request.query == Changes(ChangeFormat.ROWS)
     assert spec.start == StartAt()
-    assert group_spec("t", given(EntryPoint.CONSUMER, hybrid="append"), never).scope.request.query == Incremental()
+    assert (
+        group_spec("t", hybrid_options(EntryPoint.CONSUMER, hybrid="append"), never).scope.request.query
+        == Incremental()
+    )
 
 
 def test_without_hybrid_there_is_no_topic() -> None:
@@ -126,7 +131,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
     "the newest as an end": ({"upto": "latest"}, "upto"),
     "a changelog from an instant on": ({"after": "20260101000000"}, "got after=20260101000000; leave after out"),
     "a changelog from the newest on": ({"after": "latest"}, "commits alone do not contain its deletes"),
-    "the table anew": ({"onLostRange": "snapshot"}, "onLostRange=snapshot returns the rows of the table again"),
+    "the table again": ({"onLostRange": "snapshot"}, "onLostRange=snapshot returns the rows of the table again"),
     "rows held": ({"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "hold"}, "=hold with hybrid"),
     "rows by commit": (
         {"eventTime": "ts", "maxOutOfOrderness": "1s", "watermarkFallback": "commitTime"},
@@ -140,7 +145,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
         {"kafkaOffsetsKey": "deltastreamer.checkpoint.reset_key", "kafkaOffsetsFormat": "streamer"},
         "holds no consumed offsets",
     ),
-    "dead letters elsewhere": (
+    "dead letters in an unknown file system": (
         {"deadLetterPath": f"ftp://key:{SECRET}@b"},
         "option deadLetterPath .*: no file system is known for ftp:",
     ),
@@ -160,7 +165,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_stream_refuses_options_that_exclude_each_other(case: str) -> None:
     more, expected = REFUSED[case]
-    options = parse_options(LEAST | dict(more), entry_point=EntryPoint.STREAM)
+    options = parse_options(MINIMUM | dict(more), entry_point=EntryPoint.STREAM)
     with pytest.raises(ConfigurationError, match=expected):
         check_stream_options(options)
 
@@ -171,7 +176,7 @@ OF_STREAMS_ALONE = ("rows held", "rows by commit", "a query of batches", "the ne
 @pytest.mark.parametrize("case", [case for case in REFUSED if case not in OF_STREAMS_ALONE])
 def test_group_refuses_options_that_exclude_each_other(case: str) -> None:
     more, expected = REFUSED[case]
-    options = parse_options(LEAST | dict(more), entry_point=EntryPoint.CONSUMER)
+    options = parse_options(MINIMUM | dict(more), entry_point=EntryPoint.CONSUMER)
     with pytest.raises(ConfigurationError, match=expected):
         group_spec("t", options, never)
 
@@ -181,16 +186,19 @@ def test_start_of_the_whole_table_is_snapshot_in_streams_and_earliest_in_groups(
     entry_point: EntryPoint, after: str
 ) -> None:
     with pytest.raises(ConfigurationError, match="begins with every row of the table"):
-        hybrid_of(given(entry_point, after=after), entry_point)
+        hybrid_of(hybrid_options(entry_point, after=after), entry_point)
     assert (
-        hybrid_of(given(entry_point, after="snapshot" if entry_point is EntryPoint.STREAM else "earliest"), entry_point)
+        hybrid_of(
+            hybrid_options(entry_point, after="snapshot" if entry_point is EntryPoint.STREAM else "earliest"),
+            entry_point,
+        )
         is not None
     )
 
 
 @pytest.mark.parametrize("after", ["latest", "20260101000000", "earliest", "snapshot"])
 def test_append_may_start_anywhere(after: str) -> None:
-    assert hybrid_of(given(hybrid="append", after=after), EntryPoint.STREAM) is not None
+    assert hybrid_of(hybrid_options(hybrid="append", after=after), EntryPoint.STREAM) is not None
 
 
 @pytest.mark.parametrize(
@@ -215,9 +223,9 @@ def test_topic_options_need_hybrid(name: str, value: object) -> None:
 
 def test_client_settings_need_hybrid_and_are_not_printed() -> None:
     options = parse_options({"kafka.sasl.password": SECRET}, entry_point=EntryPoint.STREAM)
-    with pytest.raises(ConfigurationError, match=r"option kafka\.\* configures the topic") as told:
+    with pytest.raises(ConfigurationError, match=r"option kafka\.\* configures the topic") as caught:
         check_stream_options(options)
-    assert SECRET not in str(told.value)
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("entry_point", [EntryPoint.BATCH, EntryPoint.ARROW, EntryPoint.CLI])
@@ -234,23 +242,25 @@ def test_errors_and_reprs_contain_no_secret(case: str | None, entry_point: Entry
     more = {} if case is None else dict(REFUSED[case][0])
     secrets = {"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"}
     registry = {"kafkaValueFormat": "avro", "schemaRegistryUrl": f"http://u:{SECRET}@r"}
-    told = LEAST | secrets | registry | more
+    options_map = MINIMUM | secrets | registry | more
     try:
-        options = parse_options(told, entry_point=entry_point)
-        shown = repr(options)
+        options = parse_options(options_map, entry_point=entry_point)
+        text = repr(options)
         spec = (
             group_spec("t", options, never) if entry_point is EntryPoint.CONSUMER else stream_scope("t", options, never)
         )
         hybrid = hybrid_of(options, entry_point)
         assert hybrid is not None
-        shown += repr(spec) + repr(hybrid) + repr(hybrid.access) + str(hybrid)
+        text += repr(spec) + repr(hybrid) + repr(hybrid.access) + str(hybrid)
     except ConfigurationError as error:
-        shown = f"{error} {error!r}"
-    assert SECRET not in shown
+        text = f"{error} {error!r}"
+    assert SECRET not in text
 
 
 def test_access_is_not_part_of_the_scope() -> None:
-    assert of_stream(given()) == of_stream(given(kafka__bootstrap__servers="other:9092", deadLetterPath="/x"))
+    assert of_stream(hybrid_options()) == of_stream(
+        hybrid_options(kafka__bootstrap__servers="other:9092", deadLetterPath="/x")
+    )
 
 
 def test_checkpoints_of_a_writer() -> None:
@@ -274,7 +284,7 @@ def test_explicit_offsets_must_be_of_the_topic() -> None:
 
 def test_on_lost_range_snapshot_is_refused_for_hybrid() -> None:
     with pytest.raises(ConfigurationError, match="onLostRange=snapshot"):
-        hybrid_of(given(), EntryPoint.STREAM, OnLostRange.SNAPSHOT)
+        hybrid_of(hybrid_options(), EntryPoint.STREAM, OnLostRange.SNAPSHOT)
 
 
 @pytest.mark.parametrize(
@@ -282,4 +292,4 @@ def test_on_lost_range_snapshot_is_refused_for_hybrid() -> None:
 )
 def test_kafka_first_and_table_after_is_refused(more: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"hybrid"):
-        of_stream(given(**more))
+        of_stream(hybrid_options(**more))

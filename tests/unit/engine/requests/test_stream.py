@@ -1,4 +1,4 @@
-"""Options of a stream: which go together, what they ask of the enumerator, where the stream starts."""
+"""Options of a stream: combinations, requests to the enumerator, start of the stream."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def local() -> TableDescription:
     return replace(UTC_TABLE, timeline_timezone="LOCAL")
 
 
-def options(**given: object) -> ParsedOptions:
-    return parse_options(given, entry_point=EntryPoint.STREAM)
+def options(**values: object) -> ParsedOptions:
+    return parse_options(values, entry_point=EntryPoint.STREAM)
 
 
 def at(digits: str) -> Position:
@@ -65,14 +65,14 @@ def test_stream_of_changes() -> None:
 
 
 def test_stream_with_event_time() -> None:
-    given = options(
+    parsed = options(
         eventTime="ts",
         maxOutOfOrderness="10 minutes",
         watermarkFallback="hold",
         upto="20260101000000",
         endWatermark="1h",
     )
-    scope = stream_scope("t", given, never)
+    scope = stream_scope("t", parsed, never)
     assert scope.rule == EventTimeRule(max_out_of_orderness_us=600_000_000, fallback=WatermarkFallback.HOLD)
     assert (scope.request.event_time, scope.request.event_time_unit) == ("ts", "")
     assert (scope.upto, scope.end_watermark_us) == (at("20260101000000"), 3_600_000_000)
@@ -82,8 +82,8 @@ def test_stream_with_event_time() -> None:
 
 
 def test_stream_limits_are_those_of_a_micro_batch() -> None:
-    given = options(maxCommitsPerTrigger="1", maxFilesPerTrigger="2", maxBytesPerTrigger="3", maxRowsPerTrigger="4")
-    assert stream_limits(given) == RoundLimits(max_commits=1, max_files=2, max_bytes=3, max_rows=4)
+    parsed = options(maxCommitsPerTrigger="1", maxFilesPerTrigger="2", maxBytesPerTrigger="3", maxRowsPerTrigger="4")
+    assert stream_limits(parsed) == RoundLimits(max_commits=1, max_files=2, max_bytes=3, max_rows=4)
     assert stream_limits(ParsedOptions()) == NO_LIMITS
 
 
@@ -102,15 +102,15 @@ def test_after_is_the_start_of_a_stream(after: str | None, expected: object) -> 
 
 
 def test_timestamps_are_converted_to_the_zone_of_the_timeline() -> None:
-    given = ParsedOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
-    assert stream_start("t", given, utc) == StartAfter(at("20260130230000000"))
-    assert stream_scope("t", given, utc).upto == at("20260131120000000")
+    parsed = ParsedOptions(after="2026-01-31T00:00:00.000+01:00", upto="2026-01-31T12:00:00.000Z")
+    assert stream_start("t", parsed, utc) == StartAfter(at("20260130230000000"))
+    assert stream_scope("t", parsed, utc).upto == at("20260131120000000")
     with pytest.raises(ConfigurationError, match="timelineTimezone"):
-        stream_scope("t", given, local)
+        stream_scope("t", parsed, local)
 
 
 @pytest.mark.parametrize(
-    ("given", "policy"),
+    ("parsed", "policy"),
     [
         ({}, OnLostRange.FAIL),
         ({"failOnDataLoss": "true"}, OnLostRange.FAIL),
@@ -120,12 +120,12 @@ def test_timestamps_are_converted_to_the_zone_of_the_timeline() -> None:
         ({"onLostRange": "snapshot"}, OnLostRange.SNAPSHOT),
     ],
 )
-def test_lost_range_policy_of_options(given: dict[str, str], policy: OnLostRange) -> None:
-    assert stream_scope("t", options(**given), never).on_lost_range is policy
+def test_lost_range_policy_of_options(parsed: dict[str, str], policy: OnLostRange) -> None:
+    assert stream_scope("t", options(**parsed), never).on_lost_range is policy
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("parsed", "text"),
     [
         ({"query": "snapshot"}, "query=snapshot cannot be streamed"),
         ({"query": "read_optimized"}, "query=read_optimized cannot be streamed"),
@@ -149,42 +149,42 @@ def test_lost_range_policy_of_options(given: dict[str, str], policy: OnLostRange
         ({"timelineTimezone": "Mars/Olympus"}, "timelineTimezone"),
     ],
 )
-def test_stream_refuses_options_that_exclude_each_other(given: dict[str, str], text: str) -> None:
+def test_stream_refuses_options_that_exclude_each_other(parsed: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        check_stream_options(options(**given))
+        check_stream_options(options(**parsed))
     with pytest.raises(ConfigurationError, match=text):
-        stream_scope("t", options(**given), never)
+        stream_scope("t", options(**parsed), never)
 
 
 def test_upto_before_after_is_refused() -> None:
-    given = ParsedOptions(after="20260102000000", upto="20260101000000")
+    parsed = ParsedOptions(after="20260102000000", upto="20260101000000")
     with pytest.raises(ConfigurationError, match="ends before it starts: got after=20260102000000"):
-        stream_start("t", given, never)
-    assert stream_start("t", replace(given, upto="20260102000000"), never) == StartAfter(at("20260102000000"))
+        stream_start("t", parsed, never)
+    assert stream_start("t", replace(parsed, upto="20260102000000"), never) == StartAfter(at("20260102000000"))
 
 
 class TestCommitTimes:
-    """The fallback by the commit's time needs to know the timeline's zone."""
+    """`watermarkFallback=commitTime` needs the zone of the timeline."""
 
-    given = options(eventTime="ts", maxOutOfOrderness="1s", watermarkFallback="commitTime")
+    parsed = options(eventTime="ts", maxOutOfOrderness="1s", watermarkFallback="commitTime")
 
     def test_commit_times_of_a_local_timeline_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match=r"LOCAL.*timelineTimezone.*Europe/Berlin"):
-            stream_scope("t", self.given, local)
+            stream_scope("t", self.parsed, local)
 
     def test_timeline_timezone_is_the_zone_of_a_local_timeline(self) -> None:
-        rule = stream_scope("t", replace(self.given, timeline_timezone="Europe/Berlin"), never).rule
+        rule = stream_scope("t", replace(self.parsed, timeline_timezone="Europe/Berlin"), never).rule
         assert rule == EventTimeRule(
             max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Europe/Berlin"
         )
 
     def test_utc_timeline_needs_no_timeline_timezone(self) -> None:
-        rule = stream_scope("t", self.given, utc).rule
+        rule = stream_scope("t", self.parsed, utc).rule
         assert rule is not None and rule.timezone == ""
 
     def test_table_that_does_not_exist_yet_counts_as_utc(self) -> None:
         def missing() -> TableDescription:
             raise TableNotFound("no table")
 
-        rule = stream_scope("t", self.given, missing).rule
+        rule = stream_scope("t", self.parsed, missing).rule
         assert rule is not None and rule.fallback is WatermarkFallback.COMMIT_TIME

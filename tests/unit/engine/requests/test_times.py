@@ -1,4 +1,4 @@
-"""Texts of times: what each means, and that conversions agree with the calendar."""
+"""Texts of times: their meaning, and conversions that agree with the calendar."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_times_at_the_end_of_the_calendar_are_refused() -> None:
 
 
 class TestTimelineZone:
-    """Which zone a timeline is written in."""
+    """The zone of a timeline."""
 
     def test_utc_needs_no_option(self) -> None:
         assert TimelineZone("t", "UTC").required("x") is UTC
@@ -147,7 +147,7 @@ class TestTimelineZone:
 
 
 class TestUtcOf:
-    """From a timeline's wall clock to UTC."""
+    """Conversion from the wall clock of a timeline to UTC."""
 
     def test_seconds_are_padded_as_hudi_does(self) -> None:
         assert utc_of("20260131235959", UTC) == datetime(2026, 1, 31, 23, 59, 59, 999000, UTC)
@@ -171,7 +171,7 @@ def test_iso_and_back_is_the_same_moment(moment: datetime, zone_name: str) -> No
     digits = requested_time("asOf", moment.isoformat(timespec="milliseconds"), lambda _: zone)
     back = utc_of(digits, zone)
     assert back is not None
-    ambiguous = moment.astimezone(zone).fold == 1  # the hour that comes twice: a wall clock cannot tell
+    ambiguous = moment.astimezone(zone).fold == 1  # the hour that a wall clock repeats is ambiguous
     assert back == moment or (ambiguous and abs(back - moment) == timedelta(hours=1))
 
 

@@ -1,4 +1,4 @@
-"""A hybrid stream as Spark drives it, without Spark: a golden table that a streamer filled, beside its topic."""
+"""A hybrid stream with Spark's calls but without Spark: a golden table that a Hudi streamer wrote, and its topic."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def table(golden: Any) -> str:
 
 @pytest.fixture
 def offsets(golden: Any) -> Mapping[int, int]:
-    """Where the lake ends in the topic."""
+    """The offsets of the topic at which the table ends."""
     return {int(number): offset for number, offset in golden.case(CASE)["handover"]["offsets"].items()}
 
 
 @pytest.fixture
 def topic(golden: Any, monkeypatch: pytest.MonkeyPatch) -> ScriptedTopic:
-    """The topic, for whoever reads its records in this process."""
-    made = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
-    monkeypatch.setattr("penstock.kafka.factory.open_records", made.open_records)
-    return made
+    """The topic for all record readers of this process."""
+    scripted = ScriptedTopic.of_golden(GOLDEN, golden.case(CASE))
+    monkeypatch.setattr("penstock.kafka.factory.open_records", scripted.open_records)
+    return scripted
 
 
 class Query:
-    """A query of Spark: offsets in a checkpoint, and readers that come and go."""
+    """A Spark query: offsets in a checkpoint, and a new reader for each run."""
 
     def __init__(self, table: str, topic: ScriptedTopic, **more: str) -> None:
         self.load = loaded({"path": table} | OPTIONS | more, EntryPoint.STREAM, {})
@@ -70,29 +70,29 @@ class Query:
             self.load, self.schema, enumerator=EmbeddedEnumerator(reads=reads), pause=lambda seconds: None
         )
 
-    def run(self, *, most: int = 20) -> None:
+    def run(self, *, max_batches: int = 20) -> None:
         """One run with `availableNow`, from the checkpoint to its end."""
         reader = self.reader()
         reader.prepareForTriggerAvailableNow()
         if not self.checkpoint:
             self.checkpoint.append(reader.initialOffset())
         limit = reader.getDefaultReadLimit()
-        for _ in range(most):
+        for _ in range(max_batches):
             start = self.checkpoint[-1]
             end = json.loads(json.dumps(reader.latestOffset(start, limit)))
             if end == start:
                 return
             self.checkpoint.append(end)
             self.batches.append(self.batch(reader, start, end))
-        raise AssertionError(f"no end within {most} batches")
+        raise AssertionError(f"no end within {max_batches} batches")
 
     def batch(self, reader: PenstockStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
-        """The rows of a micro-batch, each slot read by a copy of the reader."""
+        """The rows of a micro-batch; a copy of the reader reads each slot."""
         rows: list[dict[str, Any]] = []
         for partition in reader.partitions(start, end):
             task = pickle.loads(pickle.dumps(reader))
-            found: list[pa.RecordBatch] = list(task.read(pickle.loads(pickle.dumps(partition))))
-            rows += [row for batch in found for row in batch.to_pylist()]
+            batches: list[pa.RecordBatch] = list(task.read(pickle.loads(pickle.dumps(partition))))
+            rows += [row for batch in batches for row in batch.to_pylist()]
         return rows
 
     @property
@@ -100,14 +100,14 @@ class Query:
         return [row for batch in self.batches for row in batch]
 
 
-def behind(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
+def records_after(topic: ScriptedTopic, offsets: Mapping[int, int]) -> list[tuple[str, Any]]:
     """(id, amount) of the records that the table lacks."""
     late = [item for item in topic.records if item.offset >= offsets[item.partition]]
     values = [json.loads(item.value) for item in late if item.value is not None]
     return sorted((value["id"], value["amount"]) for value in values)
 
 
-def shown(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+def summary(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return sorted((row["id"], row["amount"]) for row in rows)
 
 
@@ -119,8 +119,8 @@ def test_a_changelog_is_the_table_as_inserts_and_then_the_topics_records_by_key(
     query.run()
     inserts = [row for row in query.rows if row["_change_type"] == "+I"]
     changes = [row for row in query.rows if row["_change_type"] == "+U"]
-    assert shown(inserts) == shown(penstock.read(table).read_all().to_pylist())
-    assert shown(changes) == behind(topic, offsets)
+    assert summary(inserts) == summary(penstock.read(table).read_all().to_pylist())
+    assert summary(changes) == records_after(topic, offsets)
     assert changes and len(inserts) + len(changes) == len(query.rows)
     seqs = [row["_change_seq"] for row in query.rows]
     assert max(row["_change_seq"] for row in inserts) < min(row["_change_seq"] for row in changes)
@@ -135,8 +135,8 @@ def test_append_is_rows_and_then_the_records_after_them(
     query.run()
     lake = [row for row in query.rows if row["_hoodie_commit_time"] is not None]
     records = [row for row in query.rows if row["_hoodie_commit_time"] is None]
-    assert shown(lake) == shown(penstock.read(table).read_all().to_pylist())
-    assert shown(records) == behind(topic, offsets)
+    assert summary(lake) == summary(penstock.read(table).read_all().to_pylist())
+    assert summary(records) == records_after(topic, offsets)
 
 
 def test_available_now_reads_to_the_end_of_the_topic_and_the_next_run_the_rest(
@@ -170,15 +170,15 @@ def test_new_reader_for_every_batch_reads_the_same(table: str, topic: ScriptedTo
             pieces.checkpoint.append(end)
             pieces.batches.append(pieces.batch(pieces.reader(), start, end))
             assert pieces.batch(pieces.reader(), start, end) == pieces.batches[-1]
-    assert shown(pieces.rows) == shown(whole.rows)
+    assert summary(pieces.rows) == summary(whole.rows)
 
 
 def test_small_batches_end_at_the_end_of_the_topic(
     table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
 ) -> None:
     query = Query(table, topic, maxRowsPerTrigger="1")
-    query.run(most=60)
-    assert shown([row for row in query.rows if row["_change_type"] == "+U"]) == behind(topic, offsets)
+    query.run(max_batches=60)
+    assert summary([row for row in query.rows if row["_change_type"] == "+U"]) == records_after(topic, offsets)
 
 
 def test_expired_offsets_stop_the_stream_or_are_skipped(
@@ -199,7 +199,7 @@ def test_expired_offsets_stop_the_stream_or_are_skipped(
 def test_offsets_expired_after_planning_stop_the_stream_or_are_skipped(
     table: str, topic: ScriptedTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A batch that is in the checkpoint is read again after a restart, however long that took."""
+    """After a restart of any length, the last batch of the checkpoint is read again."""
     query, lenient = Query(table, topic), Query(table, topic, failOnDataLoss="false")
     query.run()
     lenient.run()
@@ -211,7 +211,7 @@ def test_offsets_expired_after_planning_stop_the_stream_or_are_skipped(
     topic.starts[0] = topic.ends[0] - 2
     with pytest.raises(PositionExpired, match="retention took it"):
         query.batch(query.reader(), start, end)
-    assert shown(lenient.batch(lenient.reader(), start, end)) == [("x3", 3), ("x4", 4)]
+    assert summary(lenient.batch(lenient.reader(), start, end)) == [("x3", 3), ("x4", 4)]
     assert "retention took 3 of the offsets below" in caplog.text
     topic.starts[0] = topic.ends[0]
     assert lenient.batch(lenient.reader(), start, end) == []
@@ -233,20 +233,20 @@ def test_columns_and_filters_hold_for_the_topic_too(
     query.run()
     assert query.schema.fieldNames() == ["amount", "id", "_change_type"]
     changes = [row for row in query.rows if row["_change_type"] == "+U"]
-    assert shown(changes) == [found for found in behind(topic, offsets) if found[1] > 100]
+    assert summary(changes) == [batches for batches in records_after(topic, offsets) if batches[1] > 100]
 
 
 def test_slots_offsets_and_readers_contain_no_secret(table: str, topic: ScriptedTopic) -> None:
     query = Query(table, topic, **{"kafka.sasl.password": SECRET, "deadLetterPath": f"/letters/{SECRET}"})
     query.run()
     reader = query.reader()
-    told = [repr(query.load), repr(reader._reading), json.dumps(query.checkpoint), repr(query.load.options)]
+    texts = [repr(query.load), repr(reader._reading), json.dumps(query.checkpoint), repr(query.load.options)]
     for start, end in zip(query.checkpoint, query.checkpoint[1:], strict=False):
         for partition in reader.partitions(start, end):
             slot = partition.value
             assert isinstance(slot, PackedSlot)
-            told += [repr(partition), repr(slot), repr(slot.scan), repr(slot.splits)]
-    assert SECRET not in "".join(told)
+            texts += [repr(partition), repr(slot), repr(slot.scan), repr(slot.splits)]
+    assert SECRET not in "".join(texts)
     assert pickle.loads(pickle.dumps(reader)).reading.access == KafkaAccess(
         client=(("bootstrap.servers", "scripted"), ("sasl.password", SECRET)), dead_letter=f"/letters/{SECRET}"
     )
@@ -263,7 +263,7 @@ def test_reference_to_a_secret_is_pickled_unresolved(
 
 
 class TestLoad:
-    """What `load()` says before a stream starts."""
+    """Errors of `load()` before a stream starts."""
 
     def test_hybrid_options_need_a_stream(self, table: str) -> None:
         source = PenstockDataSource({"path": table} | OPTIONS)
@@ -273,15 +273,15 @@ class TestLoad:
             source.reader(schema)
 
     @pytest.mark.parametrize(
-        ("more", "told"),
+        ("more", "message"),
         [
             ({"upto": "20260101000000"}, "option upto ends a stream in the table"),
             ({"kafka.topic": "a b"}, "option kafka.topic"),
             ({"kafkaValueFormat": "avro"}, "schemaRegistryUrl"),
         ],
     )
-    def test_load_refuses_options_that_exclude_each_other(self, table: str, more: dict[str, str], told: str) -> None:
-        with pytest.raises(ConfigurationError, match=told):
+    def test_load_refuses_options_that_exclude_each_other(self, table: str, more: dict[str, str], message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
             PenstockDataSource({"path": table} | OPTIONS | more).schema()
 
     def test_client_settings_without_hybrid_are_refused_by_name(self, table: str) -> None:

@@ -1,4 +1,4 @@
-"""What each of Spark's Python processes loads: they start often, and each pays for every import again."""
+"""The modules that each of Spark's Python processes loads: they start often, so imports must stay light."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ FILTERS = ["sqlglot"]
 
 def loaded(code: str, *arguments: str) -> set[str]:
     """The modules that a fresh process has loaded after running `code`."""
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import json, sys\n{code}\nprint(json.dumps(list(sys.modules)))", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    return set(json.loads(told.stdout.splitlines()[-1]))
+    return set(json.loads(process.stdout.splitlines()[-1]))
 
 
 def test_finding_the_source_loads_none_of_it() -> None:
-    found = loaded("from pyspark_penstock import DefaultSource")
-    assert {name for name in found if name.startswith("penstock.")} <= {
+    modules = loaded("from pyspark_penstock import DefaultSource")
+    assert {name for name in modules if name.startswith("penstock.")} <= {
         "penstock.engine",
         "penstock.engine.spark",
         "penstock.engine.spark.source",
         "penstock.version",
     }
-    assert "pyarrow" not in found
+    assert "pyarrow" not in modules
 
 
 @pytest.mark.parametrize("module", ["stream.reader", "batch_reader", "planning"])
 def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
-    found = loaded(f"import penstock.engine.spark.{module}")
+    modules = loaded(f"import penstock.engine.spark.{module}")
     never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.model.groups"]
-    assert found.isdisjoint(never)
+    assert modules.isdisjoint(never)
 
 
 def test_a_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> None:
-    """The slots of a table without logs, read in a process of their own."""
+    """The slots of a table without log files are read in a separate process."""
     table = str(golden.table("B_v9_inc_cow"))
     load = Loaded(table, ParsedOptions())
     schema = schema_of(load)
@@ -63,11 +63,11 @@ def test_a_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> No
     slots = plan_slots(EmbeddedEnumerator(), None, request, schema)
     reader = SlotReader(SlotReading(schema=schema, limit_rows=None, batch_rows=1000, event_time=""))
     pickled = pickle.dumps((reader, slots)).hex()
-    found = loaded(
+    modules = loaded(
         "import pickle\n"
         "from pyspark.sql.datasource import InputPartition\n"
         "reader, slots = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "assert sum(batch.num_rows for slot in slots for batch in reader.read(InputPartition(slot)))",
         pickled,
     )
-    assert found.isdisjoint([*SERVERS, *TOPICS, *MERGING, *FILTERS, "fastavro", "penstock.enumerator"])
+    assert modules.isdisjoint([*SERVERS, *TOPICS, *MERGING, *FILTERS, "fastavro", "penstock.enumerator"])

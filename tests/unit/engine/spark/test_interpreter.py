@@ -1,4 +1,4 @@
-"""Archives of PySpark make room for an installed package of the same version, and for nothing else."""
+"""An installed PySpark of the same version replaces PySpark's archive, and nothing else does."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ def test_paths_that_are_no_archive_stay(tmp_path: pathlib.Path) -> None:
 
 
 def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib.Path) -> None:
-    """Run as Spark does, it says its port (4 bytes) and ends with its input; out of the archive it could not start."""
+    """Started as Spark does, the daemon writes its port (4 bytes) and ends with its input."""
     package = pathlib.Path(pyspark.__file__).parent
     zipped = archive(tmp_path, "pyspark", (package / "version.py").read_text())
-    told = subprocess.run(
+    process = subprocess.run(
         [PENSTOCK_PYTHON, "-m", "pyspark.daemon", "pyspark.worker"],
         env={"PYTHONPATH": f"{zipped}:{package.parent}", "PYTHON_WORKER_FACTORY_SECRET": "secret"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,
     )
-    assert len(told.stdout) == 4, told.stderr.decode()
-    assert 0 < int.from_bytes(told.stdout, "big") < 1 << 16
+    assert len(process.stdout) == 4, process.stderr.decode()
+    assert 0 < int.from_bytes(process.stdout, "big") < 1 << 16
 
 
 def test_arguments_and_environment_are_passed_on(tmp_path: pathlib.Path) -> None:
     other = archive(tmp_path, "other", "1")
     code = "import json, os, sys; print(json.dumps([sys.argv, sys.prefix, os.environ['PYTHONPATH'], os.environ['A']]))"
-    told = subprocess.run(
+    process = subprocess.run(
         [PENSTOCK_PYTHON, "-c", code, "one", "-m"],
         env={"PYTHONPATH": f"{other}:here:{tmp_path}", "A": "b"},
         capture_output=True,
         timeout=60,
         check=True,
     )
-    assert json.loads(told.stdout) == [["-c", "one", "-m"], sys.prefix, f"{other}:here:{tmp_path}", "b"]
+    assert json.loads(process.stdout) == [["-c", "one", "-m"], sys.prefix, f"{other}:here:{tmp_path}", "b"]
 
 
 def test_exit_code_is_that_of_python() -> None:

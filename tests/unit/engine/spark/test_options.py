@@ -1,4 +1,4 @@
-"""Options as Spark hands them over."""
+"""Options as Spark passes them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def test_state_of_a_reader_is_pickled() -> None:
     assert pickle.loads(pickle.dumps(load)) == load
 
 
-@pytest.mark.parametrize("given", [{}, {"path": ""}, {"limit": "3"}])
-def test_no_table(given: dict[str, str]) -> None:
+@pytest.mark.parametrize("option_values", [{}, {"path": ""}, {"limit": "3"}])
+def test_no_table(option_values: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="no table: give load"):
-        loaded(given, EntryPoint.BATCH, {})
+        loaded(option_values, EntryPoint.BATCH, {})
 
 
 def test_several_tables() -> None:
@@ -68,7 +68,7 @@ def test_options_of_other_entry_points_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "batch"),
+    ("option_values", "batch"),
     [
         ({}, False),
         ({"after": "earliest"}, False),
@@ -79,13 +79,13 @@ def test_options_of_other_entry_points_are_refused() -> None:
         ({"limit": "3"}, True),
     ],
 )
-def test_stream_refuses_options_that_exclude_each_other(given: dict[str, str], batch: bool) -> None:
-    assert only_a_batch(loaded({"path": "/t", **given}, EntryPoint.BATCH, {}).options) is batch
+def test_stream_refuses_options_that_exclude_each_other(option_values: dict[str, str], batch: bool) -> None:
+    assert only_a_batch(loaded({"path": "/t", **option_values}, EntryPoint.BATCH, {}).options) is batch
 
 
 def test_batch_refuses_options_that_exclude_each_other() -> None:
-    given = {"path": "/t", "eventtime": "ts", "idletimeout": "1s"}
-    assert only_a_stream(loaded(given, EntryPoint.STREAM, {}).options)
+    keys = {"path": "/t", "eventtime": "ts", "idletimeout": "1s"}
+    assert only_a_stream(loaded(keys, EntryPoint.STREAM, {}).options)
     assert not only_a_stream(loaded({"path": "/t", "eventTime": "ts", "upto": "1" * 14}, EntryPoint.STREAM, {}).options)
 
 

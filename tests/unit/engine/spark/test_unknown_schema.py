@@ -1,4 +1,4 @@
-"""Tables of which nothing tells a schema: a load says so."""
+"""Loads of tables without a known schema raise an error."""
 
 from __future__ import annotations
 

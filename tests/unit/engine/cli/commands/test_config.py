@@ -1,4 +1,4 @@
-"""`penstock config check`: a line for each problem, of a server's and of a client's file."""
+"""`penstock config check`: one line for each problem of a server's or a client's file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLIENT = 'batchRow = 3\neventTime = "ts"\n[tables.a]\npath = "x"\ncolumn = "b"\n
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "told"),
+    ("text", "kind", "messages"),
     [
         (
             SERVER,
@@ -48,21 +48,21 @@ CLIENT = 'batchRow = 3\neventTime = "ts"\n[tables.a]\npath = "x"\ncolumn = "b"\n
     ],
 )
 def test_config_check_prints_a_line_for_each_problem(
-    cli: Cli, file: pathlib.Path, text: str, kind: str, told: list[str]
+    cli: Cli, file: pathlib.Path, text: str, kind: str, messages: list[str]
 ) -> None:
     file.write_text(text)
-    ended = cli("config", "check", file)
-    lines = ended.stderr.splitlines()
-    assert (ended.code, ended.stdout, len(lines)) == (2, b"", len(told)), ended.stderr
-    for wanted in told:
-        (line,) = [line for line in lines if wanted in line]
+    result = cli("config", "check", file)
+    lines = result.stderr.splitlines()
+    assert (result.code, result.stdout, len(lines)) == (2, b"", len(messages)), result.stderr
+    for message in messages:
+        (line,) = [line for line in lines if message in line]
         assert line.startswith("error [CONFIGURATION]: ")
         assert "penstock.toml" in line
     report = cli("config", "check", file, "--format", "json")
     assert report.code == 2
-    assert (report.json["kind"], len(report.json["problems"])) == (kind, len(told))
+    assert (report.json["kind"], len(report.json["problems"])) == (kind, len(messages))
     as_json = [json.loads(line) for line in cli("--log-format", "json", "config", "check", file).stderr.splitlines()]
-    assert [line["exit_code"] for line in as_json] == [2] * len(told)
+    assert [line["exit_code"] for line in as_json] == [2] * len(messages)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_config_check_prints_a_line_for_each_problem(
 )
 def test_config_check_detects_the_kind_of_file_by_its_keys(cli: Cli, file: pathlib.Path, text: str, kind: str) -> None:
     file.write_text(text)
-    ended = cli("config", "check", file)
-    assert (ended.code, ended.stdout, ended.stderr) == (0, b"", "")
+    result = cli("config", "check", file)
+    assert (result.code, result.stdout, result.stderr) == (0, b"", "")
     assert cli("config", "check", file, "--format", "json").json == {"file": str(file), "kind": kind, "problems": []}
     other = "client" if kind == "server" else "server"
     wrong = cli("config", "check", file, "--kind", other).code
@@ -101,9 +101,9 @@ def test_config_check_reports_every_bad_certificate_token_and_secret(cli: Cli, f
         sasl.password = "${{env:NONE_SUCH}}"
         """
     )
-    ended = cli("config", "check", file)
-    lines = ended.stderr.splitlines()
-    assert (ended.code, len(lines)) == (2, 3), ended.stderr
+    result = cli("config", "check", file)
+    lines = result.stderr.splitlines()
+    assert (result.code, len(lines)) == (2, 3), result.stderr
     assert "tls.cert: the certificate in" in lines[0] and "expired on" in lines[0]
     assert "'none'" in lines[1]
     assert "NONE_SUCH" in lines[2]

@@ -1,4 +1,4 @@
-"""`penstock doctor`: a line a check, its level, the exit code; what each number means."""
+"""`penstock doctor`: one line for each check with its level, the exit code, and the level of each measured value."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ DAY = datetime.timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Java is started and no kernel loaded for these tests."""
+    """These tests start no Java and load no kernels."""
     monkeypatch.setattr(machine, "banner_of", lambda java: 'openjdk version "17.0.1"')
     monkeypatch.setattr(machine, "cached_kernels", lambda: (3, 3))
 
 
-def by_check(found: list[dict[str, str]]) -> dict[str, dict[str, str]]:
-    return {each["check"]: each for each in found}
+def by_check(findings: list[dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {finding["check"]: finding for finding in findings}
 
 
 class TestMeaning:
-    """Pure judgements."""
+    """The level of each measured value; pure."""
 
     @pytest.mark.parametrize(
         ("line", "version", "level"),
@@ -91,24 +91,24 @@ class TestMeaning:
         assert judged_java(21, "21", needed=True).level is Level.OK
 
     def test_kernels(self) -> None:
-        found = [judged_kernels(*told).level for told in ((None, 0, 9), ("f", 0, 9), ("f", 4, 9))]
-        assert found == [Level.WARN, Level.WARN, Level.OK]
+        levels = [judged_kernels(*kernels).level for kernels in ((None, 0, 9), ("f", 0, 9), ("f", 4, 9))]
+        assert levels == [Level.WARN, Level.WARN, Level.OK]
 
 
 def test_doctor_without_arguments_checks_the_machine(cli: Cli) -> None:
-    ended = cli("doctor", "--format", "json")
-    assert ended.code == 0, ended.text
-    assert all(set(each) == FIELDS for each in ended.json)
-    found = by_check(ended.json)
-    assert found["library pyarrow"]["level"] == "ok"
-    assert {"python", "penstock", "java", "kernel cache"} <= found.keys()
+    result = cli("doctor", "--format", "json")
+    assert result.code == 0, result.text
+    assert all(set(entry) == FIELDS for entry in result.json)
+    findings = by_check(result.json)
+    assert findings["library pyarrow"]["level"] == "ok"
+    assert {"python", "penstock", "java", "kernel cache"} <= findings.keys()
 
 
 def test_library_below_its_minimum_version_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_version", lambda name: "0.1" if name == "pyarrow" else "99")
-    ended = cli("doctor")
-    assert ended.code == 1
-    (line,) = [line for line in ended.text.splitlines() if "library pyarrow" in line]
+    result = cli("doctor")
+    assert result.code == 1
+    (line,) = [line for line in result.text.splitlines() if "library pyarrow" in line]
     assert line.startswith("fail  library pyarrow")
     assert '-> pip install "pyarrow>=' in line
 
@@ -122,13 +122,13 @@ def test_compiled_kernels_of_this_machine_are_counted(monkeypatch: pytest.Monkey
 
 @pytest.mark.golden
 class TestStorage:
-    """A table's storage."""
+    """Checks of the storage of a table."""
 
     def test_reachable_storage_is_ok(self, cli: Cli, golden: GoldenTables) -> None:
-        ended = cli("doctor", golden.table(V9), "--format", "json")
-        found = by_check(ended.json)
-        assert ended.code == 0
-        assert [found[f"storage {what}"]["level"] for what in ("reach", "listing", "rights", "clock")] == ["ok"] * 4
+        result = cli("doctor", golden.table(V9), "--format", "json")
+        findings = by_check(result.json)
+        assert result.code == 0
+        assert [findings[f"storage {what}"]["level"] for what in ("reach", "listing", "rights", "clock")] == ["ok"] * 4
 
     def test_clock_ahead_of_the_storage_is_reported(self, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
         table = golden.copy(V9, tmp_path)
@@ -136,37 +136,39 @@ class TestStorage:
         now_s = time.time()
         for ahead_s, level in ((20, Level.WARN), (200, Level.FAIL)):
             os.utime(newest, (now_s + ahead_s, now_s + ahead_s))
-            (told,) = [each for each in storage_findings(str(table), lambda: now_s) if each.check == "storage clock"]
-            assert told.level is level, told
+            (finding,) = [
+                entry for entry in storage_findings(str(table), lambda: now_s) if entry.check == "storage clock"
+            ]
+            assert finding.level is level, finding
 
     def test_missing_data_file_is_reported(self, cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
         table = golden.copy(V9, tmp_path)
         for file in table.rglob("*.log.*"):
             if ".hoodie" not in file.parts:
                 file.unlink()
-        ended = cli("doctor", table)
-        assert ended.code == 1
-        assert "a file of a completed commit is gone" in ended.text
+        result = cli("doctor", table)
+        assert result.code == 1
+        assert "a file of a completed commit is gone" in result.text
 
     def test_missing_table_is_reported(self, cli: Cli, tmp_path: pathlib.Path) -> None:
-        ended = cli("doctor", tmp_path)
-        assert ended.code == 1
-        assert "fail  storage " in ended.text and "TABLE_NOT_FOUND" in ended.text
+        result = cli("doctor", tmp_path)
+        assert result.code == 1
+        assert "fail  storage " in result.text and "TABLE_NOT_FOUND" in result.text
 
 
 @pytest.mark.golden
 def test_server_and_its_storage_are_checked(cli: Cli, golden: GoldenTables) -> None:
     with serve({"orders": str(golden.table(V9))}, "127.0.0.1:0") as server:
-        found = by_check(cli("doctor", "orders", "--server", server.address, "--format", "json").json)
+        findings = by_check(cli("doctor", "orders", "--server", server.address, "--format", "json").json)
         unknown = cli("doctor", "nosuch", "--server", server.address)
-    assert [found[check]["level"] for check in ("server", "server table", "storage rights")] == ["ok"] * 3
+    assert [findings[check]["level"] for check in ("server", "server table", "storage rights")] == ["ok"] * 3
     assert unknown.code == 1
 
 
 def test_unreachable_server_is_a_failure(cli: Cli, unused_port: int) -> None:
-    ended = cli("doctor", "--server", f"127.0.0.1:{unused_port}")
-    assert ended.code == 1
-    assert "fail  server " in ended.text
+    result = cli("doctor", "--server", f"127.0.0.1:{unused_port}")
+    assert result.code == 1
+    assert "fail  server " in result.text
 
 
 def test_expired_certificates_of_server_and_client_are_reported(cli: Cli, tmp_path: pathlib.Path) -> None:
@@ -179,12 +181,15 @@ def test_expired_certificates_of_server_and_client_are_reported(cli: Cli, tmp_pa
     service = EnumeratorService({"t": "x"}, poll_ms=None)
     flags = ["--server-ca", authority.ca, "--server-cert", old.cert, "--server-key", old.key]
     with serve_enumerator(service, groups=service, settings=settings) as server:
-        ended = cli("doctor", "--server", server.address, *flags, "--format", "json")
-    found = by_check(ended.json)
-    assert ended.code == 1
-    assert (found["certificate of the server"]["level"], found["certificate serverCa"]["level"]) == ("warn", "warn")
-    assert found["certificate serverCert"]["level"] == "fail"
-    assert found["server"]["level"] == "fail" and "expired" in found["server"]["text"]
+        result = cli("doctor", "--server", server.address, *flags, "--format", "json")
+    findings = by_check(result.json)
+    assert result.code == 1
+    assert (findings["certificate of the server"]["level"], findings["certificate serverCa"]["level"]) == (
+        "warn",
+        "warn",
+    )
+    assert findings["certificate serverCert"]["level"] == "fail"
+    assert findings["server"]["level"] == "fail" and "expired" in findings["server"]["text"]
 
 
 def test_doctor_json_has_the_documented_fields() -> None:

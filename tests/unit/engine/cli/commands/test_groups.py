@@ -1,4 +1,4 @@
-"""`penstock groups`: what it shows of a scripted group, what it asks for, what it refuses."""
+"""`penstock groups` with a scripted group: output, requests to the server, usage errors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SERVER = ("--server", "127.0.0.1:7070")
 
 
 @pytest.fixture
-def door(group: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The scripted group behind any server."""
+def service(group: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Every server address leads to the scripted group."""
     group.spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Incremental(), where="id > 1")))
     monkeypatch.setattr("penstock.engine.group.connect.group_enumerator_for", lambda server, access: group)
     return group
 
 
-def test_groups_are_listed(cli: Cli, door: Any) -> None:
-    ended = cli("groups", "list", *SERVER)
-    assert ended.code == 0
-    assert [line.split() for line in ended.text.splitlines()] == [
+def test_groups_are_listed(cli: Cli, service: Any) -> None:
+    result = cli("groups", "list", *SERVER)
+    assert result.code == 0
+    assert [line.split() for line in result.text.splitlines()] == [
         ["table", "group", "state", "committed", "planned", "readers"],
         ["-----", "-----", "-------", "---------", "-------------------", "-------"],
         ["trips", "g", "running", "0", "20260103000000000+2", "1"],
@@ -47,22 +47,22 @@ def test_groups_are_listed(cli: Cli, door: Any) -> None:
         }
     ]
     assert cli("groups", "list", *SERVER, "--table", "other", "--format", "json").json == []
-    assert door.named("list") == [("list", ""), ("list", ""), ("list", "other")]
+    assert service.named("list") == [("list", ""), ("list", ""), ("list", "other")]
 
 
-def test_a_group_is_described(cli: Cli, door: Any) -> None:
-    found = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
-    assert found["lag"] == {
+def test_a_group_is_described(cli: Cli, service: Any) -> None:
+    report = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
+    assert report["lag"] == {
         "commits": 2,
         "size_bytes": 3_000_000,
         "seconds": 61.5,
         "loss_commits": 8,
         "loss_seconds": None,
     }
-    assert found["members"] == [{"reader_id": "r", "epoch": 2, "held_splits": 1, "lease_left_ms": 4000}]
-    assert found["scope"]["query"] == "incremental"
-    assert found["scope"]["max_commits"] == 5
-    assert found["error"] is None
+    assert report["members"] == [{"reader_id": "r", "epoch": 2, "held_splits": 1, "lease_left_ms": 4000}]
+    assert report["scope"]["query"] == "incremental"
+    assert report["scope"]["max_commits"] == 5
+    assert report["error"] is None
     text = cli("groups", "describe", "trips", "g", *SERVER).text
     cells = [line.split(maxsplit=2) for line in text.splitlines()]
     for expected in (["lag", "commits", "2"], ["lag", "size_bytes", "3000000"], ["lag", "seconds", "61.5"]):
@@ -71,15 +71,17 @@ def test_a_group_is_described(cli: Cli, door: Any) -> None:
     assert text.splitlines()[-1].split() == ["r", "2", "1", "4000"]
 
 
-def test_group_without_a_topic_prints_no_kafka_fields(cli: Cli, door: Any) -> None:
+def test_group_without_a_topic_prints_no_kafka_fields(cli: Cli, service: Any) -> None:
     assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"] is None
     assert "kafka" not in cli("groups", "describe", "trips", "g", *SERVER).text
 
 
-def test_hybrid_group_prints_its_phase_and_its_hand_over(cli: Cli, door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hybrid_group_prints_its_phase_and_its_hand_over(
+    cli: Cli, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders", access=KafkaAccess(client=(("sasl.password", "pa55"),)))
     request = PlanRequest(table="trips", query=Incremental(), hybrid=hybrid)
-    door.spec = GroupSpec(scope=GroupScope(request=request))
+    service.spec = GroupSpec(scope=GroupScope(request=request))
     lake = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"]
     assert (lake["phase"], lake["mode"], lake["topic"]) == ("lake", "append", "orders")
     assert (lake["instant"], lake["partitions"]) == (None, [])
@@ -92,8 +94,8 @@ def test_hybrid_group_prints_its_phase_and_its_hand_over(cli: Cli, door: Any, mo
         starts=((0, 17), (1, 12)),
         places=(PartitionPlace(0, 20, behind=4), PartitionPlace(1, 12), PartitionPlace(2, 3)),
     )
-    described = door.describe_group
-    monkeypatch.setattr(door, "describe_group", lambda *asked: replace(described(*asked), kafka=place))
+    described = service.describe_group
+    monkeypatch.setattr(service, "describe_group", lambda *arguments: replace(described(*arguments), kafka=place))
     assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["kafka"] == {
         "phase": "kafka",
         "mode": "append",
@@ -118,8 +120,8 @@ def test_hybrid_group_prints_its_phase_and_its_hand_over(cli: Cli, door: Any, mo
     assert "pa55" not in text
 
 
-def test_group_of_changes_prints_their_format(cli: Cli, door: Any) -> None:
-    door.spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Changes(ChangeFormat("hudi")))))
+def test_group_of_changes_prints_their_format(cli: Cli, service: Any) -> None:
+    service.spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Changes(ChangeFormat("hudi")))))
     assert cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json["scope"]["query"] == "cdc (hudi)"
 
 
@@ -133,33 +135,33 @@ def test_group_of_changes_prints_their_format(cli: Cli, door: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_group_reset_sends_the_new_start(cli: Cli, door: Any, to: str, start: object, dry: tuple[str, ...]) -> None:
-    found = cli("groups", "reset", "trips", "g", *SERVER, "--to", to, *dry, "--format", "json").json
-    assert door.named("reset") == [("reset", "trips", "g", start, bool(dry))]
-    assert found["dry_run"] is bool(dry)
-    assert (found["before"], found["dropped_splits"]) == ("0", 4)
+def test_group_reset_sends_the_new_start(cli: Cli, service: Any, to: str, start: object, dry: tuple[str, ...]) -> None:
+    report = cli("groups", "reset", "trips", "g", *SERVER, "--to", to, *dry, "--format", "json").json
+    assert service.named("reset") == [("reset", "trips", "g", start, bool(dry))]
+    assert report["dry_run"] is bool(dry)
+    assert (report["before"], report["dropped_splits"]) == ("0", 4)
 
 
-def test_group_reset_prints_text(cli: Cli, door: Any) -> None:
+def test_group_reset_prints_text(cli: Cli, service: Any) -> None:
     text = cli("groups", "reset", "trips", "g", *SERVER, "--to", "earliest", "--dry-run").text
     assert ["dropped_splits", "4"] in [line.split() for line in text.splitlines()]
 
 
-def test_group_is_deleted(cli: Cli, door: Any) -> None:
-    ended = cli("groups", "delete", "trips", "g", *SERVER)
-    assert (ended.code, ended.stdout) == (0, b"")
-    assert door.named("delete") == [("delete", "trips", "g")]
+def test_group_is_deleted(cli: Cli, service: Any) -> None:
+    result = cli("groups", "delete", "trips", "g", *SERVER)
+    assert (result.code, result.stdout) == (0, b"")
+    assert service.named("delete") == [("delete", "trips", "g")]
 
 
 @pytest.mark.parametrize("command", [("describe",), ("reset", "--to", "latest"), ("delete",)])
-def test_unknown_group_exits_with_its_error_code(cli: Cli, door: Any, command: tuple[str, ...]) -> None:
-    ended = cli("groups", command[0], "trips", "nobody", *command[1:], *SERVER)
-    assert ended.code == 1
-    assert ended.stderr == "error [UNKNOWN_GROUP]: no group nobody on table trips\n"
+def test_unknown_group_exits_with_its_error_code(cli: Cli, service: Any, command: tuple[str, ...]) -> None:
+    result = cli("groups", command[0], "trips", "nobody", *command[1:], *SERVER)
+    assert result.code == 1
+    assert result.stderr == "error [UNKNOWN_GROUP]: no group nobody on table trips\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("list",), "a consumer group needs a server"),
         (("describe", "trips", "g"), "a consumer group needs a server"),
@@ -174,14 +176,14 @@ def test_unknown_group_exits_with_its_error_code(cli: Cli, door: Any, command: t
         ((), ""),
     ],
 )
-def test_groups_usage_errors(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
-    ended = cli("groups", *arguments)
-    assert ended.code == 2
-    assert told in ended.stderr
-    assert ended.stdout == b""
+def test_groups_usage_errors(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    result = cli("groups", *arguments)
+    assert result.code == 2
+    assert message in result.stderr
+    assert result.stdout == b""
 
 
-def test_unreachable_server_is_a_storage_error(cli: Cli, door: Any) -> None:
-    door.fails = [StorageError("nobody answers")]
-    ended = cli("groups", "list", *SERVER)
-    assert (ended.code, ended.stderr) == (75, "error [STORAGE]: nobody answers\n")
+def test_unreachable_server_is_a_storage_error(cli: Cli, service: Any) -> None:
+    service.fails = [StorageError("nobody answers")]
+    result = cli("groups", "list", *SERVER)
+    assert (result.code, result.stderr) == (75, "error [STORAGE]: nobody answers\n")

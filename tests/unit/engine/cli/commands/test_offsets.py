@@ -1,4 +1,4 @@
-"""`offsets resolve`: its forms, its flags, how it refuses."""
+"""`penstock offsets resolve`: output formats, flags and errors."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def documented() -> set[str]:
 
 
 def test_offsets_as_json(cli: Cli, golden: GoldenTables) -> None:
-    found = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format", "json").json
-    assert set(found) == documented()
-    assert (found["topic"], found["offsets"]) == ("orders", {"0": 17, "1": 12, "2": 6})
-    assert (found["origin"], found["guarantee"]) == ("commit", "exact")
-    (source,) = found["sources"]
+    report = cli("offsets", "resolve", golden.table(STREAMER), "--explain", "--format", "json").json
+    assert set(report) == documented()
+    assert (report["topic"], report["offsets"]) == ("orders", {"0": 17, "1": 12, "2": 6})
+    assert (report["origin"], report["guarantee"]) == ("commit", "exact")
+    (source,) = report["sources"]
     assert source == {
         "instant": "20261120215905690",
         "order_key": "20261120215905690",
@@ -48,7 +48,7 @@ def test_offsets_as_json(cli: Cli, golden: GoldenTables) -> None:
         "key": "deltastreamer.checkpoint.key",
         "offsets": {"0": 17, "1": 12, "2": 6},
     }
-    assert [step["what"].partition(":")[0] for step in found["steps"]] == [
+    assert [step["what"].partition(":")[0] for step in report["steps"]] == [
         "skipped",
         "used",
         "older, and covered by the offsets used",
@@ -57,9 +57,9 @@ def test_offsets_as_json(cli: Cli, golden: GoldenTables) -> None:
 
 
 def test_offsets_as_text(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("offsets", "resolve", golden.table(STREAMER), "20261120215227067")
-    assert ended.code == 0
-    fields, partitions = ended.text.strip().split("\n\n")
+    result = cli("offsets", "resolve", golden.table(STREAMER), "20261120215227067")
+    assert result.code == 0
+    fields, partitions = result.text.strip().split("\n\n")
     assert re.search(r"^from +deltacommit 20261120215227067 \(streamer\)$", fields, re.M)
     assert [line.split() for line in partitions.splitlines()[2:]] == [["0", "16"], ["1", "10"], ["2", "0"]]
     explained = cli("offsets", "resolve", golden.table(STREAMER), "--explain").text
@@ -67,18 +67,18 @@ def test_offsets_as_text(cli: Cli, golden: GoldenTables) -> None:
 
 
 def test_offsets_of_several_writers(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("offsets", "resolve", golden.table(KEYS))
-    assert (ended.code, ended.text) == (2, "")
-    assert "error [CONFIGURATION]: several writers" in ended.stderr
-    found = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format", "json").json
-    assert found["offsets"] == {"0": 8, "1": 7}
-    assert any("the user states" in note for note in found["notes"])
+    result = cli("offsets", "resolve", golden.table(KEYS))
+    assert (result.code, result.text) == (2, "")
+    assert "error [CONFIGURATION]: several writers" in result.stderr
+    report = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format", "json").json
+    assert report["offsets"] == {"0": 8, "1": 7}
+    assert any("the user states" in note for note in report["notes"])
 
 
 def test_offsets_under_a_key_of_the_user(cli: Cli, golden: GoldenTables) -> None:
     named = ("--key", "streamer.checkpoint.key.v2", "--key-format", "streamer", "--format", "json")
-    found = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
-    assert (found["offsets"], found["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
+    report = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
+    assert (report["offsets"], report["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
     wrong = cli("offsets", "resolve", golden.table(KEYS), STATED, "--key", named[1], "--key-format", "json")
     assert wrong.code == 3
     assert "error [FORMAT]: deltacommit 20261120220427597, key streamer.checkpoint.key.v2" in wrong.stderr
@@ -86,10 +86,10 @@ def test_offsets_under_a_key_of_the_user(cli: Cli, golden: GoldenTables) -> None
 
 @pytest.mark.parametrize("form", ["{}", "default_single_writer={}"])
 def test_offsets_of_a_spark_sink(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path, form: str) -> None:
-    given = ("--checkpoint", form.format(checkpoint), "--format", "json")
-    found = cli("offsets", "resolve", golden.table(SINK), *given).json
-    assert (found["topic"], found["offsets"]) == ("pay_120", {"0": 18, "1": 10, "2": 2})
-    assert found["sources"][0]["writer"] == "spark default_single_writer"
+    flags = ("--checkpoint", form.format(checkpoint), "--format", "json")
+    report = cli("offsets", "resolve", golden.table(SINK), *flags).json
+    assert (report["topic"], report["offsets"]) == ("pay_120", {"0": 18, "1": 10, "2": 2})
+    assert report["sources"][0]["writer"] == "spark default_single_writer"
 
 
 def test_spark_checkpoint_of_another_sink_is_refused(cli: Cli, golden: GoldenTables, checkpoint: pathlib.Path) -> None:
@@ -103,25 +103,25 @@ def test_spark_checkpoint_of_another_sink_is_refused(cli: Cli, golden: GoldenTab
 
 
 def test_commits_without_offsets(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("offsets", "resolve", golden.table(NO_KEYS))
-    assert ended.code == 2
-    assert "no commit up to the hand-over instant holds offsets" in ended.stderr
+    result = cli("offsets", "resolve", golden.table(NO_KEYS))
+    assert result.code == 2
+    assert "no commit up to the hand-over instant holds offsets" in result.stderr
     for text in ('{"orders":{"0":5}}', "orders,0:5"):
-        given = ("--starting-offsets", text, "--format", "json")
-        found = cli("offsets", "resolve", golden.table(NO_KEYS), *given).json
-        assert (found["topic"], found["offsets"]) == ("orders", {"0": 5})
-        assert (found["origin"], found["guarantee"], found["sources"]) == ("given", "as given", [])
-    shown = cli("offsets", "resolve", golden.table(NO_KEYS), "--starting-offsets", "orders,0:5").text
-    assert re.search(r"^from +the offsets given$", shown, re.M)
+        flags = ("--starting-offsets", text, "--format", "json")
+        report = cli("offsets", "resolve", golden.table(NO_KEYS), *flags).json
+        assert (report["topic"], report["offsets"]) == ("orders", {"0": 5})
+        assert (report["origin"], report["guarantee"], report["sources"]) == ("given", "as given", [])
+    text_report = cli("offsets", "resolve", golden.table(NO_KEYS), "--starting-offsets", "orders,0:5").text
+    assert re.search(r"^from +the offsets given$", text_report, re.M)
 
 
 def test_topic_without_commits_in_the_table(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("offsets", "resolve", golden.table(STREAMER), "--topic", "other")
-    assert (ended.code, "holds offsets of other" in ended.stderr) == (2, True)
+    result = cli("offsets", "resolve", golden.table(STREAMER), "--topic", "other")
+    assert (result.code, "holds offsets of other" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--key", "k"], "give both"),
         (["--key-format", "json"], "give both"),
@@ -139,18 +139,18 @@ def test_topic_without_commits_in_the_table(cli: Cli, golden: GoldenTables) -> N
         (["yesterday"], "not an instant"),
     ],
 )
-def test_offsets_usage_errors(cli: Cli, golden: GoldenTables, arguments: list[str], told: str) -> None:
-    ended = cli("offsets", "resolve", golden.table(STREAMER), *arguments)
-    assert (ended.code, ended.text) == (2, "")
-    assert told in ended.stderr
+def test_offsets_usage_errors(cli: Cli, golden: GoldenTables, arguments: list[str], message: str) -> None:
+    result = cli("offsets", "resolve", golden.table(STREAMER), *arguments)
+    assert (result.code, result.text) == (2, "")
+    assert message in result.stderr
 
 
 def test_offsets_of_a_missing_table(cli: Cli, tmp_path: pathlib.Path) -> None:
-    ended = cli("offsets", "resolve", tmp_path)
-    assert (ended.code, "error [TABLE_NOT_FOUND]" in ended.stderr) == (1, True)
+    result = cli("offsets", "resolve", tmp_path)
+    assert (result.code, "error [TABLE_NOT_FOUND]" in result.stderr) == (1, True)
 
 
 def test_offsets_without_arguments_prints_help(cli: Cli) -> None:
-    ended = cli("offsets")
-    assert (ended.code, ended.text) == (2, "")
-    assert "resolve" in ended.stderr
+    result = cli("offsets")
+    assert (result.code, result.text) == (2, "")
+    assert "resolve" in result.stderr

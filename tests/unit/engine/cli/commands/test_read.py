@@ -1,4 +1,4 @@
-"""`penstock read`: formats, destinations, the server; on tables that Hudi wrote."""
+"""`penstock read` of tables that Hudi wrote: formats, destinations, servers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.golden
 V9, V6, RANGES = "A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150", "B_v9_inc_mor"
 
 
-def same(got: pa.Table, want: pa.Table) -> None:
-    names = want.column_names
+def same(actual: pa.Table, expected: pa.Table) -> None:
+    names = expected.column_names
     key = "_hoodie_record_key"
-    assert got.select(names).sort_by(key).to_pylist() == want.sort_by(key).to_pylist()
+    assert actual.select(names).sort_by(key).to_pylist() == expected.sort_by(key).to_pylist()
 
 
 @pytest.mark.parametrize("name", [V9, V6])
@@ -44,8 +44,8 @@ def test_snapshot_is_written_to_a_file(
     load: Callable[[pathlib.Path], pa.Table],
 ) -> None:
     file = tmp_path / f"rows.{suffix}"
-    ended = cli("read", golden.table(name), "-o", file)
-    assert (ended.code, ended.stdout, ended.stderr) == (0, b"", "")
+    result = cli("read", golden.table(name), "-o", file)
+    assert (result.code, result.stdout, result.stderr) == (0, b"", "")
     same(load(file), golden.expected(name, "snapshot"))
 
 
@@ -70,8 +70,8 @@ def test_ranges_with_options_of_hudi_and_of_penstock(cli: Cli, golden: GoldenTab
     hudis = [f"{name}={value}" for name, value in query["options"].items()]
     for number, arguments in enumerate((ours, [part for pair in hudis for part in ("--option", pair)])):
         file = tmp_path / f"{number}.parquet"
-        ended = cli("read", golden.table(RANGES), *arguments, "-o", file)
-        assert (ended.code, ended.stderr) == (0, "")
+        result = cli("read", golden.table(RANGES), *arguments, "-o", file)
+        assert (result.code, result.stderr) == (0, "")
         same(pq.read_table(file), golden.expected(RANGES, "inc_mid"))
 
 
@@ -83,32 +83,32 @@ def test_delete_marker_with_options_of_hudi(cli: Cli, golden: GoldenTables, tmp_
 
 
 def test_json_lines_on_stdout(cli: Cli, golden: GoldenTables) -> None:
-    want = golden.expected(V9, "snapshot")
-    ended = cli("read", golden.table(V9), "--format", "jsonl", "--columns", "id,ts,v")
-    rows = [json.loads(line) for line in ended.text.splitlines()]
-    assert sorted(rows, key=lambda row: row["id"]) == want.select(["id", "ts", "v"]).sort_by("id").to_pylist()
+    expected = golden.expected(V9, "snapshot")
+    result = cli("read", golden.table(V9), "--format", "jsonl", "--columns", "id,ts,v")
+    rows = [json.loads(line) for line in result.text.splitlines()]
+    assert sorted(rows, key=lambda row: row["id"]) == expected.select(["id", "ts", "v"]).sort_by("id").to_pylist()
 
 
 def test_all_types_have_a_json_form(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("read", golden.table("A_types_v9_h120"), "--format", "jsonl")
-    assert ended.code == 0, ended.stderr
-    assert len([json.loads(line) for line in ended.text.splitlines()]) == 12
+    result = cli("read", golden.table("A_types_v9_h120"), "--format", "jsonl")
+    assert result.code == 0, result.stderr
+    assert len([json.loads(line) for line in result.text.splitlines()]) == 12
 
 
 def test_text_table_is_the_default_format(cli: Cli, golden: GoldenTables) -> None:
-    ended = cli("read", golden.table(V9), "--columns", "v,id", "--limit", "3")
-    head, rule, *rows = ended.text.splitlines()
+    result = cli("read", golden.table(V9), "--columns", "v,id", "--limit", "3")
+    head, rule, *rows = result.text.splitlines()
     assert head.split() == ["v", "id"]
     assert len(rows) == 3
-    assert ended.stderr == ""
+    assert result.stderr == ""
     assert len(rule) == max(map(len, [head, rule]))
 
 
 def test_filters_and_limits(cli: Cli, golden: GoldenTables) -> None:
     all_rows = golden.expected(V9, "snapshot").filter(pa.compute.field("v") > 20).num_rows
     assert all_rows > 1
-    ended = cli("read", golden.table(V9), "--where", "v > 20", "--format", "jsonl")
-    assert len(ended.text.splitlines()) == all_rows
+    result = cli("read", golden.table(V9), "--where", "v > 20", "--format", "jsonl")
+    assert len(result.text.splitlines()) == all_rows
     assert (
         len(cli("read", golden.table(V9), "--where", "v > 20", "--format", "jsonl", "--limit", "1").text.splitlines())
         == 1
@@ -125,9 +125,9 @@ def test_the_environment(cli: Cli, golden: GoldenTables, monkeypatch: pytest.Mon
 
 def test_writers_options_are_one_warning(cli: Cli, golden: GoldenTables) -> None:
     pairs = ["--option", "hoodie.table.name=t", "--option", "hoodie.upsert.shuffle.parallelism=2", "--limit", "1"]
-    ended = cli("read", golden.table(V9), *pairs)
-    assert ended.code == 0
-    (line,) = ended.stderr.splitlines()
+    result = cli("read", golden.table(V9), *pairs)
+    assert result.code == 0
+    (line,) = result.stderr.splitlines()
     assert line.startswith("warning: not used by Penstock's readers: hoodie.table.name, hoodie.upsert")
 
 
@@ -147,10 +147,10 @@ def test_read_through_a_server(cli: Cli, golden: GoldenTables, tmp_path: pathlib
 
 
 class TestProgress:
-    """A bar on stderr, only where it disturbs nobody."""
+    """The progress bar on stderr, only on a terminal without other output."""
 
     @pytest.mark.parametrize(
-        ("stderr_terminal", "stdout_terminal", "output", "quiet", "shown"),
+        ("stderr_terminal", "stdout_terminal", "output", "quiet", "visible"),
         [
             (True, False, None, False, True),
             (True, True, None, False, False),
@@ -166,12 +166,12 @@ class TestProgress:
         stdout_terminal: bool,
         output: str | None,
         quiet: bool,
-        shown: bool,
+        visible: bool,
     ) -> None:
         monkeypatch.setattr("sys.stderr.isatty", lambda: stderr_terminal)
         monkeypatch.setattr("sys.stdout.isatty", lambda: stdout_terminal)
-        with read_command._progress(Shell(quiet=quiet), output) as told:
-            assert (told is not None) == shown
+        with read_command._progress(Shell(quiet=quiet), output) as progress:
+            assert (progress is not None) == visible
 
     def test_progress_never_writes_to_stdout(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -179,28 +179,28 @@ class TestProgress:
         from penstock.engine.arrow import Progress
 
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-        with read_command._progress(Shell(), "x.parquet") as told:
-            assert told is not None
-            told(Progress(rows=7, splits_done=1, splits=2))
+        with read_command._progress(Shell(), "x.parquet") as progress:
+            assert progress is not None
+            progress(Progress(rows=7, splits_done=1, splits=2))
         assert capsys.readouterr().out == ""
 
 
 def test_profile_is_a_table_on_stderr(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     rows = golden.expected(V9, "snapshot").num_rows
-    ended = cli("read", golden.table(V9), "-o", tmp_path / "rows.parquet", "--profile")
-    assert (ended.code, ended.stdout) == (0, b"")
-    lines = ended.stderr.splitlines()
+    result = cli("read", golden.table(V9), "-o", tmp_path / "rows.parquet", "--profile")
+    assert (result.code, result.stdout) == (0, b"")
+    lines = result.stderr.splitlines()
     assert [line.split()[0] for line in lines[1:10]] == ["planning", *PHASES, "output", "total"]
-    assert f"{rows:,} rows of" in ended.stderr
+    assert f"{rows:,} rows of" in result.stderr
     plain = cli("read", golden.table(V9), "--format", "jsonl")
     profiled = cli("read", golden.table(V9), "--format", "jsonl", "--profile")
     assert profiled.stdout == plain.stdout
-    told = json.loads(profiled.stderr)["profile"]
-    assert list(told["seconds"]) == ["planning", *PHASES, "output"]
-    assert sum(told["seconds"].values()) == pytest.approx(told["total_seconds"], abs=1e-4)
-    assert told["rows"] == rows
-    assert told["log_records"]["won"] > 0
-    assert min(told["seconds"][phase] for phase in ("planning", "log_decode", "base_decode", "merge", "emit")) > 0
+    profile = json.loads(profiled.stderr)["profile"]
+    assert list(profile["seconds"]) == ["planning", *PHASES, "output"]
+    assert sum(profile["seconds"].values()) == pytest.approx(profile["total_seconds"], abs=1e-4)
+    assert profile["rows"] == rows
+    assert profile["log_records"]["won"] > 0
+    assert min(profile["seconds"][phase] for phase in ("planning", "log_decode", "base_decode", "merge", "emit")) > 0
 
 
 def test_profile_is_off_by_default(cli: Cli, golden: GoldenTables) -> None:

@@ -1,4 +1,4 @@
-"""`penstock serve`: one line on stdout, the log on stderr, a clean end."""
+"""`penstock serve`: the address on stdout, the log on stderr, a clean shutdown."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def test_errors_of_bad_tables_contain_no_credentials(pairs: list[str]) -> None:
 
 
 def test_serve_without_tables_is_a_usage_error(cli: Cli) -> None:
-    ended = cli("serve")
-    assert (ended.code, ended.stdout) == (2, b"")
-    assert ended.stderr.startswith("error [CONFIGURATION]: no table to serve: name at least one, as NAME=PATH")
+    result = cli("serve")
+    assert (result.code, result.stdout) == (2, b"")
+    assert result.stderr.startswith("error [CONFIGURATION]: no table to serve: name at least one, as NAME=PATH")
 
 
 def test_a_wrong_table_fails_at_once(cli: Cli, tmp_path: pathlib.Path) -> None:
-    ended = cli("serve", "--table", f"a={tmp_path}")
-    assert (ended.code, ended.stdout) == (1, b"")
-    assert ended.stderr.startswith("error [TABLE_NOT_FOUND]: ")
+    result = cli("serve", "--table", f"a={tmp_path}")
+    assert (result.code, result.stdout) == (1, b"")
+    assert result.stderr.startswith("error [TABLE_NOT_FOUND]: ")
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "nowhere", "127.0.0.1:99999"])
 def test_a_wrong_address_is_refused(cli: Cli, tmp_path: pathlib.Path, listen: str) -> None:
-    ended = cli("serve", "--table", f"a={tmp_path}", "--listen", listen)
-    assert (ended.code, ended.stdout) == (2, b"")
+    result = cli("serve", "--table", f"a={tmp_path}", "--listen", listen)
+    assert (result.code, result.stdout) == (2, b"")
 
 
 @pytest.mark.golden
@@ -82,10 +82,10 @@ def test_a_server_process(golden: GoldenTables, number: signal.Signals) -> None:
 
 @pytest.mark.golden
 def test_port_in_use_is_a_one_line_error(golden: GoldenTables) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
         command = [sys.executable, "-m", "penstock", "serve", "--table", f"a={golden.table(V9)}", "--listen", address]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
@@ -118,9 +118,9 @@ def test_times_and_metrics_addresses_of_flags() -> None:
 def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text('[tables]\norders = "nowhere"\n')
-    ended = cli("config", "check", str(file))
-    assert (ended.code, ended.text) == (0, "")
-    for text, told in (
+    result = cli("config", "check", str(file))
+    assert (result.code, result.text) == (0, "")
+    for text, message in (
         ("lisen = 1", "unknown key 'lisen': did you mean listen?"),
         ("", "tables: got none, expected at least one"),
         ('[tables]\na = "x"\n[tls]\ncert = "none"\nkey = "none"', "tls.key: file 'none' cannot be read: No such file"),
@@ -130,16 +130,16 @@ def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
         ),
     ):
         file.write_text(text)
-        ended = cli("config", "check", str(file))
-        assert (ended.code, ended.stdout) == (2, b"")
-        assert told in ended.stderr
-        assert "error [CONFIGURATION]: " in ended.stderr
+        result = cli("config", "check", str(file))
+        assert (result.code, result.stdout) == (2, b"")
+        assert message in result.stderr
+        assert "error [CONFIGURATION]: " in result.stderr
 
 
 def test_new_token_is_printed_once_with_its_line(cli: Cli) -> None:
-    ended = cli("token", "new", "spark", "--expires", "2030-01-01")
-    assert ended.code == 0
-    token, line = ended.stdout.decode().splitlines()
+    result = cli("token", "new", "spark", "--expires", "2030-01-01")
+    assert result.code == 0
+    token, line = result.stdout.decode().splitlines()
     assert token.startswith("pst_")
     assert [entry.name for entry in parse_tokens(line, "it")] == ["spark"]
     assert line.endswith(":2030-01-01")
@@ -177,13 +177,13 @@ def test_a_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, t
             address = process.stdout.readline().strip()
             desc = [sys.executable, "-m", "penstock", "table", "desc", "orders", "--server", address]
             known = ["--server-ca", authority.ca, "--server-token", str(tmp_path / "token")]
-            told = subprocess.run([*desc, *known], capture_output=True, text=True, timeout=60, check=False)
+            result = subprocess.run([*desc, *known], capture_output=True, text=True, timeout=60, check=False)
             unknown = subprocess.run([*desc, *known[:2]], capture_output=True, text=True, timeout=60, check=False)
             process.send_signal(signal.SIGTERM)
             rest, log = process.communicate(timeout=20)
         finally:
             process.kill()
-    assert (told.returncode, told.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
     assert (unknown.returncode, unknown.stdout) == (4, "")
     assert unknown.stderr.startswith("error [UNAUTHENTICATED]: no token was sent")
     assert (process.returncode, rest) == (0, "")
@@ -202,9 +202,11 @@ from penstock.engine.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
     command = [sys.executable, "-c", script, "serve", "--table", f"orders={golden.table(V9)}"]
-    told = subprocess.run([*command, "--metrics-listen", "0"], capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 2
-    assert 'metrics need the extra `server`: pip install "penstock[server]"' in told.stderr
+    result = subprocess.run(
+        [*command, "--metrics-listen", "0"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 2
+    assert 'metrics need the extra `server`: pip install "penstock[server]"' in result.stderr
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

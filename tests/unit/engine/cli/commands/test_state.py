@@ -1,4 +1,4 @@
-"""`penstock state check`: a state at rest, beside a server, left by a killed one, damaged, of tomorrow."""
+"""`penstock state check`: states of stopped, running and killed servers; damaged and newer states."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def digests(directory: pathlib.Path) -> dict[str, str]:
 def test_state_of_a_stopped_server(cli: Cli, tmp_path: pathlib.Path) -> None:
     filled(tmp_path / "s").close()
     before = digests(tmp_path / "s")
-    ended = cli("state", "check", tmp_path / "s", "--format", "json")
-    assert ended.code == 0 and ended.stderr == ""
-    found = ended.json
-    assert found["kinds"] == [
+    result = cli("state", "check", tmp_path / "s", "--format", "json")
+    assert result.code == 0 and result.stderr == ""
+    report = result.json
+    assert report["kinds"] == [
         {"kind": "group", "version": 1, "records": 1, "payload_bytes": 7},
         {"kind": "lease", "version": 2, "records": 2, "payload_bytes": 4},
     ]
-    assert len(found["state_id"]) == 32 and found["holder"]["pid"] == os.getpid()
+    assert len(report["state_id"]) == 32 and report["holder"]["pid"] == os.getpid()
     expected = {"format_version": 1, "epoch": 1, "live": False, "records": 3, "plans": 4, "splits": 6, "damage": None}
-    assert expected.items() <= found.items() and found["whole"] is True
-    assert found["size_bytes"] == (tmp_path / "s" / "penstock.db").stat().st_size
+    assert expected.items() <= report.items() and report["whole"] is True
+    assert report["size_bytes"] == (tmp_path / "s" / "penstock.db").stat().st_size
     assert digests(tmp_path / "s") == before
 
 
@@ -58,8 +58,8 @@ def test_state_as_text(cli: Cli, tmp_path: pathlib.Path) -> None:
 def test_state_of_a_running_server(cli: Cli, tmp_path: pathlib.Path) -> None:
     store = filled(tmp_path / "s")
     for i in range(3):
-        found = cli("state", "check", tmp_path / "s", "--format", "json").json
-        assert found["live"] and found["whole"] and found["records"] == 3 + i and found["epoch"] == 1
+        report = cli("state", "check", tmp_path / "s", "--format", "json").json
+        assert report["live"] and report["whole"] and report["records"] == 3 + i and report["epoch"] == 1
         store.append([StoredRecord("more", 1, b"")])
     assert store.epoch == 1
     store.close()
@@ -75,8 +75,8 @@ def test_state_of_a_killed_server_is_read_and_not_changed(cli: Cli, tmp_path: pa
             (killed / path.name).write_bytes(path.read_bytes())
     store.close()
     before = digests(killed)
-    found = cli("state", "check", killed, "--format", "json").json
-    assert found["whole"] and found["records"] == 3 and found["splits"] == 6 and not found["live"]
+    report = cli("state", "check", killed, "--format", "json").json
+    assert report["whole"] and report["records"] == 3 and report["splits"] == 6 and not report["live"]
     assert digests(killed) == before
 
 
@@ -85,10 +85,10 @@ def test_damaged_state_exits_with_3_and_prints_the_records_before_it(cli: Cli, t
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute("UPDATE records SET payload = x'00' WHERE seq = 2")
         connection.commit()
-    ended = cli("state", "check", tmp_path / "s", "--format", "json")
-    assert ended.code == 3 and "[STATE_DAMAGED]" in ended.stderr and "record 2: its checksum" in ended.stderr
-    assert "restore a backup" in ended.stderr and "look with" not in ended.stderr
-    assert ended.json["records"] == 1 and not ended.json["whole"] and "record 2" in ended.json["damage"]
+    result = cli("state", "check", tmp_path / "s", "--format", "json")
+    assert result.code == 3 and "[STATE_DAMAGED]" in result.stderr and "record 2: its checksum" in result.stderr
+    assert "restore a backup" in result.stderr and "look with" not in result.stderr
+    assert result.json["records"] == 1 and not result.json["whole"] and "record 2" in result.json["damage"]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_errors_name_each_kind_of_damage(cli: Cli, tmp_path: pathlib.Path, damag
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute(damage)
         connection.commit()
-    ended = cli("state", "check", tmp_path / "s")
-    assert ended.code == 3 and named in ended.stderr and str(tmp_path / "s") in ended.stderr
+    result = cli("state", "check", tmp_path / "s")
+    assert result.code == 3 and named in result.stderr and str(tmp_path / "s") in result.stderr
 
 
 def test_newer_store_exits_with_1(cli: Cli, tmp_path: pathlib.Path) -> None:
@@ -125,29 +125,29 @@ def test_newer_store_exits_with_1(cli: Cli, tmp_path: pathlib.Path) -> None:
     with closing(sqlite3.connect(tmp_path / "s" / "penstock.db")) as connection:
         connection.execute("DROP TABLE meta")
         connection.execute("PRAGMA user_version = 2")
-    ended = cli("state", "check", tmp_path / "s")
-    assert ended.code == 1 and "[STATE_VERSION]" in ended.stderr and ended.text == ""
+    result = cli("state", "check", tmp_path / "s")
+    assert result.code == 1 and "[STATE_VERSION]" in result.stderr and result.text == ""
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_missing_state_exits_with_2(cli: Cli, tmp_path: pathlib.Path, there: bool) -> None:
-    ended = cli("state", "check", tmp_path if there else tmp_path / "nowhere")
-    assert ended.code == 2 and "[CONFIGURATION]" in ended.stderr and str(tmp_path) in ended.stderr
+    result = cli("state", "check", tmp_path if there else tmp_path / "nowhere")
+    assert result.code == 2 and "[CONFIGURATION]" in result.stderr and str(tmp_path) in result.stderr
     assert cli("state", "check").code == 2
 
 
 def test_state_without_a_command_prints_help(cli: Cli) -> None:
-    ended = cli("state")
-    assert ended.code == 2 and "check" in ended.stderr
+    result = cli("state")
+    assert result.code == 2 and "check" in result.stderr
 
 
 def test_state_is_backed_up_beside_its_server_and_restored_after_its_end(cli: Cli, tmp_path: pathlib.Path) -> None:
     state, file = tmp_path / "s", tmp_path / "backup.db"
     store = open_sqlite(state)
     store.append([StoredRecord("numbers", 1, b'{"last":7}')])
-    ended = cli("state", "backup", state, file, "--format", "json")
-    assert ended.code == 0 and ended.json["file"] == str(file)
-    assert (ended.json["records"], ended.json["plans"], ended.json["splits"]) == (1, 0, 0)
+    result = cli("state", "backup", state, file, "--format", "json")
+    assert result.code == 0 and result.json["file"] == str(file)
+    assert (result.json["records"], result.json["plans"], result.json["splits"]) == (1, 0, 0)
     again = cli("state", "backup", state, file)
     assert again.code != 0 and "there already" in again.stderr
     refused = cli("state", "restore", file, state)

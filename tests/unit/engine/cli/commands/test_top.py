@@ -1,4 +1,4 @@
-"""`penstock top`: one frame, JSON, and what a server of its groups tells over gRPC."""
+"""`penstock top`: a frame, JSON, and the status of groups over gRPC."""
 
 from __future__ import annotations
 
@@ -87,22 +87,22 @@ def test_frame_and_json_of_a_busy_server(cli: Cli, served: tuple[RunningServer, 
             if batch.end_of_split:
                 break
         reader.commit()
-        told = cli("top", "--server", server.address, "--format", "json")
+        result = cli("top", "--server", server.address, "--format", "json")
         frame = cli("top", "--server", server.address, "--once")
-    assert (told.code, frame.code) == (0, 0), (told.stderr, frame.stderr)
-    (group,) = told.json["groups"]
+    assert (result.code, frame.code) == (0, 0), (result.stderr, frame.stderr)
+    (group,) = result.json["groups"]
     assert (group["table"], group["group"], group["state"], group["readers"]) == ("orders", "audit", "running", 1)
     assert (group["finished_splits"], group["rows"], group["fenced"]) == (1, rows, 0)
     assert group["rows_per_second"] > 0
-    assert told.json["tables"] == [{"table": "orders", "watermark": None, "error_code": None}]
+    assert result.json["tables"] == [{"table": "orders", "watermark": None, "error_code": None}]
     assert re.search(r"orders +audit +running", frame.text)
     assert server.address in frame.text and "1 tables" in frame.text
 
 
 @pytest.mark.golden
 def test_top_needs_a_server(cli: Cli, unused_port: int) -> None:
-    ended = cli("top", "--once")
-    assert ended.code == 2 and "needs a server" in ended.stderr
+    result = cli("top", "--once")
+    assert result.code == 2 and "needs a server" in result.stderr
     assert cli("top", "--once", "--interval", "0", "--server", f"127.0.0.1:{unused_port}").code == 2
 
 
@@ -116,15 +116,15 @@ def test_names_are_escaped_and_numbers_abbreviated(cli: Cli, monkeypatch: pytest
     monkeypatch.setattr(EnumeratorClient, "describe_server", lambda self, table: STATUS)
     text = cli("top", "--once", "--server", "127.0.0.1:1").text
     assert "t[red]x" in text
-    for shown in ("4.0m", "3.0M", "60.0s", "12", "2.0K", "other watermark 2023-11-14T22:13:19.000Z"):
-        assert shown in text, (shown, text)
+    for fragment in ("4.0m", "3.0M", "60.0s", "12", "2.0K", "other watermark 2023-11-14T22:13:19.000Z"):
+        assert fragment in text, (fragment, text)
 
 
 LONG = replace(GROUP, summary=replace(GROUP.summary, table="lake.of.the.sales.department", group="nightly-export-1"))
 
 
 def lines_at(width: int, *groups: GroupStatus) -> list[str]:
-    """The frame of these groups on a terminal of that width."""
+    """The frame of these groups on a terminal of this width."""
     from rich.console import Console
 
     console = Console(force_terminal=True, width=width, record=True, file=io.StringIO())
@@ -145,7 +145,7 @@ def test_frame_fits_80_columns_and_counts_omitted_rows(groups: tuple[GroupStatus
         assert "no room for:" in " ".join(lines) and "bytes/s" in " ".join(lines)
     if len(groups) == 2:
         (row,) = [line for line in lines if line.startswith("lake.of")]
-        assert row.split()[2:5] == ["running", "4.0m", "12.0s"]  # the name alone is cut
+        assert row.split()[2:5] == ["running", "4.0m", "12.0s"]  # only the name is truncated
 
 
 def test_wide_terminal_shows_all_columns_and_a_narrow_one_the_most_important() -> None:
@@ -168,21 +168,21 @@ def test_pipe_gets_all_columns_and_full_names(cli: Cli, monkeypatch: pytest.Monk
 def test_frames_are_redrawn_until_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
-    asked: list[int] = []
+    calls: list[int] = []
 
     class EntryPoint:
         def describe_server(self, table: str = "") -> ServerStatus:
-            asked.append(1)
+            calls.append(1)
             return STATUS
 
     def slept(seconds: float) -> None:
-        if len(asked) == 3:
+        if len(calls) == 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command.time, "sleep", slept)
     console = Console(force_terminal=True, width=160, record=True, file=io.StringIO())
     command._watch(EntryPoint(), console, "here", 1.0)  # type: ignore[arg-type]
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 def test_top_json_has_the_documented_fields() -> None:

@@ -1,4 +1,4 @@
-"""Values as JSON and as text: exact, one line, nothing that steers a terminal."""
+"""Values as JSON and as text: exact, on one line, without terminal control characters."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )
 def test_json_values(array: pa.Array, expected: list[object]) -> None:
-    found = json_values(array)
-    assert found == expected
-    assert json.loads(json.dumps(found, allow_nan=False)) == expected
+    cells = json_values(array)
+    assert cells == expected
+    assert json.loads(json.dumps(cells, allow_nan=False)) == expected
     for start in range(len(expected)):
         assert json_values(array.slice(start)) == expected[start:]
 
@@ -75,9 +75,9 @@ def test_timestamps_are_exact(values: list[int | None]) -> None:
     )
 )
 def test_decimals_are_exact(values: list[decimal.Decimal | None]) -> None:
-    found = json_values(pa.array(values, pa.decimal128(38, 6)))
-    assert [None if text is None else decimal.Decimal(str(text)) for text in found] == values
-    assert not any("E" in str(text) for text in found if text is not None)
+    cells = json_values(pa.array(values, pa.decimal128(38, 6)))
+    assert [None if text is None else decimal.Decimal(str(text)) for text in cells] == values
+    assert not any("E" in str(text) for text in cells if text is not None)
 
 
 @given(st.lists(st.text()))

@@ -1,4 +1,4 @@
-"""Where rows go: formats, files that appear whole or not at all."""
+"""Output of rows: formats, and files that appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def batch(*ids: int) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize(
-    ("asked", "file", "form"),
+    ("option", "file", "form"),
     [
         (None, None, RowFormat.TABLE),
         (None, "-", RowFormat.TABLE),
@@ -52,8 +52,8 @@ def batch(*ids: int) -> pa.RecordBatch:
         (RowFormat.PARQUET, None, RowFormat.PARQUET),
     ],
 )
-def test_format(asked: RowFormat | None, file: str | None, form: RowFormat) -> None:
-    assert row_format(asked, file) is form
+def test_format(option: RowFormat | None, file: str | None, form: RowFormat) -> None:
+    assert row_format(option, file) is form
 
 
 @pytest.mark.parametrize("file", ["x", "x.csv", "x.table", "x.parquet.gz"])
@@ -77,8 +77,8 @@ def test_binary_files_hold_the_same_types_and_values(
 ) -> None:
     file = tmp_path / "x"
     write_rows(SCHEMA, iter(batches), form, str(file))
-    found = pq.read_table(file) if form is RowFormat.PARQUET else pa.ipc.open_file(file).read_all()
-    assert found.equals(pa.Table.from_batches(batches, SCHEMA))
+    actual = pq.read_table(file) if form is RowFormat.PARQUET else pa.ipc.open_file(file).read_all()
+    assert actual.equals(pa.Table.from_batches(batches, SCHEMA))
 
 
 def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
@@ -120,15 +120,15 @@ def test_table_streams_and_cuts_nothing(
 ) -> None:
     monkeypatch.setattr(output, "SAMPLED_ROWS", 2)
     schema = pa.schema([("name", pa.string())])
-    shown: list[str] = []
+    lines: list[str] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         for values in (["a", "b"], ["c" * 50]):
             yield pa.record_batch([values], schema=schema)
-            shown.append(capsysbinary.readouterr().out.decode())
+            lines.append(capsysbinary.readouterr().out.decode())
 
     write_rows(schema, batches(), RowFormat.TABLE, None)
-    assert shown == ["name\n----\na\nb\n", "c" * 50 + "\n"]
+    assert lines == ["name\n----\na\nb\n", "c" * 50 + "\n"]
 
 
 def test_table_without_rows_still_names_its_columns(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -142,7 +142,7 @@ def test_text_tables_escape_terminal_control_characters(capsys: pytest.CaptureFi
 
 
 class TestFiles:
-    """A file appears whole, or what was there stays."""
+    """A file is replaced completely or stays unchanged."""
 
     def test_a_failed_read_leaves_nothing(self, tmp_path: pathlib.Path) -> None:
         def failing() -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Batches in Spark's exact shape."""
+"""Casts of batches to the exact schema that Spark declared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_columns_match_by_position_and_get_the_declared_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "declared", "shown"),
+    ("table", "declared", "message"),
     [
         (pa.int32(), st.LongType(), "int"),
         (pa.int64(), st.IntegerType(), "bigint"),
@@ -59,8 +59,8 @@ def test_columns_match_by_position_and_get_the_declared_name() -> None:
         (pa.struct([pa.field("a", pa.int32())]), _declared("A", st.IntegerType()), "struct<a:int>"),
     ],
 )
-def test_nothing_is_converted_silently(table: pa.DataType, declared: st.DataType, shown: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"column c: the table's type is {shown}, but the DataFrame's is"):
+def test_nothing_is_converted_silently(table: pa.DataType, declared: st.DataType, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"column c: the table's type is {message}, but the DataFrame's is"):
         casting(pa.schema([pa.field("c", table)]), _declared("c", declared))
 
 

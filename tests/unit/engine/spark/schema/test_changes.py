@@ -1,4 +1,4 @@
-"""Under which changes of a table's schema a stream goes on."""
+"""Changes of a table's schema that end a stream, and changes that do not."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def avro(**columns: str) -> str:
 
 
 class TestWatch:
-    """What a stream makes of the schemas it meets."""
+    """The reaction of a stream to each schema of its commits."""
 
     fixed = st.StructType([st.StructField("id", st.IntegerType()), st.StructField("x", st.FloatType())])
 

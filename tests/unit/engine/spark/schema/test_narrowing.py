@@ -1,4 +1,4 @@
-"""A widened column comes back exactly, or not at all."""
+"""Values of a widened column are restored exactly, or refused."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SHORT, LONG = pa.decimal128(10, 2), pa.decimal128(20, 4)
 def test_values_that_fit_are_narrowed(
     values: list[object], wide: pa.DataType, narrow: pa.DataType, expected: list[object] | None
 ) -> None:
-    found = narrowed(pa.array(values, wide), narrow, "c", "t")
-    assert found.type == narrow
-    assert found.to_pylist() == (values if expected is None else expected)
+    actual = narrowed(pa.array(values, wide), narrow, "c", "t")
+    assert actual.type == narrow
+    assert actual.to_pylist() == (values if expected is None else expected)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_value_that_does_not_fit_names_column_and_table(value: object, wide: pa.
 
 
 def test_floats_that_hudi_promoted_through_text() -> None:
-    found = narrowed(pa.array([0.1, 0.30000001192092896, None], pa.float64()), pa.float32(), "c", "t")
-    assert found.equals(pa.array([0.1, 0.3, None], pa.float32()))
+    actual = narrowed(pa.array([0.1, 0.30000001192092896, None], pa.float64()), pa.float32(), "c", "t")
+    assert actual.equals(pa.array([0.1, 0.3, None], pa.float32()))
 
 
 def test_nan_stays_nan() -> None:
-    (found,) = narrowed(pa.array([math.nan], pa.float64()), pa.float32(), "c", "t").to_pylist()
-    assert math.isnan(found)
+    (actual,) = narrowed(pa.array([math.nan], pa.float64()), pa.float32(), "c", "t").to_pylist()
+    assert math.isnan(actual)
 
 
 def test_structs_are_narrowed_field_by_field() -> None:

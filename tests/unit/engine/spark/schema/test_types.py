@@ -1,4 +1,4 @@
-"""Types both ways: the table's Arrow types, Spark's types, the Arrow schema Spark demands."""
+"""Conversions between the Arrow types of a table, Spark's types, and the Arrow schema that Spark requires."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_column_of_each_type(arrow: pa.DataType, spark: str) -> None:
 
 @pytest.mark.parametrize(("arrow", "spark"), PAIRS, ids=[text for _, text in PAIRS])
 def test_arrow_target_is_the_type_that_spark_requires(arrow: pa.DataType, spark: str) -> None:
-    """Our own mapping agrees with PySpark's check, entry names of maps included."""
+    """The mapping agrees with PySpark's check, including the entry names of maps."""
     schema = types.spark_schema(pa.schema([pa.field("c", arrow)]))
     demanded = to_arrow_schema(schema, timezone="UTC")
     ours = types.arrow_schema(schema)
@@ -97,7 +97,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_the_numbers_of_small_vectors_are_bytes() -> None:
-    shown = types.spark_type(pa.list_(pa.int8()), "c")
-    assert shown.simpleString() == "array<tinyint>" and types.arrow_type(shown, "c") == pa.list_(
+    spark_type = types.spark_type(pa.list_(pa.int8()), "c")
+    assert spark_type.simpleString() == "array<tinyint>" and types.arrow_type(spark_type, "c") == pa.list_(
         pa.field("element", pa.int8())
     )

@@ -1,4 +1,4 @@
-"""Waiting for a stream's end: what counts as one."""
+"""Waiting for the end of a stream: the conditions of an end."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ CLOSING = {"isDataAvailable": False, "message": "No new data but cleaning up sta
 
 
 def ends(*flags: bool | None, as_text: bool = True) -> dict[str, Any]:
-    """Spark's progress: an end offset a source, of ours (ended or not) or of another one (None)."""
-    told: list[Any] = [
+    """Spark's progress with one end offset per source: of Penstock (ended or not) or of another source (None)."""
+    progress: list[Any] = [
         {"0": 7}
         if flag is None
         else offset_of(StreamPoint(progress=Progress(EARLIEST), ended=flag), ScopeId("s", is_hybrid=False))
         for flag in flags
     ]
-    return {"sources": [{"endOffset": json.dumps(end) if as_text else end} for end in told]}
+    return {"sources": [{"endOffset": json.dumps(end) if as_text else end} for end in progress]}
 
 
 @dataclass
 class Query:
-    """Steps of (progress, status), one a wait; the last one stays. `ends_at`: the wait in which it ends by itself."""
+    """Steps of (progress, status), one per wait; the last step repeats. `ends_at`: the wait in which the query ends."""
 
     steps: list[tuple[dict[str, Any] | None, dict[str, Any]]]
     ends_at: int = 10**6
@@ -39,7 +39,7 @@ class Query:
     waits: int = 0
     stopped: bool = False
     failure: Exception | None = None
-    seen: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
     def awaitTermination(self, timeout: float) -> bool:
         self.waits += 1

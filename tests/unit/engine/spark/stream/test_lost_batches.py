@@ -1,7 +1,7 @@
 """Files of a micro-batch are cleaned after its offset was written, before or after it was planned.
 
-Real Hudi wrote the table: five commits, of which it cleaned behind each. The test deletes what a cleaner that keeps one
-commit less would have deleted.
+Real Hudi wrote the table: five commits, each followed by a clean. The test deletes the files that a cleaner which
+retains one commit less would have deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CASE = "B_up_cow_cdc_v9"
 
 
 class World:
-    """The table as of commit `lost`; then that commit's files are gone, and later commits are there."""
+    """The table as of commit `lost`; then its files are deleted and later commits are added."""
 
     def __init__(self, path: pathlib.Path, aside: pathlib.Path, lost: int = -3) -> None:
         self.path = path
@@ -42,8 +42,8 @@ class World:
         return self.script.keys[instant]
 
     def stream(self, **options: str) -> PenstockStreamReader:
-        given = {"path": str(self.path), "after": self.key(self.begin), "maxCommitsPerTrigger": "1", **options}
-        load = loaded(given, EntryPoint.STREAM, {})
+        options_map = {"path": str(self.path), "after": self.key(self.begin), "maxCommitsPerTrigger": "1", **options}
+        load = loaded(options_map, EntryPoint.STREAM, {})
         return PenstockStreamReader(load, schema_of(load), pause=lambda seconds: None)
 
     def clean(self) -> None:
@@ -52,9 +52,9 @@ class World:
                 file.unlink()
         self.script.give(*{name.name[:17] for name in self.script.aside.iterdir()})
 
-    def wanted(self, query: str, after: str, upto: str) -> list[str]:
-        found = read(str(self.path), query=query, after=after, upto=upto)
-        return texts(found.read_all())
+    def expected(self, query: str, after: str, upto: str) -> list[str]:
+        batch_rows = read(str(self.path), query=query, after=after, upto=upto)
+        return texts(batch_rows.read_all())
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def rows(stream: PenstockStreamReader, partitions: list[InputPartition]) -> list
 
 
 def planned_end(stream: PenstockStreamReader) -> tuple[Offset, Offset]:
-    """The first micro-batch, as Spark writes it into the checkpoint."""
+    """The first micro-batch as Spark stores it in the checkpoint."""
     start = stream.initialOffset()
     end = stream.latestOffset(start, stream.getDefaultReadLimit())
     assert end != start
@@ -79,13 +79,13 @@ def planned_end(stream: PenstockStreamReader) -> tuple[Offset, Offset]:
 
 
 def the_rest(stream: PenstockStreamReader, start: Offset, *, one_by_one: bool = True) -> list[str]:
-    """The rows of all later micro-batches, of one commit each or of all."""
-    found: list[str] = []
+    """The rows of all later micro-batches: one per commit, or one for all commits."""
+    result: list[str] = []
     limit = stream.getDefaultReadLimit() if one_by_one else ReadAllAvailable()
     while (end := stream.latestOffset(start, limit)) != start:
-        found += rows(stream, stream.partitions(start, end))
+        result += rows(stream, stream.partitions(start, end))
         start = end
-    return sorted(found)
+    return sorted(result)
 
 
 LOSES = [{"failOnDataLoss": "false"}, {"onLostRange": "earliest"}]
@@ -96,8 +96,7 @@ LOSES = [{"failOnDataLoss": "false"}, {"onLostRange": "earliest"}]
 def test_batch_of_rows_lost_before_planning_has_the_rows_not_overwritten_later(
     golden: Any, tmp_path: pathlib.Path, option: dict[str, str], lost: int, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By a query that was started again on its checkpoint: it would fail there for ever. No row is lost, none comes
-    twice."""
+    """The query restarts from its checkpoint, where it would otherwise fail for ever. No row is lost or repeated."""
     world = World(golden.copy(CASE, tmp_path), tmp_path / "aside", lost)
     start, end = planned_end(world.stream(**option))
     world.clean()
@@ -105,7 +104,7 @@ def test_batch_of_rows_lost_before_planning_has_the_rows_not_overwritten_later(
     first = rows(again, again.partitions(start, end))
     assert len(first) == left and all(f"'_hoodie_commit_time': '{world.lost}'" in row for row in first)
     assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
-    everything = world.wanted("incremental", world.key(world.begin), world.key(world.last))
+    everything = world.expected("incremental", world.key(world.begin), world.key(world.last))
     assert rows(again, again.partitions(start, end)) == first, "planned again, it is the same"
     assert sorted(first + the_rest(again, end, one_by_one=False)) == everything
 
@@ -119,7 +118,7 @@ def test_batch_of_changes_lost_before_planning_is_skipped(
     again = world.stream(query="cdc", **option)
     assert rows(again, again.partitions(start, end)) == []
     assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
-    assert the_rest(again, end) == world.wanted("cdc", world.key(world.lost), world.key(world.last)) != []
+    assert the_rest(again, end) == world.expected("cdc", world.key(world.lost), world.key(world.last)) != []
 
 
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
@@ -148,11 +147,11 @@ def test_file_deleted_before_its_task_reads_it_is_skipped(
     assert expected and rows(stream, partitions) == []
     assert "everything after its first 0 rows was lost before it was read" in caplog.text
     rest = the_rest(stream, end, one_by_one=False)
-    assert rest == world.wanted(query, world.key(world.lost), world.key(world.last)) != []
+    assert rest == world.expected(query, world.key(world.lost), world.key(world.last)) != []
 
 
 def test_corrupt_file_is_not_a_lost_range(world: World) -> None:
-    """A file that is there and cannot be read ends the stream, whatever the option says."""
+    """A file that exists but cannot be read ends the stream for every value of the option."""
     stream = world.stream(failOnDataLoss="false")
     start, end = planned_end(stream)
     partitions = stream.partitions(start, end)

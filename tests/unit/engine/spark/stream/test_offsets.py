@@ -1,4 +1,4 @@
-"""Spark's offsets: one fixed text, every version read, nothing foreign taken."""
+"""Spark's offsets: a fixed text, every version is readable, foreign offsets are refused."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ points = st.builds(
 
 @pytest.mark.parametrize("text", POINTS, ids=["commits", "snapshot", "nothing"])
 def test_text_of_an_offset_is_frozen(text: str) -> None:
-    """Checkpoints keep this text: it may never change for version 2."""
+    """Checkpoints store this text: it must not change for version 2."""
     assert json.dumps(offset_of(POINTS[text], SCOPE)) == text
     assert point_of(json.loads(text), SCOPE) == POINTS[text]
 
 
 @pytest.mark.parametrize("text", ["00112233445566ff", "hybrid-00112233445566ff"])
 def test_scope_id_is_stored_as_before(text: str) -> None:
-    """Checkpoints of earlier releases hold this text."""
+    """Checkpoints of earlier releases contain this text."""
     scope = ScopeId.parse(text)
     assert (scope.digest, scope.is_hybrid) == ("00112233445566ff", text.startswith("hybrid-"))
     assert scope.text == text
@@ -163,10 +163,10 @@ def test_stream_continues_to_its_end(upto: Position | None) -> None:
 
 def test_the_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
     point = POINTS[COMMITS]
-    for told, now in ((LATER, None), (None, LATER), (LATER, HERE), (HERE, LATER)):
+    for stored, now in ((LATER, None), (None, LATER), (LATER, HERE), (HERE, LATER)):
         with pytest.raises(ConfigurationError, match="the end may not change before it is reached, nor move back"):
-            continued(offset_of(point, SCOPE, told), point, now)
-    assert continued(json.loads(VERSION_1), point, LATER) == point, "the first version knows no end"
+            continued(offset_of(point, SCOPE, stored), point, now)
+    assert continued(json.loads(VERSION_1), point, LATER) == point, "version 1 has no end"
 
 
 def test_ended_stream_continues_to_a_later_end_unless_its_end_watermark_was_emitted() -> None:
@@ -244,13 +244,13 @@ def test_offsets_of_penstock_are_recognized() -> None:
 
 
 class TestDigest:
-    """What a checkpoint holds on to."""
+    """The scope that a checkpoint fixes."""
 
     request = PlanRequest(table="t", query=Incremental(), columns=("a", "b"), event_time="a", where="b > 1")
     scope = StreamScope(request=request)
 
     def test_digest_is_frozen(self) -> None:
-        """Checkpoints keep it: another way to make it would refuse them all."""
+        """Checkpoints store the digest: another computation would refuse all of them."""
         assert scope_id(self.scope).text == "ca3fa9ee4bfa3a0b"
 
     @pytest.mark.parametrize(
@@ -326,14 +326,14 @@ IN_TOPIC = replace(
 
 
 def behind_lake(place: KafkaPlace, *ranges: tuple[int, int, int]) -> StreamPoint:
-    found = tuple(
+    texts = tuple(
         KafkaRange(topic=place.topic, topic_id=place.topic_id, partition=partition, first=first, end=end)
         for partition, first, end in ranges
     )
     return StreamPoint(
         progress=Progress(place.position, 2, instants("20261120213501000"), table_id="t", kafka=place),
         watermark=Watermark(5, 7),
-        content=TopicBatch(found) if found else NoBatch(),
+        content=TopicBatch(texts) if texts else NoBatch(),
     )
 
 
@@ -346,7 +346,7 @@ HYBRID_POINTS = {
 
 @st.composite
 def hybrid_points(draw: st.DrawFn) -> StreamPoint:
-    """In the lake, at the switch, in the topic."""
+    """Points in the table, at the hand-over and in the topic."""
     if draw(st.booleans()):
         return draw(points)
     starts = draw(st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=3))
@@ -370,7 +370,7 @@ def hybrid_points(draw: st.DrawFn) -> StreamPoint:
 
 @pytest.mark.parametrize("text", HYBRID_POINTS, ids=["lake", "switching", "kafka"])
 def test_text_of_an_offset_of_a_hybrid_stream_is_frozen(text: str) -> None:
-    """Checkpoints keep this text: it may never change for version 3."""
+    """Checkpoints store this text: it must not change for version 3."""
     assert json.dumps(offset_of(HYBRID_POINTS[text], HYBRID_SCOPE)) == text
     assert point_of(json.loads(text), HYBRID_SCOPE) == HYBRID_POINTS[text]
     assert is_offset(json.loads(text))
@@ -479,7 +479,7 @@ def test_text_that_is_not_a_hybrid_offset_is_refused(foreign: dict[str, object])
 
 
 class TestHybridDigest:
-    """What a checkpoint of a hybrid stream holds on to."""
+    """The scope that a checkpoint of a hybrid stream fixes."""
 
     hybrid = Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
     scope = replace(TestDigest.scope, request=replace(TestDigest.request, hybrid=hybrid))
@@ -491,7 +491,7 @@ class TestHybridDigest:
         assert scope_id(self.scope).text == "hybrid-19c70aeac3b59d96"
 
     def test_digest_changes_with_the_scope(self) -> None:
-        found = [
+        digests = [
             scope_id(TestDigest.scope),
             scope_id(self.scope),
             self.other(where="b > 2"),
@@ -499,10 +499,10 @@ class TestHybridDigest:
             self.other(hybrid=replace(self.hybrid, topic="payments")),
             self.other(hybrid=replace(self.hybrid, value_format=ValueFormat.DEBEZIUM_JSON)),
         ]
-        assert len(set(found)) == len(found)
+        assert len(set(digests)) == len(digests)
 
     def test_digest_ignores_other_options(self) -> None:
-        """The rules count at the hand-over, and where that ended is stored."""
+        """The rules apply at the hand-over, and the checkpoint stores its result."""
         for change in (
             {"rules": HandOverRules(key="k", timestamp_ms=5)},
             {"fail_on_data_loss": False},

@@ -1,4 +1,4 @@
-"""How far a stream may advance: limits, pinned target, rest while idle, silence. Time is a number here."""
+"""Progress of a stream: limits, pinned target, pauses while idle, idle timeout. The clock is fake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TWO = RoundLimits(max_commits=2)
 
 
 class Clock:
-    """Seconds that pass only when told to, or paused."""
+    """A clock that advances only in pauses or by assignment."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Commits:
-    """A scripted table: commits complete when the test says so; each call is counted."""
+    """A scripted table: the test completes commits, and calls are counted."""
 
     def __init__(self, commits: int) -> None:
         self.commits = commits
@@ -79,7 +79,7 @@ def progress(table: Commits, clock: Clock, idle_timeout_us: int | None = None) -
 
 
 def run(stream: StreamProgress, start: StreamPoint, limits: RoundLimits) -> list[int]:
-    """The ends of micro-batches until nothing is new."""
+    """The ends of micro-batches until no commit is new."""
     ends = []
     while (end := stream.advance(start, limits).point) != start:
         ends.append(number(end))
@@ -101,15 +101,15 @@ def test_no_new_commits_return_the_start_offset(clock: Clock) -> None:
 
 
 def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
-    """And Spark, which asks in a loop, is held back to twenty times."""
-    table, asked = Commits(2), 0
+    """Spark, which polls in a loop, is limited to twenty polls."""
+    table, calls = Commits(2), 0
     stream = progress(table, clock)
     while clock.now_s < 1010:
         assert stream.advance(at(2), ONE).point == at(2)
         clock.now_s += 0.001
-        asked += 1
+        calls += 1
     assert 40 <= table.calls <= 10 / IDLE_S + 1
-    assert asked <= 10 / REST_S + table.calls
+    assert calls <= 10 / REST_S + table.calls
 
 
 def test_new_commit_is_detected_after_the_pause(clock: Clock) -> None:
@@ -147,7 +147,7 @@ def test_pinned_run_that_starts_after_its_target_does_nothing(clock: Clock) -> N
 
 
 def test_pinned_run_includes_the_snapshot_of_its_start(clock: Clock) -> None:
-    """The snapshot is made after Spark fixed the target: its position is the target then."""
+    """The snapshot is created after Spark has fixed the target, so its position becomes the target."""
     table = Commits(3)
     stream = progress(table, clock)
     stream.pin(table.newest)
@@ -164,7 +164,7 @@ def test_ended_stream_is_not_probed(clock: Clock) -> None:
 
 
 class TestSilence:
-    """An idle table's watermark moves by whole idle timeouts of this process's clock."""
+    """The watermark of an idle table advances by whole idle timeouts of this process's clock."""
 
     known = replace(at(2), watermark=Watermark(1_000, 5_000), content=CommitsBatch(EARLIEST))
 
@@ -178,7 +178,7 @@ class TestSilence:
         assert moved == replace(self.known, watermark=Watermark(20_001_000, 5_000), content=NoBatch())
         assert stream.advance(moved, ONE).point == moved
         clock.now_s += 4.9
-        assert stream.advance(moved, ONE).point == moved, "the rest of a timeout is kept"
+        assert stream.advance(moved, ONE).point == moved, "the remainder of a timeout counts later"
         clock.now_s += 0.3
         assert stream.advance(moved, ONE).point.watermark.at_us == 30_001_000
 
@@ -224,7 +224,7 @@ class TestTopic:
     def test_run_ends_after_the_batch_with_all_records(self) -> None:
         clock, table = (
             Clock(),
-            Topic([at(1), behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 7), behind(Phase.KAFKA, 0)]),
+            Topic([at(1), lagging(Phase.SWITCHING, 0), lagging(Phase.KAFKA, 7), lagging(Phase.KAFKA, 0)]),
         )
         progress = StreamProgress(table.next_batch, clock, clock.pause)
         progress.pin_to_topic()
@@ -232,23 +232,23 @@ class TestTopic:
         for expected in list(table.steps):
             point = progress.advance(point, NO_LIMITS).point
             assert point == expected
-        table.steps = [behind(Phase.KAFKA, 0, read=9)]
+        table.steps = [lagging(Phase.KAFKA, 0, read=9)]
         assert progress.advance(point, NO_LIMITS).point == point
         assert (table.calls, table.targets) == (4, {None})
 
     def test_topic_at_its_end_is_probed_again_by_the_next_run(self) -> None:
-        clock, start, end = Clock(), behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)
+        clock, start, end = Clock(), lagging(Phase.KAFKA, 0), lagging(Phase.KAFKA, 0, read=9)
         progress = StreamProgress(Topic([end]).next_batch, clock, clock.pause)
         progress.pin_to_topic()
         assert progress.advance(start, NO_LIMITS).point == end
         assert progress.advance(end, NO_LIMITS).point == end
 
     def test_switching_is_not_the_end(self) -> None:
-        clock, table = Clock(), Topic([behind(Phase.SWITCHING, 0), behind(Phase.KAFKA, 0)])
+        clock, table = Clock(), Topic([lagging(Phase.SWITCHING, 0), lagging(Phase.KAFKA, 0)])
         progress = StreamProgress(table.next_batch, clock, clock.pause)
         progress.pin_to_topic()
         switching = progress.advance(at(3), NO_LIMITS).point
-        assert progress.advance(switching, NO_LIMITS).point == behind(Phase.KAFKA, 0)
+        assert progress.advance(switching, NO_LIMITS).point == lagging(Phase.KAFKA, 0)
 
     def test_stream_without_a_hand_over_stays_in_the_table(self) -> None:
         clock, table = Clock(), Topic([])
@@ -259,13 +259,13 @@ class TestTopic:
         assert progress.advance(start, NO_LIMITS).point == start
 
     def test_without_an_end_the_stream_goes_on(self) -> None:
-        clock, steps = Clock(), [behind(Phase.KAFKA, 0), behind(Phase.KAFKA, 0, read=9)]
+        clock, steps = Clock(), [lagging(Phase.KAFKA, 0), lagging(Phase.KAFKA, 0, read=9)]
         progress = StreamProgress(Topic(steps).next_batch, clock, clock.pause)
         first = progress.advance(at(3), NO_LIMITS).point
         assert progress.advance(first, NO_LIMITS).point == steps[1]
 
     def test_a_smaller_batch_may_be_the_last_one(self) -> None:
-        clock, table = Clock(), Topic([behind(Phase.KAFKA, 0)])
+        clock, table = Clock(), Topic([lagging(Phase.KAFKA, 0)])
         progress = StreamProgress(table.next_batch, clock, clock.pause)
         progress.pin_to_topic()
         point = progress.within_target(at(3), ONE).point
@@ -274,7 +274,7 @@ class TestTopic:
 
 
 class Topic:
-    """A scripted stream: each call takes the next step, until none is left."""
+    """A scripted stream: each call returns the next step, until no step is left."""
 
     def __init__(self, steps: list[StreamPoint]) -> None:
         self.steps = steps
@@ -288,8 +288,8 @@ class Topic:
         return NextBatch(point=left[0] if left else point)
 
 
-def behind(phase: Phase, records: int, *, read: int = 0) -> StreamPoint:
-    """A point behind the lake with so many records still behind it, and so many read."""
+def lagging(phase: Phase, records: int, *, read: int = 0) -> StreamPoint:
+    """A point in the topic that has read `read` records and lags by `records`."""
     place = KafkaPlace(
         phase=phase,
         topic="orders",

@@ -1,4 +1,4 @@
-"""The stream reader without Spark: what Spark calls, in the order it calls it, against a scripted enumerator."""
+"""The stream reader without Spark: Spark's calls in Spark's order, with a scripted enumerator."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ AVRO = avro(id="long", ts={"type": "long", "logicalType": "timestamp-micros"})
 
 @dataclass
 class Script:
-    """An enumerator whose commits are numbered; it keeps what it was asked. `schemas`: that of a commit, by number."""
+    """An enumerator with numbered commits; it records its requests. `schemas`: the schema of a commit, by number."""
 
     commits: int = 3
     snapshot_splits: int = 0
@@ -84,7 +84,7 @@ class Script:
     description: TableDescription | None = None
 
     def describe_table(self, table: str) -> TableDescription:
-        assert self.description is not None, "a stream with a known schema does not ask for it"
+        assert self.description is not None, "a stream with a known schema does not request it"
         return self.description
 
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
@@ -165,7 +165,7 @@ def number(point: StreamPoint) -> int:
 
 
 class Clock:
-    """Seconds that pass when told to, or paused."""
+    """A clock that advances only in pauses or by assignment."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -180,10 +180,10 @@ class Clock:
 def reader(
     script: Script | None = None, *, schema: st.StructType = SCHEMA, clock: Clock | None = None, **options: str
 ) -> PenstockStreamReader:
-    given = parse_options({"server": "127.0.0.1:1", **options}, entry_point=EntryPoint.STREAM)
+    options_parsed = parse_options({"server": "127.0.0.1:1", **options}, entry_point=EntryPoint.STREAM)
     clock = clock or Clock()
     return PenstockStreamReader(
-        Loaded("t", given), schema, enumerator=script or Script(), clock=clock, pause=clock.pause
+        Loaded("t", options_parsed), schema, enumerator=script or Script(), clock=clock, pause=clock.pause
     )
 
 
@@ -191,12 +191,12 @@ def scope_of(stream: PenstockStreamReader) -> ScopeId:
     return ScopeId.parse(str(stream.initialOffset()["scope"]))
 
 
-def told(stream: PenstockStreamReader, point: StreamPoint) -> Offset:
+def offset_for(stream: PenstockStreamReader, point: StreamPoint) -> Offset:
     return offset_of(point, scope_of(stream))
 
 
 def through(stream: PenstockStreamReader, limit: Any = None) -> list[StreamPoint]:
-    """The ends of micro-batches until nothing is new, as Spark asks for them, offsets through JSON."""
+    """The ends of micro-batches until no commit is new, as Spark requests them, with offsets through JSON."""
     limit = stream.getDefaultReadLimit() if limit is None else limit
     start, ends = stream.initialOffset(), []
     while (end := stream.latestOffset(start, limit)) != start:
@@ -214,7 +214,7 @@ def test_a_first_start_one_commit_at_a_time() -> None:
 
 def test_no_new_commits_return_the_same_offset() -> None:
     stream = reader()
-    start = dict(reversed(told(stream, at(3)).items()))  # a text that differs from ours
+    start = dict(reversed(offset_for(stream, at(3)).items()))  # another JSON text of the same offset
     assert stream.latestOffset(start, ReadAllAvailable()) is start
 
 
@@ -266,7 +266,7 @@ def test_after_is_the_initial_offset(after: str | None, expected: StreamStart) -
     first = stream.initialOffset()
     assert script.starts == [expected]
     script.commits = 9
-    assert stream.initialOffset() == first, "Spark asks twice and takes the second answer"
+    assert stream.initialOffset() == first, "Spark calls twice and uses the second result"
     assert len(script.starts) == 1
 
 
@@ -278,8 +278,8 @@ def test_stream_reads_the_snapshot_and_then_commits() -> None:
     ends = through(stream)
     assert [end.content for end in ends[:3]] == [SnapshotBatch(0), SnapshotBatch(2), SnapshotBatch(4)]
     assert isinstance(ends[3].content, CommitsBatch)
-    start = told(stream, ends[0])
-    stream.partitions(start, told(stream, ends[1]))
+    start = offset_for(stream, ends[0])
+    stream.partitions(start, offset_for(stream, ends[1]))
     part = SnapshotPart(at=at(3).progress.position, first=2, end=4, digest="d", changes=ChangeFormat.ROWS)
     assert script.requests[-1].query == part
 
@@ -326,14 +326,14 @@ def test_micro_batch_is_planned_from_its_end_offset(query: str, expected: object
     stream = reader(script, where="id > 1", slots="2", query=query)
     end = replace(at(3), content=CommitsBatch(at(1).progress.position, frozenset({InstantTime("7")})))
     for start in (at(1), at(0)):
-        slots = [partition.value for partition in stream.partitions(told(stream, start), told(stream, end))]
+        slots = [partition.value for partition in stream.partitions(offset_for(stream, start), offset_for(stream, end))]
         assert all(isinstance(slot, PulledSlot) for slot in slots)
     assert [(slot.server, slot.plan_id, slot.slot, slot.watermark_us) for slot in slots] == [
         ("127.0.0.1:1", "plan2", 0, None),
         ("127.0.0.1:1", "plan2", 1, None),
     ]
     first, second = script.requests
-    assert first == second, "the start does not matter"
+    assert first == second, "the start is not used"
     assert first.query == expected
     assert (first.columns, first.where, first.slots, first.event_time) == (("id",), "id > 1", 2, "")
 
@@ -341,9 +341,9 @@ def test_micro_batch_is_planned_from_its_end_offset(query: str, expected: object
 def test_empty_micro_batch_has_no_tasks_and_no_plan() -> None:
     script = Script()
     stream = reader(script)
-    same = told(stream, replace(at(2), content=CommitsBatch(at(1).progress.position)))
+    same = offset_for(stream, replace(at(2), content=CommitsBatch(at(1).progress.position)))
     assert stream.partitions(same, same) == []
-    assert stream.partitions(told(stream, at(2)), told(stream, replace(at(2), ended=True))) == []
+    assert stream.partitions(offset_for(stream, at(2)), offset_for(stream, replace(at(2), ended=True))) == []
     assert script.requests == []
 
 
@@ -384,7 +384,7 @@ def test_permanent_error_is_raised_at_once() -> None:
 
 
 class TestVersions:
-    """Checkpoints of other releases and streams."""
+    """Checkpoints of other releases and of other streams."""
 
     one = json.loads('{"version": 1, "order_key": "20260101000000001", "index": 2147483647}')
     two = json.loads('{"version": 1, "order_key": "20260101000000002", "index": 2147483647}')
@@ -401,7 +401,7 @@ class TestVersions:
         idle = json.loads('{"version": 1, "order_key": "20260101000000003", "index": 2147483647}')
         assert stream.latestOffset(idle, ReadAllAvailable()) is idle
         end = replace(at(3), content=CommitsBatch(at(2).progress.position))
-        assert len(stream.partitions(self.two, told(stream, end))) == 2
+        assert len(stream.partitions(self.two, offset_for(stream, end))) == 2
 
     def test_a_foreign_checkpoint(self) -> None:
         with pytest.raises(ConfigurationError, match="not an offset of Penstock"):
@@ -418,13 +418,13 @@ class TestVersions:
 
 
 class TestEventTime:
-    """Watermarks in slots, and the rows that carry nothing else."""
+    """Watermarks in slots, and rows that contain only a watermark."""
 
     def test_slots_carry_the_watermark_of_their_batch(self) -> None:
         script = Script()
         stream = reader(script, schema=TIMED, after="earliest", maxCommitsPerTrigger="2", **EVENT_TIME)
         (first, second) = through(stream)
-        slots = [p.value for p in stream.partitions(told(stream, first), told(stream, second))]
+        slots = [p.value for p in stream.partitions(offset_for(stream, first), offset_for(stream, second))]
         assert [slot.watermark_us for slot in slots] == [3_000_000, 3_000_000]
         request = script.requests[0]
         assert (request.columns, request.event_time, request.scan_event_time) == (("id", "ts"), "ts", True)
@@ -434,10 +434,10 @@ class TestEventTime:
         stream = reader(script, schema=TIMED, clock=clock, idleTimeout="10s", after="earliest", **EVENT_TIME)
         (end,) = through(stream)
         clock.now_s += 25
-        start = told(stream, end)
+        start = offset_for(stream, end)
         moved = point_of(stream.latestOffset(start, ReadAllAvailable()), scope_of(stream))
         assert moved == replace(end, watermark=Watermark(23_000_000, 6_000_000), content=NoBatch())
-        (slot,) = [p.value for p in stream.partitions(start, told(stream, moved))]
+        (slot,) = [p.value for p in stream.partitions(start, offset_for(stream, moved))]
         assert slot == MarkerSlot(Watermark(23_000_000, 6_000_000))
         assert script.requests == []
 
@@ -445,7 +445,7 @@ class TestEventTime:
         stream = reader(schema=TIMED, upto="20260101000000002", after="earliest", **EVENT_TIME)
         (end,) = through(stream)
         assert end.ended
-        slots = [p.value for p in stream.partitions(stream.initialOffset(), told(stream, end))]
+        slots = [p.value for p in stream.partitions(stream.initialOffset(), offset_for(stream, end))]
         assert [type(slot) for slot in slots] == [PulledSlot, PulledSlot, MarkerSlot]
         assert {slot.watermark_us for slot in slots[:2]} == {END_OF_TIME_US}
         assert slots[2].watermark == Watermark(END_OF_TIME_US, 4_000_000)
@@ -453,13 +453,13 @@ class TestEventTime:
     def test_last_batch_without_rows_is_a_marker(self) -> None:
         stream = reader(schema=TIMED, upto="20260101000000009", **EVENT_TIME)
         end = replace(at(3), ended=True, watermark=Watermark(END_OF_TIME_US))
-        (slot,) = [p.value for p in stream.partitions(told(stream, at(3)), told(stream, end))]
+        (slot,) = [p.value for p in stream.partitions(offset_for(stream, at(3)), offset_for(stream, end))]
         assert slot == MarkerSlot(Watermark(END_OF_TIME_US))
 
     def test_a_stream_without_event_time_has_no_marker(self) -> None:
         stream = reader(upto="20260101000000002", after="earliest")
         (end,) = through(stream)
-        slots = [p.value for p in stream.partitions(stream.initialOffset(), told(stream, end))]
+        slots = [p.value for p in stream.partitions(stream.initialOffset(), offset_for(stream, end))]
         assert [(type(slot), slot.watermark_us) for slot in slots] == [(PulledSlot, None)] * 2
 
     @pytest.mark.parametrize(
@@ -481,7 +481,9 @@ class TestEventTime:
 
 
 @pytest.mark.parametrize(
-    "options", [{"after": "20260101000000003"}, {"after": "latest"}], ids=["told by the option", "told by the table"]
+    "options",
+    [{"after": "20260101000000003"}, {"after": "latest"}],
+    ids=["known from the option", "known from the table"],
 )
 def test_upto_before_after_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="ends before it starts"):
@@ -489,7 +491,7 @@ def test_upto_before_after_is_refused(options: dict[str, str]) -> None:
 
 
 class TestSchema:
-    """A table that changes under a stream."""
+    """Schema changes while a stream runs."""
 
     def test_compatible_schema_change_does_not_end_the_stream(self, caplog: pytest.LogCaptureFixture) -> None:
         changed = avro(id="long", more="string")
@@ -520,7 +522,7 @@ class TestSchema:
 
     def test_restart_with_the_new_schema_continues(self) -> None:
         script = Script(commits=5, schemas=dict.fromkeys((3, 4, 5), avro(name="string")))
-        start = told(reader(script), at(2))
+        start = offset_for(reader(script), at(2))
         loaded = reader(script, schema=st.StructType([st.StructField("name", st.StringType())]))
         assert number(point_of(loaded.latestOffset(start, ReadAllAvailable()), scope_of(loaded))) == 5
 
@@ -550,7 +552,7 @@ def test_pickled_state_of_a_task() -> None:
 
 def test_commit_and_stop_do_nothing() -> None:
     stream = reader()
-    stream.commit(told(stream, at(1)))
+    stream.commit(offset_for(stream, at(1)))
     stream.stop()
     stream.stop()
 
@@ -562,16 +564,18 @@ def test_the_digest_is_of_the_scope() -> None:
 
 
 class TestRenamedColumn:
-    """A real table whose column b was renamed to b2 by its third instant, and c dropped by its sixth."""
+    """A real table: its third instant renamed column b to b2, its sixth dropped c."""
 
     case = "A_evo_on_read_v9_h120"
     fixed = st.StructType([st.StructField(name, st.StringType()) for name in ("id", "b")])
     before = "20261120214441471"
 
     def stream(self, golden: Any, schema: st.StructType, **options: str) -> PenstockStreamReader:
-        given = parse_options({"after": "earliest", **options}, entry_point=EntryPoint.STREAM)
+        options_parsed = parse_options({"after": "earliest", **options}, entry_point=EntryPoint.STREAM)
         clock = Clock()
-        return PenstockStreamReader(Loaded(str(golden.table(self.case)), given), schema, clock=clock, pause=clock.pause)
+        return PenstockStreamReader(
+            Loaded(str(golden.table(self.case)), options_parsed), schema, clock=clock, pause=clock.pause
+        )
 
     def rows(self, stream: PenstockStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
         slots = stream.partitions(start, end)

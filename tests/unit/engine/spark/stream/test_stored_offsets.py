@@ -1,6 +1,6 @@
-"""Offsets of Spark streams that a release wrote: they are read, and the stream goes on to the same offsets and splits.
+"""Offsets of Spark streams that an earlier release wrote: the stream continues to the same offsets and splits.
 
-tests/fixtures/releases holds them, of streams in the lake and across the hand-over to a topic.
+The offsets are in tests/fixtures/releases, of streams in the table and across the hand-over to a topic.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ CASES = [(version, stream) for version in sorted(STORED) for stream in STREAMS]
 
 
 def stored(version: str, stream: str) -> tuple[list[Offset], list[list[str]]]:
-    """A stream's offsets, and the split ids of the micro-batch between two of them."""
+    """The offsets of a stream, and the split ids of the micro-batches between them."""
     content = json.loads(STORED[version].read_text(encoding="utf-8"))[stream]
     return content["offsets"], content["splits"]
 
 
 @pytest.fixture
 def tables(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The golden tables at the addresses that the release read them from."""
+    """The golden tables at the addresses that the earlier release used."""
     folders = {URI + name: str(golden.table(case)) for name, case in TABLES.items()}
 
     def opened(path: str) -> ArrowStorage:
@@ -55,7 +55,7 @@ def tables(golden: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Driver:
-    """Drivers of today, one after the other: each reader has nothing but the checkpoint."""
+    """Current drivers in sequence: each reader has only the checkpoint."""
 
     def __init__(self, golden: Any, stream: str) -> None:
         self._load = loaded(STREAMS[stream], EntryPoint.STREAM, {})
@@ -89,7 +89,7 @@ def test_stored_offsets_are_followed_by_the_same_offsets(tables: Any, version: s
 
 @pytest.mark.parametrize(("version", "stream"), CASES)
 def test_stored_offsets_enclose_the_same_splits(tables: Any, version: str, stream: str) -> None:
-    """A micro-batch that was planned and not committed is planned again from its two offsets alone."""
+    """A micro-batch that was planned but not committed is planned again from only its two offsets."""
     offsets, splits = stored(version, stream)
     driver = Driver(tables, stream)
     for index, ids in enumerate(splits):
@@ -98,7 +98,7 @@ def test_stored_offsets_enclose_the_same_splits(tables: Any, version: str, strea
 
 @pytest.mark.parametrize(("version", "stream"), CASES)
 def test_stored_offsets_are_written_again_as_the_same_text(version: str, stream: str) -> None:
-    """Spark compares offsets as text."""
+    """Spark compares offsets by their text."""
     for offset in stored(version, stream)[0]:
         scope, upto = ScopeId.parse(str(offset["scope"])), offset["upto"]
         assert upto is None

@@ -1,4 +1,4 @@
-"""Small batches gathered for the JVM."""
+"""Coalescing of small batches for the JVM."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 30))
-def test_coalesced_batches_have_the_same_rows_in_order(sizes: list[int], least: int) -> None:
-    found = list(gathered(batches(sizes), least))
-    assert pa.Table.from_batches(found, SCHEMA)["n"].to_pylist() == list(range(sum(sizes)))
-    assert all(batch.schema == SCHEMA and batch.num_rows for batch in found)
-    for batch, following in itertools.pairwise(found):
-        assert batch.num_rows >= least or following.num_rows >= least
-    assert max((batch.num_rows for batch in found), default=0) < max([2 * least, *(size + 1 for size in sizes)])
+def test_coalesced_batches_have_the_same_rows_in_order(sizes: list[int], min_rows: int) -> None:
+    result = list(gathered(batches(sizes), min_rows))
+    assert pa.Table.from_batches(result, SCHEMA)["n"].to_pylist() == list(range(sum(sizes)))
+    assert all(batch.schema == SCHEMA and batch.num_rows for batch in result)
+    for batch, following in itertools.pairwise(result):
+        assert batch.num_rows >= min_rows or following.num_rows >= min_rows
+    assert max((batch.num_rows for batch in result), default=0) < max([2 * min_rows, *(size + 1 for size in sizes)])
 
 
 def test_a_large_batch_is_not_copied() -> None:
     large, small = next(batches([100])), next(batches([3]))
-    found = list(gathered(iter_of(small, small, large, small), 10))
-    assert [batch.num_rows for batch in found] == [6, 100, 3]
-    assert found[1] is large
-    assert found[2] is small
+    result = list(gathered(iter_of(small, small, large, small), 10))
+    assert [batch.num_rows for batch in result] == [6, 100, 3]
+    assert result[1] is large
+    assert result[2] is small
 
 
 def test_wide_rows_are_not_buffered() -> None:
@@ -62,5 +62,5 @@ def test_closing_closes_the_source() -> None:
     assert closed
 
 
-def iter_of(*given: pa.RecordBatch) -> Generator[pa.RecordBatch, None, None]:
-    yield from given
+def iter_of(*source_batches: pa.RecordBatch) -> Generator[pa.RecordBatch, None, None]:
+    yield from source_batches

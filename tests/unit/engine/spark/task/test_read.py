@@ -1,4 +1,4 @@
-"""What a task does with its slot, on a golden table, without Spark."""
+"""Tasks that read their slots of a golden table, without Spark."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def schema(table: str) -> st.StructType:
 
 @pytest.fixture
 def enumerator(monkeypatch: pytest.MonkeyPatch) -> EmbeddedEnumerator:
-    """Stands in for the server: every task asks this one."""
-    made = EmbeddedEnumerator()
-    monkeypatch.setattr(read, "enumerator_for", lambda *asked: made)
+    """Replaces the server for every task."""
+    embedded = EmbeddedEnumerator()
+    monkeypatch.setattr(read, "enumerator_for", lambda *arguments: embedded)
     monkeypatch.setattr(worker_cache, "_scans", worker_cache.LastUsed(2))
-    return made
+    return embedded
 
 
 def request(table: str, slots: int) -> PlanRequest:
@@ -124,9 +124,9 @@ def test_a_limit_stops_each_split_and_its_report(
     of_each_split = [report.rows for report in enumerator.reports(everything.plan_id).values()]
     limited = plan_slots(enumerator, SERVER, request(table, 1), schema)[0]
     assert isinstance(limited, PulledSlot)
-    found = rows(list(read_partition(InputPartition(limited), reading(schema, limit, batch_rows))))
+    result = rows(list(read_partition(InputPartition(limited), reading(schema, limit, batch_rows))))
     expected = [min(count, limit) for count in of_each_split]
-    assert len(found) == sum(expected)
+    assert len(result) == sum(expected)
     assert [report.rows for report in enumerator.reports(limited.plan_id).values()] == expected
 
 
@@ -136,7 +136,7 @@ def test_expired_plan_is_an_error(schema: st.StructType, enumerator: EmbeddedEnu
 
 
 class Away:
-    """Stands in for a server: the named calls fail with `error` until a moment of the clock, which waits move."""
+    """Replaces a server: the named calls fail with `error` until `until_ms` of the clock, which advances in waits."""
 
     def __init__(self, real: EmbeddedEnumerator, error: PenstockError, until_ms: float, calls: set[str]) -> None:
         self.real, self.error, self.until_ms, self.calls = real, error, until_ms, calls
@@ -146,13 +146,13 @@ class Away:
     def __getattr__(self, name: str) -> Any:
         call = getattr(self.real, name)
 
-        def asked(*given: Any) -> Any:
+        def counted(*arguments: Any) -> Any:
             if name in self.calls and self.now_ms < self.until_ms:
                 self.failed += 1
                 raise self.error
-            return call(*given)
+            return call(*arguments)
 
-        return asked
+        return counted
 
     def wait(self, seconds: float) -> None:
         self.now_ms += seconds * 1000
@@ -164,20 +164,20 @@ FOR_EVER = float("inf")
 
 @pytest.fixture
 def away(enumerator: EmbeddedEnumerator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
-    """Puts a server that is away before the tasks."""
+    """Replaces the server of all tasks with one that does not respond."""
 
-    def made(error: PenstockError, until_ms: float, calls: set[str] = CALLS) -> Away:
+    def unreachable(error: PenstockError, until_ms: float, calls: set[str] = CALLS) -> Away:
         server = Away(enumerator, error, until_ms, calls)
-        monkeypatch.setattr(read, "enumerator_for", lambda *asked: server)
+        monkeypatch.setattr(read, "enumerator_for", lambda *arguments: server)
         timed = partial(Retry, now_ms=lambda: server.now_ms, wait=server.wait)
         monkeypatch.setattr(read, "Retry", timed)
         return server
 
-    return made
+    return unreachable
 
 
-def all_rows(slots: list[Slot], asked: SlotReading) -> list[Any]:
-    return rows([batch for slot in slots for batch in read_partition(InputPartition(slot), asked)])
+def all_rows(slots: list[Slot], slot_reading: SlotReading) -> list[Any]:
+    return rows([batch for slot in slots for batch in read_partition(InputPartition(slot), slot_reading)])
 
 
 @pytest.mark.parametrize("call", sorted(CALLS))
@@ -205,10 +205,10 @@ def test_task_retries_as_long_as_the_driver(
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
     options = ParsedOptions(retry_timeout_us=120_000_000)
-    for asked, waited_ms in ((ParsedOptions(), 60_000), (options, 120_000)):
+    for options_case, waited_ms in ((ParsedOptions(), 60_000), (options, 120_000)):
         server = away(ServerUnavailable("away"), FOR_EVER)
         with pytest.raises(ServerUnavailable, match="away"):
-            all_rows(slots, resolved(Loaded(table, asked), schema)[1])
+            all_rows(slots, resolved(Loaded(table, options_case), schema)[1])
         assert server.now_ms == pytest.approx(waited_ms)
 
 
@@ -253,11 +253,11 @@ def test_storage_error_within_a_split_resumes_after_the_last_batch(
     server: str | None,
     limit: int | None,
 ) -> None:
-    """Each reading breaks off behind its first batch."""
+    """Each read fails after its first batch."""
     slots = plan_slots(enumerator, server, request(table, 1), schema)
     away(StorageError("-"), 0)
-    asked = reading(schema, limit, batch_rows=2)
-    expected = all_rows(slots, asked)
+    slot_reading = reading(schema, limit, batch_rows=2)
+    expected = all_rows(slots, slot_reading)
     starts: list[int] = []
 
     def broken(scan: Any, split: Any, *, start: int, **more: Any) -> Iterator[Any]:
@@ -269,27 +269,27 @@ def test_storage_error_within_a_split_resumes_after_the_last_batch(
                 yield batch
 
     monkeypatch.setattr(read, "read_split", broken)
-    assert all_rows(slots, asked) == expected
+    assert all_rows(slots, slot_reading) == expected
     assert max(starts) > 0
 
 
 def test_unsupported_type_is_refused_before_a_task_runs(table: str, enumerator: EmbeddedEnumerator) -> None:
     wrong = st.StructType([st.StructField("ts", st.StringType())])
-    asked = PlanRequest(table=table, query=Snapshot(), columns=("ts",))
+    request = PlanRequest(table=table, query=Snapshot(), columns=("ts",))
     for server in (None, SERVER):
         with pytest.raises(ConfigurationError, match="column ts: the table's type is bigint"):
-            plan_slots(enumerator, server, asked, wrong)
+            plan_slots(enumerator, server, request, wrong)
 
 
 def test_driver_and_tasks_connect_to_a_secured_server(
     table: str, schema: st.StructType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With paths alone: what they name is read where the call is made."""
-    made, asked = EmbeddedEnumerator(), []
+    """The options contain only paths; each process reads the files itself."""
+    enumerator, calls = EmbeddedEnumerator(), []
 
     def enumerator_for(*where: object) -> EmbeddedEnumerator:
-        asked.append(where)
-        return made
+        calls.append(where)
+        return enumerator
 
     for module in (read, batch_reader):
         monkeypatch.setattr(module, "enumerator_for", enumerator_for)
@@ -301,8 +301,8 @@ def test_driver_and_tasks_connect_to_a_secured_server(
     slots = [pickle.loads(pickle.dumps(partition)) for partition in reader.partitions()]
     for slot in slots:
         list(reader.read(slot))
-    assert len(asked) == 1 + len(slots)
-    assert set(asked) == {(SERVER, access)}
+    assert len(calls) == 1 + len(slots)
+    assert set(calls) == {(SERVER, access)}
     assert "ca.pem" not in repr(slots[0].value)
 
 
@@ -320,53 +320,53 @@ def timed(golden: Any) -> Loaded:
 def test_every_row_of_a_slot_carries_its_watermark(
     timed: Loaded, enumerator: EmbeddedEnumerator, golden: Any, server: str | None, watermark_us: int | None
 ) -> None:
-    load, asked = resolved(timed, schema_of(timed))
+    load, slot_reading = resolved(timed, schema_of(timed))
     plan = PlanRequest(table=load.table, query=Snapshot(), columns=load.options.columns, slots=2)
-    planned = plan_slots(enumerator, server, plan, asked.schema, watermark_us=watermark_us)
+    planned = plan_slots(enumerator, server, plan, slot_reading.schema, watermark_us=watermark_us)
     slots = [InputPartition(pickle.loads(pickle.dumps(slot))) for slot in planned]
-    found = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, asked)])
-    assert found.num_rows == golden.expected(EVENT_CASE, "snapshot").num_rows > 0
-    assert set(found["_penstock_watermark"].cast(pa.int64()).to_pylist()) == {watermark_us}
-    assert set(found["_penstock_marker"].to_pylist()) == {False}
-    plain = resolved(Loaded(load.table, ParsedOptions()), asked.schema)[1]
+    result = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, slot_reading)])
+    assert result.num_rows == golden.expected(EVENT_CASE, "snapshot").num_rows > 0
+    assert set(result["_penstock_watermark"].cast(pa.int64()).to_pylist()) == {watermark_us}
+    assert set(result["_penstock_marker"].to_pylist()) == {False}
+    plain = resolved(Loaded(load.table, ParsedOptions()), slot_reading.schema)[1]
     rows_alone = pa.Table.from_batches([batch for slot in slots for batch in read_partition(slot, plain)])
-    assert found.drop_columns(["_penstock_watermark", "_penstock_marker"]).equals(rows_alone)
+    assert result.drop_columns(["_penstock_watermark", "_penstock_marker"]).equals(rows_alone)
     if server is not None:
-        assert enumerator.totals(planned[0].plan_id).rows == found.num_rows  # type: ignore[union-attr]
+        assert enumerator.totals(planned[0].plan_id).rows == result.num_rows  # type: ignore[union-attr]
 
 
 def test_a_marker_is_one_row_and_only_where_its_columns_are(timed: Loaded) -> None:
-    _, asked = resolved(timed, schema_of(timed))
+    _, slot_reading = resolved(timed, schema_of(timed))
     slot = InputPartition(MarkerSlot(Watermark(7, 9)))
-    (batch,) = read_partition(slot, asked)
+    (batch,) = read_partition(slot, slot_reading)
     assert (batch.num_rows, batch["_penstock_marker"].to_pylist()) == (1, [True])
     with pytest.raises(InvariantViolation, match="MarkerSlot"):
-        list(read_partition(slot, reading(asked.schema)))
+        list(read_partition(slot, reading(slot_reading.schema)))
 
 
 @pytest.mark.parametrize("server", [None, SERVER])
 def test_widened_columns_are_narrowed_only_in_streams(
     enumerator: EmbeddedEnumerator, golden: Any, server: str | None
 ) -> None:
-    """A stream that was loaded before a..e became bigint, double and string, and goes on as long as values fit."""
+    """A stream loaded before a..e became bigint, double and string continues as long as values fit."""
     case = "A_evo_widen_v9_h120"
     was = [("a", st.IntegerType()), ("c", st.FloatType()), ("d", st.LongType()), ("ts", st.LongType())]
     narrow = st.StructType([st.StructField(name, kind) for name, kind in was])
-    asked = PlanRequest(table=str(golden.table(case)), query=Snapshot(), columns=tuple(narrow.fieldNames()))
+    request = PlanRequest(table=str(golden.table(case)), query=Snapshot(), columns=tuple(narrow.fieldNames()))
     expected = golden.expected(case, "snapshot").select(narrow.fieldNames())
     assert [str(kind) for kind in expected.schema.types] == ["int64", "double", "double", "int64"]
-    slots = plan_slots(enumerator, server, asked, narrow, narrows=True)
+    slots = plan_slots(enumerator, server, request, narrow, narrows=True)
     streams = SlotReading(narrow, None, 1000, "", narrows=True)
     with pytest.raises(SchemaMismatch, match=r"column a: it was widened to int64 .* as int32"):
         [list(read_partition(InputPartition(slot), streams)) for slot in slots]
     wider = st.StructType([st.StructField("a", st.LongType()), *narrow.fields[1:]])
-    asked = replace(asked, where="d <> 0.5")
+    request = replace(request, where="d <> 0.5")
     fitting = expected.filter(pc.not_equal(expected["d"], 0.5))
     fitting = fitting.cast(pa.schema([("a", "int64"), ("c", "float32"), ("d", "int64"), ("ts", "int64")]))
     assert 0 < fitting.num_rows < expected.num_rows
-    slots = plan_slots(enumerator, server, asked, wider, narrows=True)
+    slots = plan_slots(enumerator, server, request, wider, narrows=True)
     streams = SlotReading(wider, None, 1000, "", narrows=True)
-    found = rows([batch for slot in slots for batch in read_partition(InputPartition(slot), streams)])
-    assert found == sorted(tuple(row.values()) for row in fitting.to_pylist())
+    result = rows([batch for slot in slots for batch in read_partition(InputPartition(slot), streams)])
+    assert result == sorted(tuple(row.values()) for row in fitting.to_pylist())
     with pytest.raises(ConfigurationError, match="column c"):
-        plan_slots(enumerator, server, asked, wider)
+        plan_slots(enumerator, server, request, wider)

@@ -1,4 +1,4 @@
-"""The two columns of a watermark: what a schema must hold, how batches get them, the row that is none."""
+"""The two watermark columns: declared schemas, batches with the columns, marker rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.proto.options.registry import ParsedOptions
 
 TS = st.StructField("ts", st.TimestampType())
 TABLE = st.StructType([st.StructField("id", st.LongType()), TS])
-GIVEN = ParsedOptions(event_time="ts")
+OPTIONS = ParsedOptions(event_time="ts")
 
 
 def declared(*fields: st.StructField) -> st.StructType:
@@ -32,11 +32,11 @@ def declared(*fields: st.StructField) -> st.StructType:
 
 
 def test_watermark_columns_follow_the_columns_of_the_table() -> None:
-    shown = with_columns(TABLE)
-    assert shown.simpleString() == (
+    schema = with_columns(TABLE)
+    assert schema.simpleString() == (
         "struct<id:bigint,ts:timestamp,_penstock_watermark:timestamp,_penstock_marker:boolean>"
     )
-    assert table_part(shown, GIVEN) == TABLE
+    assert table_part(schema, OPTIONS) == TABLE
 
 
 def test_schema_without_event_time_is_unchanged() -> None:
@@ -64,13 +64,13 @@ def test_table_with_a_column_of_that_name_is_refused() -> None:
 )
 def test_declared_schema_must_have_the_watermark_columns(schema: st.StructType, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        table_part(schema, GIVEN)
+        table_part(schema, OPTIONS)
 
 
 @pytest.mark.parametrize("kind", [st.TimestampType(), st.TimestampNTZType(), st.DateType()])
 def test_event_times_of_time_types(kind: st.DataType) -> None:
     table = declared(st.StructField("TS", kind))
-    assert event_time_column(table, GIVEN).name == "TS"
+    assert event_time_column(table, OPTIONS).name == "TS"
     with pytest.raises(ConfigurationError, match=r"eventTimeUnit=ms.*needs none"):
         event_time_column(table, ParsedOptions(event_time="ts", event_time_unit="ms"))
 
@@ -78,24 +78,24 @@ def test_event_times_of_time_types(kind: st.DataType) -> None:
 def test_plain_numbers_need_their_unit() -> None:
     table = declared(st.StructField("ts", st.LongType()))
     with pytest.raises(ConfigurationError, match=r"has no unit; give eventTimeUnit \(s, ms or us\)"):
-        event_time_column(table, GIVEN)
+        event_time_column(table, OPTIONS)
     assert event_time_column(table, ParsedOptions(event_time="ts", event_time_unit="s")).name == "ts"
 
 
 @pytest.mark.parametrize("kind", [st.StringType(), st.IntegerType(), st.DoubleType(), st.BooleanType()])
 def test_columns_that_are_no_event_time_are_refused(kind: st.DataType) -> None:
     with pytest.raises(ConfigurationError, match=f"type is {kind.simpleString()}, expected a timestamp"):
-        event_time_column(declared(st.StructField("ts", kind)), GIVEN)
+        event_time_column(declared(st.StructField("ts", kind)), OPTIONS)
 
 
 def test_every_row_has_the_watermark_at_any_column_position() -> None:
     schema = declared(COLUMNS[1], TS, COLUMNS[0])
     batch = pa.record_batch({"ts": pa.array([1, None, 3], pa.timestamp("us", "UTC"))})
-    found = added(batch, schema, 7)
-    assert found.schema == arrow_schema(schema)
-    assert found["_penstock_marker"].to_pylist() == [False] * 3
-    assert found["_penstock_watermark"].cast(pa.int64()).to_pylist() == [7] * 3
-    assert found["ts"].equals(batch["ts"])
+    batch_result = added(batch, schema, 7)
+    assert batch_result.schema == arrow_schema(schema)
+    assert batch_result["_penstock_marker"].to_pylist() == [False] * 3
+    assert batch_result["_penstock_watermark"].cast(pa.int64()).to_pylist() == [7] * 3
+    assert batch_result["ts"].equals(batch["ts"])
     assert added(batch, schema, None)["_penstock_watermark"].null_count == 3
 
 
@@ -120,27 +120,27 @@ def test_a_marker_is_one_row_with_an_event_time(column: st.DataType, unit: str |
             st.StructField("n", st.NullType()),
         )
     )
-    found = marker_batch(schema, "ts", unit, Watermark(END_OF_TIME_US, 1_769_860_800_000_000))
-    assert found.schema == arrow_schema(schema)
+    batch_result = marker_batch(schema, "ts", unit, Watermark(END_OF_TIME_US, 1_769_860_800_000_000))
+    assert batch_result.schema == arrow_schema(schema)
     end = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
     nulls = {"s": None, "m": None, "d": None, "n": None}
-    assert found.to_pylist() == [{"ts": expected, **nulls, "_penstock_watermark": end, "_penstock_marker": True}]
+    assert batch_result.to_pylist() == [{"ts": expected, **nulls, "_penstock_watermark": end, "_penstock_marker": True}]
 
 
 def test_marker_without_an_event_time() -> None:
-    found = marker_batch(with_columns(TABLE), "ts", None, Watermark(5))
-    assert found["ts"].cast(pa.int64()).to_pylist() == [5]
+    batch_result = marker_batch(with_columns(TABLE), "ts", None, Watermark(5))
+    assert batch_result["ts"].cast(pa.int64()).to_pylist() == [5]
     with pytest.raises(InvariantViolation, match="without a watermark"):
         marker_batch(with_columns(TABLE), "ts", None, Watermark(None, 5))
 
 
 def test_options_and_declared_schema_select_the_columns() -> None:
-    given = ParsedOptions(event_time="TS", batch_rows=7)
-    load, reading = resolved(Loaded("t", given), with_columns(TABLE), limit_rows=3, narrows=True)
+    options = ParsedOptions(event_time="TS", batch_rows=7)
+    load, reading = resolved(Loaded("t", options), with_columns(TABLE), limit_rows=3, narrows=True)
     assert (load.options.columns, load.options.event_time) == (("id", "ts"), "ts")
     assert (reading.schema, reading.watermarked, reading.event_time) == (TABLE, with_columns(TABLE), "ts")
     assert (reading.limit_rows, reading.batch_rows, reading.narrows) == (3, 7, True)
     again, same = resolved(load, with_columns(TABLE), limit_rows=3, narrows=True)
-    assert (again, same) == (load, reading), "what travels to a task is resolved there again"
+    assert (again, same) == (load, reading), "the task resolves the pickled options again"
     _, plain = resolved(Loaded("t", ParsedOptions()), TABLE)
     assert (plain.watermarked, plain.event_time) == (None, "")
