@@ -23,7 +23,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-WITH_JVM = "(spark or interop or kafka or packaging)"
+HUDI = "((interop or packaging) and not kafka)"
+"""Suites that compare with real Hudi, and those of the installed packages."""
+SPARK_AND_KAFKA = "(kafka or spark and not (interop or packaging))"
+"""Suites with a broker, and those of Spark alone."""
+WITHOUT_JVM = "not (spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
 """The target of the Makefile that runs in parallel with the suites of a selection."""
@@ -65,8 +69,9 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     """The parts of a selection; the output of the first one is printed as it is written."""
     suites = environments(variables)
     return [
-        Part(command(selection, f"not {WITH_JVM}", *PARALLEL, *options), suites.without_jvm),
-        Part(command(selection, WITH_JVM, *options), suites.with_jvm),
+        Part(command(selection, WITHOUT_JVM, *PARALLEL, *options), suites.without_jvm),
+        Part(command(selection, HUDI, *options), suites.with_jvm),
+        Part(command(selection, SPARK_AND_KAFKA, *options), suites.with_jvm),
         Part(["make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 

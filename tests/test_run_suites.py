@@ -1,0 +1,34 @@
+"""Each test runs in exactly one part of `make test` and `make test-rest`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from tools.run_suites import HUDI, SELECTIONS, SPARK_AND_KAFKA, WITHOUT_JVM
+
+MARKERS = ("spark", "interop", "kafka", "packaging")
+SUITES = (WITHOUT_JVM, HUDI, SPARK_AND_KAFKA)
+
+
+def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
+    """The suites whose selection includes a test with these markers."""
+    return [text for text in suites if Expression.compile(text).evaluate(lambda name: name in markers)]
+
+
+@pytest.mark.parametrize(
+    "markers",
+    [names for count in range(5) for names in itertools.combinations(MARKERS, count)],
+    ids=lambda names: "-".join(names) or "none",
+)
+def test_suites_share_no_test_and_leave_out_none(markers: tuple[str, ...]) -> None:
+    assert len(parts_of(markers, SUITES)) == 1
+    assert len(parts_of(markers, tuple(SELECTIONS.values()))) == 1
+
+
+def test_the_check_sees_a_test_in_two_suites_and_in_none() -> None:
+    assert parts_of({"spark", "interop"}, ("spark", "interop")) == ["spark", "interop"]
+    assert parts_of({"packaging"}, ("spark", "interop")) == []
