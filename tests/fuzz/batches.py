@@ -1,4 +1,4 @@
-"""Starts batches (`run_batch`) and says what became of them."""
+"""Starts batches (`run_batch`) and collects their outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 @dataclass
 class Outcome:
-    """Inputs by outcome ('answer', an error's code, 'BUG'), what was wrong, and the most memory a batch grew by."""
+    """Counts of inputs by outcome ('answer', an error's code, 'BUG'), the problems, and the largest memory growth of a
+    batch."""
 
     outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
     problems: list[str] = field(default_factory=list)
@@ -26,18 +27,18 @@ class Outcome:
 
     @property
     def inputs(self) -> int:
-        """How many inputs were judged."""
+        """The number of judged inputs."""
         return self.outcomes.total()
 
     def add(self, other: Outcome) -> None:
-        """Takes in another batch's outcome."""
+        """Adds another batch's outcome."""
         self.outcomes += other.outcomes
         self.problems += other.problems
         self.grown_kib = max(self.grown_kib, other.grown_kib)
 
 
 def checked_kernels(environment: Mapping[str, str]) -> str:
-    """The folder of kernels that check their bounds: that of the suites, or one beside it."""
+    """The cache of kernels that check their bounds: that of the suites, or one beside it."""
     folder = environment.get("NUMBA_CACHE_DIR", "")
     if environment.get("NUMBA_BOUNDSCHECK") == "1" and folder:
         return folder
@@ -47,7 +48,7 @@ def checked_kernels(environment: Mapping[str, str]) -> str:
 
 
 def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
-    """The outcome of one batch; a process that died is a problem that names the seed at work."""
+    """The outcome of one batch. A process that died is a problem that names the current seed."""
     with tempfile.TemporaryDirectory() as folder:
         progress = pathlib.Path(folder) / "progress"
         progress.write_bytes(bytes(8))
@@ -55,7 +56,7 @@ def run_batch(kind: str, first: int, count: int, *options: str) -> Outcome:
         command: Sequence[str] = [sys.executable, *program, kind, str(first), str(count), str(progress), *options]
         environment = {
             **os.environ,
-            "MALLOC_ARENA_MAX": "2",  # threads reserve address space of their own
+            "MALLOC_ARENA_MAX": "2",  # threads reserve additional address space
             "NUMBA_BOUNDSCHECK": "1",
             "NUMBA_CACHE_DIR": checked_kernels(os.environ),
         }

@@ -1,6 +1,6 @@
-"""Small inputs that would decode to much: each is answered or refused within the memory of a batch.
+"""Small inputs that would decode to much: each is decoded or refused within the memory of a batch.
 
-A bomb is legal as far as its format goes; what it would take if somebody believed it stands beside it.
+A bomb is valid in its format. Its docstring has the size that an unbounded decoder would allocate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.reader.topics.json.columns import JsonColumns
 from penstock.reader.topics.json.rows import JsonRows
 from penstock.table.config.properties import load_properties
 from penstock.table.log.blocks import BlockPlace
-from penstock.table.log.delete_list import decode_delete_list as plain_walk_deletes
+from penstock.table.log.delete_list import decode_delete_list as plain_delete_list
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -38,7 +38,7 @@ _VECTOR = {**_FIXED, "logicalType": "vector", "dimension": 1 << 18, "elementType
 
 
 def _avro(fields: dict[str, Any], records: list[bytes]) -> int:
-    """Rows by both roads."""
+    """Rows by the compiled and the fallback decoder."""
     node = {"type": "record", "name": "r", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
     schema = parse_record_schema(json.dumps(node))
     content = struct.pack(">ii", 3, len(records)) + b"".join(struct.pack(">i", len(r)) + r for r in records)
@@ -92,16 +92,16 @@ def _null_fixed_in_a_list() -> int:
 
 
 def _counts() -> int:
-    """An array that announces 2^62 items."""
+    """An array with a count of 2^62 items."""
     return _avro({"e": {"type": "array", "items": "long"}}, [zigzag(2**62) + b"\2\2\0", zigzag(-(2**63)) + b"\2\2\0"])
 
 
 def _deletes(body: bytes, version: int = 3) -> int:
     content = struct.pack(">ii", version, len(body)) + body
     rows = []
-    for walk in (decode_delete_list, plain_walk_deletes):
+    for decode_list in (decode_delete_list, plain_delete_list):
         try:
-            rows.append(len(decode_deletes(content, PLACE, walk)))
+            rows.append(len(decode_deletes(content, PLACE, decode_list)))
         except PenstockError as error:
             rows.append(-1)
             refused = error
@@ -112,17 +112,17 @@ def _deletes(body: bytes, version: int = 3) -> int:
 
 
 def _delete_count() -> int:
-    """A delete list that announces 2^62 records."""
+    """A delete list with a count of 2^62 records."""
     return _deletes(zigzag(2**62) + b"\2\0\0\0" * 20_000)
 
 
 def _ordering_values() -> int:
-    """One delete of 2^40 ordering values."""
+    """One delete with 2^40 ordering values."""
     return _deletes(zigzag(1) + b"\2\2k\0" + zigzag(12) + b"\2" + zigzag(2**40) + bytes(30_000))
 
 
 def _repeated_key() -> int:
-    """60 KB: one key of 50 000 bytes, referred to 2000 times: 100 MB in 64 KB, and so on."""
+    """60 KB: one key of 50 000 bytes with 2000 references: 100 MB in 64 KB, and so on."""
     model = b"org.apache.hudi.common.model."
     key = b"k" * 49_999 + bytes([ord("k") | 0x80])
     name = b"[L" + model + b"HoodieKey" + bytes([ord(";") | 0x80])
@@ -144,7 +144,7 @@ def _json(text: bytes) -> int:
 
 
 def _deep_text() -> int:
-    """A text column whose value nests 600 levels: recursion ends at half of that."""
+    """A text column whose value has 600 nesting levels: recursion ends at half of them."""
     return _json(b'{"a":' + b"[" * 600 + b"]" * 600 + b"}")
 
 
@@ -154,7 +154,7 @@ def _deeper_text() -> int:
 
 
 def _shown_text() -> int:
-    """A schema whose error text shows a value that nests as deeply as JSON is parsed."""
+    """A schema whose error text contains a value with the maximum nesting of the JSON parser."""
     for depth in range(900, 1000):
         node = '{"a":' * depth + "1" + "}" * depth
         field = f'{{"name":"a","type":{{"type":"enum","name":"e","symbols":{node}}}}}'
@@ -186,7 +186,7 @@ def _repeated_value_in_a_base_file() -> int:
 
 
 def _repeated_metadata_in_a_history() -> int:
-    """A few KB: the metadata of 400 000 rows is one text of 1 KiB, and their instant is one."""
+    """A few KB: the metadata of 400 000 rows is one text of 1 KiB, and all have the same instant."""
     commit = json.dumps({"partitionToWriteStats": {}, "extraMetadata": {"k": "x" * 1024}}).encode()
     count = 400_000
     columns = {"instantTime": "20260101000000000", "completionTime": "20260101000000001", "action": "commit"}
@@ -217,4 +217,4 @@ BOMBS: tuple[tuple[Callable[[], int], int | str], ...] = (
     (_repeated_value_in_a_base_file, 4000),
     (_repeated_metadata_in_a_history, 1),
 )
-"""Each with the number that it answers, or the code of the error."""
+"""Each with its expected number of rows, or the code of the error."""

@@ -1,4 +1,4 @@
-"""What is mutated: pieces of the golden tables, by kind. The same members in the same order on every machine."""
+"""The inputs to mutate: parts of the golden tables, by kind. The same members in the same order on every machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz import thrift_tree
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "tables"
 MOST_BYTES = 64 << 10
 MOST_MEMBERS = 14
-"""Of a kind; taken evenly from all there are."""
+"""Maximum number of members of a kind, spread evenly over all."""
 
 _NAMES = {
     "log": re.compile(r"(?!.*\.crc$)(?:.*/)?\.[^/]+\.log\.\d+_[^/]*"),
@@ -37,7 +37,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Member:
-    """A piece of a golden table: `kind` names the target that parses it, `name` is case/path."""
+    """A part of a golden table: `kind` names the target that parses it, `name` is case/path."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class Member:
 
 
 def kind_of(path: str) -> str | None:
-    """The kind of a table's file; None for one that nothing parses."""
+    """The kind of a table's file; None: no target parses it."""
     return next((kind for kind, name in _NAMES.items() if name.fullmatch(path)), None)
 
 
@@ -64,7 +64,7 @@ def members() -> dict[str, list[Member]]:
                     and members_by_kind[kind]
                     and members_by_kind[kind][-1].name.startswith(archive.stem)
                 ):
-                    continue  # one base file of a case
+                    continue  # one base file of each case
                 data = packed.read(info)
                 if kind == "parquet" and b"parquet.avro.schema" not in data:
                     continue
@@ -87,7 +87,7 @@ def _spread(items: list[Member]) -> list[Member]:
 
 
 def _slim(data: bytes) -> bytes:
-    """The file without its bloom filter, which is most of a small base file and never read."""
+    """The file without its bloom filter, which is most of a small base file and is never read."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])
     for node, _parent, _place in thrift_tree.nodes(root):
@@ -98,7 +98,7 @@ def _slim(data: bytes) -> bytes:
 
 
 def log_headers(data: bytes, count: int) -> list[bytes]:
-    """The values of one kind of header entry in a log file whose framing is whole."""
+    """The values of one kind of header entry in an undamaged log file."""
     headers, at = [], 0
     while data[at : at + 6] == b"#HUDI#":
         place = at + 14 + 8
@@ -124,7 +124,7 @@ def _positions(logs: list[Member]) -> list[Member]:
 
 
 def schema_of_parquet(data: bytes) -> str:
-    """The Avro schema that Hudi left in a base file's footer."""
+    """The Avro schema that Hudi wrote to a base file's footer."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])
     pairs = (dict(pair.fields) for pair in dict(root.fields)[5].value)

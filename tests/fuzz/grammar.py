@@ -1,7 +1,7 @@
-"""Inputs made by grammar: a decoder's own bytes, whole or with one place of them damaged, and what they mean.
+"""Inputs from grammars: bytes for a decoder, valid or with one damaged place, and their meaning.
 
-A grammar writes with a `Wire`. Each number, length and text that it writes is a place; a damaged input has another
-value at one place, and everything around it is sealed again, so that the damage reaches the decoder.
+A grammar writes with a `Wire`. Each number, length and text that it writes is a place. A damaged input has another
+value at one place; checksums and lengths around it are recomputed, so that the damage reaches the decoder.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 HOSTILE = (0, 1, -1, 2, 3, 63, 64, 127, 128, 255, 2**15, 2**16, 2**31 - 1, -(2**31), 2**31, 2**62, 2**63 - 1, -(2**63))
 WHOLE_SHARE = 0.4
-"""Share of inputs without damage."""
+"""Share of valid inputs."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An input: the bytes, what the decoder needs beside them (JSON), and what whole bytes mean."""
+    """An input: the bytes, the decoder's other arguments (JSON), and the meaning of valid bytes."""
 
     data: bytes
     context: Any
@@ -27,9 +27,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Decoder:
-    """A grammar and the decoder that it is for.
+    """A grammar and its decoder.
 
-    `decode` gives an input's meaning by every road there is, asserts that the roads agree, and lets errors out.
+    `decode` returns an input's meaning by every implementation, asserts that they agree, and does not catch errors.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Decoder:
 
 
 class Wire:
-    """Writes the pieces of an input; the piece at place `damaged_place` is written wrong."""
+    """Writes the parts of an input; the part at `damaged_place` is damaged."""
 
     def __init__(self, seed: str, damaged_place: int = -1) -> None:
         self.rng = random.Random(seed)
@@ -51,7 +51,7 @@ class Wire:
         return self.places - 1 == self._damaged_place
 
     def number(self, value: int) -> int:
-        """A number that a place holds."""
+        """Writes a number, which is a place."""
         if not self._is_damaged():
             return value
         return self._harm.choice((*HOSTILE, value + 1, value - 1, value * 2, -value))
@@ -69,7 +69,7 @@ class Wire:
         return (self.number(value) & (1 << 8 * width) - 1).to_bytes(width, "little")
 
     def raw(self, data: bytes) -> bytes:
-        """Bytes without a length; damaged, some of them are others, missing or more."""
+        """Writes bytes without a length; if damaged, some bytes are changed, removed or added."""
         if not self._is_damaged():
             return data
         harm, at = self._harm, self._harm.randrange(len(data) + 1)
@@ -89,7 +89,7 @@ class Wire:
         return self.zigzag(len(data)) + self.raw(data)
 
     def changed(self, data: bytes, change: Callable[[bytes, random.Random], bytes]) -> bytes:
-        """Bytes that a damage of their own kind is made in; cut in half where it does not find its place."""
+        """Writes bytes with a specific damage; truncated to half if the damage does not apply."""
         if not self._is_damaged():
             return data
         try:
@@ -98,7 +98,7 @@ class Wire:
             return data[: len(data) // 2]
 
     def json_tree(self, value: Any) -> Any:
-        """A JSON value, each part of which is a place."""
+        """A JSON value of which each part is a place."""
         if isinstance(value, dict):
             value = {name: self.json_tree(item) for name, item in value.items()}
         elif isinstance(value, list):
@@ -106,7 +106,7 @@ class Wire:
         return self.json(value)
 
     def json(self, value: Any) -> Any:
-        """A JSON value; damaged, one of another type, size or depth."""
+        """A JSON value; if damaged, one of another type, size or depth."""
         if not self._is_damaged():
             return value
         deep: Any = 1
@@ -124,7 +124,7 @@ def zigzag(value: int) -> bytes:
 
 
 def varint(unsigned: int) -> bytes:
-    """A number of 7 bits a byte, low ones first."""
+    """A number of 7 bits per byte, low ones first."""
     out = bytearray()
     while unsigned > 0x7F:
         out.append(unsigned & 0x7F | 0x80)
@@ -133,13 +133,13 @@ def varint(unsigned: int) -> bytes:
 
 
 def some_text(rng: random.Random) -> str:
-    """A text of any length around the widths that decoders copy by."""
+    """A text with a length around the widths that decoders copy."""
     size = rng.choice((0, 1, 1, 3, 7, 8, 9, 15, 16, 17, 33, 100))
     return "".join(rng.choice("abcxyz0189 _-é€😀") for _ in range(size))
 
 
 def case_of(decoder: Decoder, seed: int) -> tuple[Case, bool]:
-    """(the input of a seed, whether it is whole). The same seed gives the same input."""
+    """(the input of a seed, whether it is valid). The same seed returns the same input."""
     name = f"{decoder.name} {seed}"
     wire = Wire(name)
     case = decoder.grammar(wire)

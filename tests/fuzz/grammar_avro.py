@@ -1,4 +1,4 @@
-"""Random Avro records: a schema, rows as bytes and what each row means. Rows of Arrow in the same plain form."""
+"""Random Avro records: a schema, rows as bytes and the meaning of each row. Rows of Arrow in the same plain form."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pyarrow as pa
 from tests.fuzz.grammar import Wire, some_text
 
 Write = Callable[[Wire], tuple[bytes, Any]]
-"""Writes a value of one type: (bytes, its meaning)."""
+"""Writes a value of one type: (bytes, meaning)."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICRO = datetime.timedelta(microseconds=1)
 
 
 def random_record(rng: random.Random, name: str = "row") -> tuple[dict[str, Any], Write]:
-    """A schema's JSON, and what writes its rows."""
+    """A schema's JSON, and the writer of its rows."""
     return _record(rng, name, count(), rng.choice((0, 0, 1, 2)))
 
 
@@ -177,7 +177,7 @@ def _flat(rng: random.Random, fresh: Any) -> tuple[Any, Write]:
 
 
 def plain(value: Any) -> Any:
-    """A value of Arrow as grammars have it: times as numbers, decimals unscaled, bytes in hex."""
+    """A value of Arrow in the form of grammars: times as numbers, decimals unscaled, bytes in hex."""
     match value:
         case dict():
             return {name: plain(item) for name, item in value.items()}
@@ -201,25 +201,25 @@ def plain(value: Any) -> Any:
 
 
 def plain_rows(batches: Sequence[pa.RecordBatch]) -> list[Any]:
-    """The rows, each a dict of plain values; of a batch with times that Python does not have, its text for each row."""
+    """The rows, each a dict of plain values; if Python cannot represent a time of the batch, its text for each row."""
     rows: list[Any] = []
     for batch in batches:
         try:
             rows += [plain(row) for row in batch.to_pylist()]
         except (OverflowError, ValueError):
-            rows += [shown([batch])] * batch.num_rows
+            rows += [as_text([batch])] * batch.num_rows
     return rows
 
 
-def shown(batches: Sequence[pa.RecordBatch]) -> str:
-    """Every value as text, for two roads to be compared by: NaN and times of any year too."""
+def as_text(batches: Sequence[pa.RecordBatch]) -> str:
+    """Every value as text, to compare the results of two decoders, with NaN and times of any year."""
     return "\n".join(
         column.to_string(window=1000, container_window=1000) for batch in batches for column in batch.columns
     )
 
 
 class SameValues:
-    """Batches that are equal if their values are, NaN and times of any year too."""
+    """Batches that are equal if their values are, also with NaN and times of any year."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self.batches = batches
@@ -228,6 +228,6 @@ class SameValues:
         if not isinstance(other, SameValues) or len(self.batches) != len(other.batches):
             return False
         pairs = zip(self.batches, other.batches, strict=True)
-        return all(one.equals(two) for one, two in pairs) or shown(self.batches) == shown(other.batches)
+        return all(one.equals(two) for one, two in pairs) or as_text(self.batches) == as_text(other.batches)
 
     __hash__ = None  # type: ignore[assignment]

@@ -112,7 +112,7 @@ def _avro_text_map(wire: Wire, pairs: dict[str, str]) -> bytes:
 
 
 def _avro_commit(wire: Wire, commit: dict[str, Any]) -> bytes:
-    """The record by hand, so that each number in it is a place."""
+    """The record field by field, so that each number in it is a place."""
     body = wire.zigzag(1)
     for partition, stats in commit["partitionToWriteStats"].items():
         body += wire.zigzag(1) + wire.text(partition.encode())
@@ -144,13 +144,13 @@ def _commit_json(wire: Wire) -> Case:
     return Case(wire.raw(text.encode("utf-8", "surrogatepass")), None, _meaning_of(commit))
 
 
-def _told(commit: CommitMetadata) -> list[Any]:
+def _commit_values(commit: CommitMetadata) -> list[Any]:
     stats = [(s.partition, s.file_id, s.path, s.num_writes, s.file_size_bytes, s.prev_commit) for s in commit.stats]
     return [commit.operation, commit.compacted, dict(commit.extra), sorted(stats), list(commit.replaced)]
 
 
 def _decode_commit(data: bytes, _context: Any) -> Any:
-    return _told(parse_commit(data, _INSTANT))
+    return _commit_values(parse_commit(data, _INSTANT))
 
 
 _ENTRY_FIELDS = ("commitTime", "actionType", "actionState", "stateTransitionTime")
@@ -193,7 +193,7 @@ def _integer_anywhere(data: bytes, harm: random.Random) -> bytes:
 
 
 def _written(wire: Wire, table: pa.Table) -> bytes:
-    """A Parquet file; damaged, in its footer, a page's header or its pages."""
+    """A Parquet file; if damaged, in its footer, a page's header or its pages."""
     rng, sink = wire.rng, io.BytesIO()
     pq.write_table(
         table,
@@ -283,7 +283,7 @@ def _hfile(wire: Wire) -> Case:
 
 
 def _block_head(data: bytes, harm: random.Random) -> bytes:
-    """A number of a block's header, or of the trailer."""
+    """A number in a block's header or in the trailer."""
     magics = (b"DATABLK*", b"IDXLEAF2", b"IDXROOT2", b"FILEINF2", b"TRABLK")
     places = [place for magic in magics if (place := data.find(magic)) >= 0]
     at = harm.choice(places) + harm.choice((8, 9, 10, 12, 16, 24, 25, 29))
@@ -344,7 +344,7 @@ def _decode_parquet_block(data: bytes, _context: Any) -> Any:
 
 
 def _decodable(batches: list[pa.RecordBatch]) -> Any:
-    """The rows; the batches themselves where a text of a damaged file is no UTF-8, which is not looked at."""
+    """The rows; the batches themselves if a text of a damaged file is not UTF-8, which the decoder does not check."""
     try:
         return plain_rows(batches)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Grammars of what log files hold: framing, delete lists, Avro records, positions."""
+"""Grammars of log files: framing, delete lists, Avro records, positions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLACE = BlockPlace("t", "f.log", 0, "20260101000000000")
 
 
 def by_both(decoders: list[Any], *, first_may_refuse: bool = False, second_may_refuse: bool = False) -> Any:
-    """The meaning that both roads give, or the error that both raise."""
+    """The result of both implementations, or the error that both raise."""
     answers: list[Any] = []
     for path in decoders:
         try:
@@ -44,10 +44,10 @@ def by_both(decoders: list[Any], *, first_may_refuse: bool = False, second_may_r
         if may_refuse and kind == "error":
             raise value
     kinds = [kind if kind == "answer" else value.code for kind, value in answers]
-    assert kinds[0] == kinds[1], f"the roads differ: {kinds}: {answers}"
+    assert kinds[0] == kinds[1], f"the implementations differ: {kinds}: {answers}"
     if answers[0][0] == "error":
         raise answers[0][1]
-    assert answers[0][1] == answers[1][1], f"the roads differ: {answers[0][1]} and {answers[1][1]}"
+    assert answers[0][1] == answers[1][1], f"the implementations differ: {answers[0][1]} and {answers[1][1]}"
     return answers[0][1]
 
 
@@ -194,7 +194,7 @@ def _avro_rows(data: bytes, schema: RecordSchema, columns: list[str], compiled: 
 def _decode_avro(data: bytes, context: Any) -> Any:
     schema = parse_record_schema(context[0])
     decoders = [partial(_avro_rows, data, schema, context[1], compiled) for compiled in (True, False)]
-    # The kernel stops after the last field that is asked for; fastavro takes -1 for the last branch of a union.
+    # The kernel stops after the last selected field; fastavro uses -1 for the last branch of a union.
     partly, unions = len(context[1]) < len(schema.fields), '["' in context[0] or '"null"' in context[0]
     return plain_rows(by_both(decoders, first_may_refuse=unions, second_may_refuse=partly).batches)
 

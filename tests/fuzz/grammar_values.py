@@ -40,7 +40,7 @@ _TOPIC_SCHEMA = parse_record_schema(
 
 
 def _json_text(rng: random.Random, text: str) -> str:
-    """A JSON string, some of its characters escaped."""
+    """A JSON string with some of its characters escaped."""
     return '"' + "".join(_json_character(rng, letter) for letter in text) + '"'
 
 
@@ -51,7 +51,7 @@ def _json_character(rng: random.Random, letter: str) -> str:
 
 
 def _member(rng: random.Random, name: str) -> tuple[str, Any]:
-    """A value's JSON, and what it is."""
+    """A value's JSON, and its meaning."""
     if rng.random() < 0.15:
         return "null", None
     if name in ("i", "l"):
@@ -142,7 +142,7 @@ def _not(answer: bool | None) -> bool | None:
 
 
 def _chain(answers: list[bool | None], ends: bool) -> bool | None:
-    """Kleene: AND ends at False, OR at True."""
+    """Kleene logic: AND ends at False, OR at True."""
     if ends in answers:
         return ends
     return None if None in answers else not ends
@@ -207,7 +207,7 @@ _LOGICAL = {
 
 
 def _arrow_text(node: Any) -> str:
-    """How Arrow spells the type of a schema's node."""
+    """Arrow's text for the type of a schema's node."""
     if isinstance(node, list):
         return _arrow_text(node[1] if node[0] == "null" else node[0])
     if isinstance(node, str):

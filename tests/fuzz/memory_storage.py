@@ -1,4 +1,4 @@
-"""Tables in memory: the files that a target or a grammar made."""
+"""Tables in memory, with the files that a target or a grammar wrote."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemoryStorage:
         return pa.BufferReader(self.read_bytes(path, 1 << 40))
 
     def file_info(self, path: str) -> FileInfo | None:
-        """What is known of a file."""
+        """The info of a file."""
         return self._info(path) if path in self.files else None
 
     def _info(self, path: str) -> FileInfo:

@@ -1,6 +1,6 @@
-"""Mutations of bytes: blind ones, and ones that know a format's framing and seal it again around what they changed.
+"""Mutations of bytes: blind ones, and ones within a format's framing, which recompute checksums and lengths.
 
-A mutation is a function of (member, seed): the seed in a report gives the bytes again.
+A mutation is a function of (member, seed): the seed in a report reproduces the bytes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _integer_at(data: bytes, at: int, rng: random.Random) -> bytes:
 
 
 def _varint_at(data: bytes, rng: random.Random) -> bytes:
-    """A zigzag number of Avro or Thrift, or a protobuf one, in the place of a byte that could be one."""
+    """Replaces a byte that may begin a varint by another number: zigzag of Avro or Thrift, or protobuf."""
     at = rng.randrange(len(data))
     value = rng.choice(HOSTILE)
     unsigned = (value << 1 ^ value >> 63) & 2**64 - 1 if rng.random() < 0.7 else value & 2**64 - 1
@@ -127,7 +127,7 @@ def _text(data: bytes, rng: random.Random) -> bytes:
 
 
 def _resealed_block(data: bytes, others: Sequence[Member], rng: random.Random) -> bytes:
-    """A log file of which one block's inside is changed, with its lengths and its reverse pointer right again."""
+    """A log file with one changed block, whose lengths and reverse pointer are recomputed."""
     starts = []
     at = 0
     while data[at : at + 6] == b"#HUDI#":
@@ -162,7 +162,7 @@ def _resealed_block(data: bytes, others: Sequence[Member], rng: random.Random) -
 
 
 def _resealed_hfile_block(data: bytes, rng: random.Random) -> bytes:
-    """An HFile of which one compressed block's inside is changed; the block keeps its place and length."""
+    """An HFile with one changed compressed block of the same position and length."""
     blocks = []
     at = 0
     while at + 33 < len(data) - 4096:
@@ -189,7 +189,7 @@ def _resealed_hfile_block(data: bytes, rng: random.Random) -> bytes:
 
 
 def page_header(data: bytes, rng: random.Random) -> bytes:
-    """A Parquet file with a changed header of one column's first page, which keeps its place."""
+    """A Parquet file with a changed header of one column's first page, at the same position."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])
     groups = dict(root.fields)[4].value

@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing of one kind: `python -m tests.fuzz.run_atheris KIND [libFuzzer's options] CORPUS_FOLDER`.
 
-Penstock's modules are instrumented, but not the kernels, which numba compiles from their bytecode. The folder is filled
-with the members of the kind. Ends with another status than 0 at the first input that neither has an answer nor a named
-error, that takes too long or too much memory; libFuzzer's text holds the input.
+Penstock's modules are instrumented, except the kernels, which numba compiles from their bytecode. The members of the
+kind are written to the folder. The exit status is not 0 at the first input without a result or named error, or beyond
+the limit of time or memory; libFuzzer prints the input.
 """
 
 from __future__ import annotations

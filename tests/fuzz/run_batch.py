@@ -1,12 +1,13 @@
-"""One batch of mutated inputs in a process of its own, so that a crash, a hang, a flood of memory is seen from outside.
+"""One batch of mutated inputs in a separate process, so that crashes, hangs and memory growth are visible outside.
 
 `python -m tests.fuzz.run_batch KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`,
-`kept`, `grammar`
-(the decoders of `structured` take turns) or `grammar:` and a decoder's name; seeds FIRST to FIRST + COUNT - 1 (with
-`hypothesis`: COUNT seeds that hypothesis draws, the same ones each time). PROGRESS is a file that holds the seed at
-work in its first eight bytes. Prints the batch's outcome as JSON. Limits: address space beyond what the warm process
-has (RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few KB), CPU_S seconds of CPU time an input
-(ITIMER_PROF, whose signal ends the process). Kernels check their bounds (`batches.run_batch` sets NUMBA_BOUNDSCHECK).
+`stored`, `grammar` (the decoders of `structured` in turn) or `grammar:` and a decoder's name; seeds FIRST to FIRST +
+COUNT - 1 (with `hypothesis`: COUNT seeds that hypothesis draws, deterministically). PROGRESS is a file with the current
+seed in its first eight bytes. Prints the batch's outcome as JSON.
+
+Limits: address space beyond that of the warm process (RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few
+KB), CPU_S seconds of CPU time per input (ITIMER_PROF, whose signal ends the process). Kernels check their bounds
+(`batches.run_batch` sets NUMBA_BOUNDSCHECK).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import traceback
 import zipfile
 
-os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address space ahead
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address space in advance
 
 
 import penstock
@@ -49,7 +50,7 @@ MOST_FAILURES = 20
 
 
 class Batch:
-    """Runs inputs of one kind and keeps what came of them."""
+    """Runs inputs of one kind and counts their outcomes."""
 
     memory_bytes = MEMORY_BYTES
 
@@ -61,25 +62,25 @@ class Batch:
         self.failures: list[dict[str, object]] = []
 
     def member(self, seed: int) -> Member:
-        """The member that a seed changes."""
+        """The member that a seed mutates."""
         return self.members[seed % len(self.members)]
 
     def verdict(self, seed: int) -> str:
-        """What became of a seed's input."""
+        """The outcome of a seed's input."""
         member = self.member(seed)
         return self.judge(member, mutated(member, self.others, seed))
 
     def judge(self, member: Member, data: bytes) -> str:
-        """What became of the bytes."""
+        """The outcome of the bytes."""
         return targets.run(member, data)
 
     def warm(self) -> None:
-        """Compiles kernels and imports what is imported late."""
+        """Compiles kernels and imports lazily imported modules."""
         for member in self.members:
             self.judge(member, member.data)
 
     def run(self, seed: int) -> None:
-        """One input."""
+        """Runs one input."""
         self.progress[:8] = seed.to_bytes(8, "little")
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         try:
@@ -119,7 +120,7 @@ class TableBatch(Batch):
         case, _, inside = member.name.partition("/")
         path = self.tables[case] / inside
         path.write_bytes(data)
-        os.utime(path, (1, 1))  # nobody is at it any more
+        os.utime(path, (1, 1))  # no other thread uses it now
         try:
             for options in ({}, {"query": "incremental", "after": "earliest"}):
                 penstock.read(self.tables[case], **options).read_all().validate()
@@ -135,12 +136,12 @@ class TableBatch(Batch):
 
 
 class GrammarBatch(Batch):
-    """Inputs of grammars, straight into their decoders, which take turns. An outcome is `decoder: verdict`."""
+    """Inputs of grammars for the decoders, which take turns. An outcome is `decoder: verdict`."""
 
     memory_bytes = GRAMMAR_BYTES
 
     def __init__(self, name: str, progress: mmap.mmap) -> None:
-        from tests.fuzz import structured  # not for every kind: it imports every decoder
+        from tests.fuzz import structured  # not for every kind, because it imports every decoder
 
         self.members, self.progress, self._judge = [], progress, structured.judge_seed
         self.decoders = [structured.DECODERS[name]] if name else list(structured.DECODERS.values())
@@ -192,20 +193,20 @@ class BombBatch(Batch):
         warm_up()
 
 
-class KeptBatch(Batch):
-    """Inputs that are kept: each has the outcome that it had."""
+class StoredBatch(Batch):
+    """Stored inputs: each has its stored outcome."""
 
     memory_bytes = GRAMMAR_BYTES
 
     def __init__(self, progress: mmap.mmap) -> None:
-        from tests.fuzz import kept, structured
+        from tests.fuzz import stored_inputs, structured
 
         self.members, self.progress, self._structured = [], progress, structured
-        self._inputs = kept.kept_inputs()
+        self._inputs = stored_inputs.stored_inputs()
         self.outcomes, self.failures = collections.Counter(), []
 
     def member(self, seed: int) -> Member:
-        return Member("kept", self._inputs[seed][0], b"")
+        return Member("stored", self._inputs[seed][0], b"")
 
     def verdict(self, seed: int) -> str:
         name, expected, context, data = self._inputs[seed]
@@ -222,13 +223,13 @@ def batch_of(kind: str, progress: mmap.mmap, folder: pathlib.Path) -> Batch:
     """The batch of a kind."""
     if kind == "table":
         return TableBatch(progress, folder)
-    if kind in ("bombs", "kept"):
-        return BombBatch(progress) if kind == "bombs" else KeptBatch(progress)
+    if kind in ("bombs", "stored"):
+        return BombBatch(progress) if kind == "bombs" else StoredBatch(progress)
     return GrammarBatch(kind[8:], progress) if kind.startswith("grammar") else Batch(kind, progress)
 
 
 def limit_memory(most_more: int) -> None:
-    """Caps the address space a little above what is in use now."""
+    """Limits the address space to a little above the current use."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + most_more
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

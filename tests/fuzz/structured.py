@@ -1,4 +1,4 @@
-"""Judges inputs made by grammar, and counts for each decoder what became of them."""
+"""Judges inputs from grammars, and counts the outcomes of each decoder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DECODERS: dict[str, Decoder] = {decoder.name: decoder for grammar in _GRAMMARS f
 
 LEAST_WHOLE = 0.3
 LEAST_REFUSED = 0.05
-"""Shares of a decoder's inputs, below which its grammar has lost it."""
+"""Minimum shares of a decoder's inputs; below them the grammar does not match the decoder."""
 
 
 class WrongAnswerError(AssertionError):
-    """A whole input was refused, or means something else than what its grammar wrote."""
+    """A valid input was refused, or its result differs from the grammar's."""
 
 
 def outcome_of(decoder: Decoder, data: bytes, context: Any) -> tuple[str, Any]:
-    """('answer', the meaning), or (the error's code, its text). Lets any other exception out."""
+    """('answer', the meaning), or (the error's code, its text). Does not catch other exceptions."""
     try:
         return "answer", decoder.decode(data, context)
     except PenstockError as error:
@@ -33,7 +33,7 @@ def outcome_of(decoder: Decoder, data: bytes, context: Any) -> tuple[str, Any]:
 
 
 def judge(decoder: Decoder, case: Case, whole: bool) -> str:
-    """'whole' for whole bytes that mean what the grammar wrote; of damaged ones 'answer' or the error's code."""
+    """'whole' for valid bytes with the grammar's meaning; for damaged bytes 'answer' or the error's code."""
     outcome, meaning = outcome_of(decoder, case.data, case.context)
     if not whole:
         return outcome
@@ -50,7 +50,7 @@ def judge_seed(decoder: Decoder, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What became of a decoder's inputs, each of which reached it."""
+    """The outcomes of a decoder's inputs."""
 
     name: str
     inputs: int
@@ -66,7 +66,7 @@ class Coverage:
 
     @property
     def problem(self) -> str:
-        """Why the inputs say too little of the decoder; '' if they say enough."""
+        """The reason why the inputs do not cover the decoder; empty: they do."""
         refused = self.inputs - self.whole - self.damaged_answered
         if self.whole < LEAST_WHOLE * self.inputs or not self.inputs:
             return f"{self}: expected {LEAST_WHOLE:.0%} whole ones"

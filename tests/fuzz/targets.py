@@ -1,6 +1,6 @@
-"""What mutated bytes are handed to: the public parsers of `table` and `reader`, one target for each kind of member.
+"""The targets of mutated bytes: the public parsers of `table` and `reader`, one target for each kind of member.
 
-A target returns for bytes it takes, raises a PenstockError for bytes it does not. Anything else is a bug.
+A target returns for accepted bytes and raises a PenstockError for refused ones. Anything else is a bug.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HISTORY_FILE = "20260101000000000_20260101000000001_0.parquet"
 
 
 def run(member: Member, data: bytes) -> str:
-    """What became of the bytes: 'answer', or the code of the error. Lets any other exception out."""
+    """The outcome of the bytes: 'answer', or the code of the error. Does not catch other exceptions."""
     try:
         _TARGETS[member.kind](data, member)
     except PenstockError as error:
@@ -109,7 +109,7 @@ def _parquet(data: bytes, member: Member) -> None:
     with BaseFile(storage, ref, record, [field.name for field in record.fields], table="table") as file:
         for group in file.row_groups(WholeFile(), BatchSize(1000, 1 << 20)):
             for batch in group.batches():
-                batch.validate()  # whether texts are UTF-8 is not looked at: a pass over every value
+                batch.validate()  # without checking texts for UTF-8, which needs a pass over every value
     footer = read_base_footer(storage, ref)
     row_group_sizes(footer, 1 << 20)
     for field in record.fields:
@@ -139,7 +139,7 @@ def _schema(data: bytes, _member: Member) -> None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise CorruptBlock("no text") from None  # as `read_blocks` has it
+        raise CorruptBlock("no text") from None  # as in `read_blocks`
     record = parse_record_schema(text)
     arrow_schema(record)
 

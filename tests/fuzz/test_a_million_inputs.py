@@ -1,7 +1,7 @@
-"""`make long`: 10^6 mutated inputs, 10^6 by grammar, tables with a mutated file, coverage-guided runs.
-PENSTOCK_SEED chooses the seeds.
+"""`make long`: 10^6 mutated inputs, 10^6 from grammars, tables with a mutated file, coverage-guided runs.
 
-What was run is told in the file that PENSTOCK_NOTES names, which `tools/run_long.py` puts into its record.
+PENSTOCK_SEED chooses the seeds. The tests write a summary to the file PENSTOCK_NOTES, which `tools/run_long.py` adds to
+its record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def note(text: str) -> None:
-    """Tells the record of the run."""
+    """Adds a line to the record of the run."""
     path = os.environ.get("PENSTOCK_NOTES")
     if path:
         with pathlib.Path(path).open("a") as notes:
@@ -38,7 +38,7 @@ def note(text: str) -> None:
 
 
 def run_pieces(kind: str, count: int) -> Outcome:
-    """A kind's inputs, in processes that each do a few thousand, two at a time."""
+    """Inputs of a kind, a few thousand per process, two processes at a time."""
     pieces = [(FIRST + start, min(PIECE, count - start)) for start in range(0, count, PIECE)]
     whole = Outcome()
     with ThreadPoolExecutor(2) as pool:
@@ -57,8 +57,8 @@ def test_a_million_mutated_inputs(kind: str) -> None:
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
 
 
-def test_a_million_inputs_by_grammar() -> None:
-    """Straight into every decoder, in turn: whole, or with one wrong place."""
+def test_a_million_inputs_of_grammars() -> None:
+    """In every decoder in turn: valid, or with one damaged place."""
     outcome = run_pieces("grammar", INPUTS)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     result = coverage(outcome.outcomes)

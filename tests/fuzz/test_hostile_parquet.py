@@ -1,4 +1,4 @@
-"""Parquet files that ended or filled the process: each is CorruptFile now. (Without the checks these tests abort.)"""
+"""Parquet files that crash pyarrow or exhaust memory: each is CorruptFile. Without the checks these tests abort."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def written(**options: Any) -> bytes:
 
 
 def with_footer(data: bytes, change: Callable[[Node], None]) -> bytes:
-    """The file with its footer changed and sealed again."""
+    """The file with a changed footer of the right length."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])
     change(root)
@@ -73,14 +73,14 @@ def read_far(data: bytes) -> int:
 
 
 def footer(data: bytes) -> None:
-    """What the planner asks of a footer."""
+    """The planner's statistics of a footer."""
     footer_read = read_base_footer(MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data)))
     assert max(row_group_sizes(footer_read, len(data))) <= len(data)
     for field in RECORD.fields:
         row_group_bounds(footer_read, EventTimeColumn(field.name, field.type))
 
 
-def test_a_file_as_it_should_be_is_read() -> None:
+def test_valid_file_is_read() -> None:
     assert read(written()) == 2000
     footer(written())
 
@@ -93,7 +93,7 @@ def test_a_row_group_of_more_columns_than_the_schema_is_corrupt(use: Callable[[b
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 6, 7, 99, -1, 2**31 - 1])
-def test_a_column_of_another_type_than_the_schema_says_is_corrupt(kind: int) -> None:
+def test_column_of_another_type_than_in_the_schema_is_corrupt(kind: int) -> None:
     def change(root: Node) -> None:
         metadata(root, N)[1].value = kind
 
@@ -112,7 +112,7 @@ def test_statistics_shorter_than_a_value_are_corrupt(field: int, size: int) -> N
 
 
 def keys_of_one_value(columns: list[str], change: Callable[[Node], None]) -> set[str]:
-    """The keys that are read, with other columns, of a file in which they are all the same, its footer changed so."""
+    """The keys that are read, with other columns, from a file in which all keys are equal and the footer is changed."""
     sink = io.BytesIO()
     table = pa.table({"key": pa.repeat("same", 1000), "n": pa.array(range(1000), pa.int64())})
     pq.write_table(table, sink, store_schema=False)
@@ -131,7 +131,7 @@ def test_a_text_of_one_value_is_not_decoded() -> None:
     assert keys_of_one_value(["key", "n"], no_pages) == {"same"}
 
 
-def test_statistics_of_other_columns_that_do_not_fit_are_no_reason_not_to_read_rows() -> None:
+def test_wrong_statistics_of_unselected_columns_do_not_prevent_a_read() -> None:
     def short(root: Node) -> None:
         dict(metadata(root, N)[12].fields)[5].value = b"short"
 
@@ -140,7 +140,7 @@ def test_statistics_of_other_columns_that_do_not_fit_are_no_reason_not_to_read_r
 
 @pytest.mark.parametrize(("field", "levels"), [(2, 1), (2, 3), (3, 1), (3, 5)])
 def test_size_statistics_of_other_levels_are_corrupt(field: int, levels: int) -> None:
-    """pyarrow holds them against the schema where nothing catches: the process would end."""
+    """pyarrow checks them against the schema without catching the exception: the process would end."""
 
     def change(root: Node) -> None:
         numbers = [Node(I64, 0) for _ in range(levels)]
@@ -149,7 +149,7 @@ def test_size_statistics_of_other_levels_are_corrupt(field: int, levels: int) ->
         sizes.fields = sorted([*others, (field, Node(LIST, numbers, I64))], key=lambda pair: pair[0])
 
     for use in (read, read_far, footer):
-        if (field, levels) == (2, 1):  # as many levels as the column has
+        if (field, levels) == (2, 1):  # as many levels as the column
             use(with_footer(written(), change))
         else:
             with pytest.raises(CorruptFile, match="size statistics"):
@@ -167,7 +167,7 @@ def test_size_statistics_of_texts_for_numbers_are_corrupt() -> None:
 
 @pytest.mark.parametrize("kind", [1, 2])
 def test_an_encrypted_column_is_corrupt(kind: int) -> None:
-    """1: with the footer's key, 2: with a key of its own."""
+    """1: with the footer's key, 2: with a separate key."""
 
     def change(root: Node) -> None:
         path = Node(LIST, [Node(BINARY, b"n")], BINARY)
@@ -186,10 +186,10 @@ def test_an_unknown_codec_is_corrupt() -> None:
     data = with_footer(written(), change)
     with pytest.raises(CorruptFile):
         read(data)
-    footer(data)  # what is planned does not depend on it
+    footer(data)  # planning does not depend on it
 
 
-def test_a_column_path_that_is_no_text_is_not_asked_for() -> None:
+def test_column_path_that_is_not_text_is_not_selected() -> None:
     def change(root: Node) -> None:
         metadata(root, N)[3].value[0].value = b"\xff"
 
@@ -216,7 +216,7 @@ def test_a_row_group_of_more_or_fewer_rows_than_its_columns_is_corrupt(group_row
 
 
 @pytest.mark.parametrize("group_rows", [-1, 2**40 + 1, 2**63 - 1])
-def test_a_row_group_of_more_rows_than_a_file_can_have_is_no_footer_to_plan_by(group_rows: int) -> None:
+def test_row_group_of_more_rows_than_a_file_can_have_gives_no_statistics_to_plan_by(group_rows: int) -> None:
     def change(root: Node) -> None:
         dict(dict(root.fields)[4].value[0].fields)[3].value = group_rows
 
@@ -225,7 +225,7 @@ def test_a_row_group_of_more_rows_than_a_file_can_have_is_no_footer_to_plan_by(g
 
 
 @pytest.mark.parametrize("size_bytes", [2**40, 2**63 - 1])
-def test_a_row_group_is_planned_as_no_larger_than_its_file(size_bytes: int) -> None:
+def test_row_group_is_planned_with_at_most_the_size_of_its_file(size_bytes: int) -> None:
     def change(root: Node) -> None:
         metadata(root, N)[7].value = metadata(root, KEY)[7].value = size_bytes
 
@@ -257,7 +257,7 @@ def test_fault_17_a_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(fie
         read(hostile)
 
 
-def test_a_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1000)
     with pytest.raises(CorruptFile, match="at most 1000 are decoded"):
         read(written(use_dictionary=False))

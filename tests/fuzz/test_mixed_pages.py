@@ -1,4 +1,4 @@
-"""Legal Parquet files that pyarrow does not write, spliced from those that it does."""
+"""Valid Parquet files that pyarrow does not write, combined from files that it writes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def chunk_of(values: list[str], **options: Any) -> tuple[Node, bytes]:
 
 
 def without_dictionary_at_the_end(first: list[str], then: list[str], encoding: str) -> bytes:
-    """A file whose writer gave its dictionary up, as parquet-mr's writer of version 2 does: pages of indices, then
-    pages of another encoding."""
+    """A file with pages of indices, then pages of another encoding, as parquet-mr's writer of version 2 writes when a
+    dictionary grows too large."""
     root, indices = chunk_of(first, use_dictionary=True)
     _, pages = chunk_of(then, use_dictionary=False, column_encoding={"text": encoding})
     (group,) = dict(root.fields)[4].value

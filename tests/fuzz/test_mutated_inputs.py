@@ -1,6 +1,6 @@
-"""10^4 mutated inputs that hypothesis draws, over everything Penstock parses: an answer or a named error.
+"""10^4 mutated inputs that hypothesis draws, for all parsers of Penstock: each has a result or a named error.
 
-No crash and no hang (each batch is a process of its own), memory bounded by RLIMIT_AS: `run_batch`.
+No crash, no hang (each batch is a separate process), memory bounded by RLIMIT_AS: `run_batch`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Inputs made by grammar, straight into every decoder: whole ones mean what was written, damaged ones are refused, or
-answered alike by all roads, within little memory."""
+"""Inputs from grammars for every decoder: valid ones have the written meaning; damaged ones are refused, or decoded
+equally by all implementations, within little memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from penstock.proto.errors import CorruptBlock
 from tests.fuzz.batches import Outcome, run_batch
 from tests.fuzz.grammar import Case, Decoder, Wire, case_of
-from tests.fuzz.kept import kept_inputs
+from tests.fuzz.stored_inputs import stored_inputs
 from tests.fuzz.structured import DECODERS, WrongAnswerError, coverage, judge, judge_seed
 
 INPUTS = 6_000
 NUMBER = next(iter(DECODERS))
 
 
-def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
+def test_inputs_of_grammars_have_the_written_meaning_or_are_refused() -> None:
     whole = Outcome()
     with ThreadPoolExecutor(2) as pool:
         for outcome in pool.map(lambda first: run_batch("grammar", first, INPUTS // 2), (0, INPUTS)):
@@ -28,22 +28,22 @@ def test_inputs_by_grammar_mean_what_was_written_or_are_refused() -> None:
     assert not lost, "\n".join(lost)
 
 
-def test_inputs_that_are_kept_have_the_outcome_that_they_had() -> None:
-    remaining = kept_inputs()
+def test_stored_inputs_have_their_stored_outcome() -> None:
+    remaining = stored_inputs()
     assert {name for name, *_ in remaining} == DECODERS.keys(), (
-        "each decoder has inputs: python -m tests.fuzz.kept 2000"
+        "each decoder has inputs: python -m tests.fuzz.stored_inputs 2000"
     )
-    outcome = run_batch("kept", 0, len(remaining))
+    outcome = run_batch("stored", 0, len(remaining))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     assert outcome.inputs == len(remaining)
 
 
-def test_the_same_seed_gives_the_same_input() -> None:
+def test_input_of_a_seed_is_always_the_same() -> None:
     for decoder in DECODERS.values():
         assert all(case_of(decoder, seed) == case_of(decoder, seed) for seed in range(5))
 
 
-def test_most_seeds_of_damage_change_the_input() -> None:
+def test_damage_changes_the_input_for_most_seeds() -> None:
     for decoder in DECODERS.values():
         first = [decoder.grammar(wire) for wire in (whole_wire(decoder), whole_wire(decoder))]
         assert first[0] == first[1]
@@ -55,7 +55,7 @@ def whole_wire(decoder: Decoder) -> Wire:
     return Wire(f"{decoder.name} same")
 
 
-def test_a_decoder_that_answers_something_else_is_wrong() -> None:
+def test_decoder_with_another_result_is_wrong() -> None:
     case = Case(b"x", None, [1])
     for decode in (lambda _data, _context: [2], _refuse):
         with pytest.raises(WrongAnswerError):
@@ -68,7 +68,7 @@ def _refuse(_data: bytes, _context: object) -> object:
     raise CorruptBlock("refused")
 
 
-def test_a_decoder_that_refuses_or_takes_everything_is_seen() -> None:
+def test_decoder_that_refuses_or_accepts_everything_is_reported() -> None:
     def problem(**outcomes: int) -> str:
         counted = collections.Counter({f"{NUMBER}: {verdict}": count for verdict, count in outcomes.items()})
         return next(result.problem for result in coverage(counted) if result.name == NUMBER)
@@ -81,5 +81,5 @@ def test_a_decoder_that_refuses_or_takes_everything_is_seen() -> None:
 
 @pytest.mark.parametrize("turn", [19995602175980, 19995602175084])
 def test_histories_that_ended_the_process_are_refused(turn: int) -> None:
-    """Indices beyond a dictionary, and a footer that pyarrow cannot write again; by `make long`."""
+    """Indices beyond a dictionary, and a footer that pyarrow cannot write again; from a run of `make long`."""
     assert judge_seed(DECODERS["history of layout 2"], turn) == "CORRUPT_FILE"

@@ -1,6 +1,6 @@
 """Thrift's compact protocol as a tree that can be changed and written again: footers and page headers of Parquet.
 
-For mutations that get past the framing; the checks under test share nothing with it.
+For mutations that pass the framing. It shares no code with the checks under test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Node:
 
 
 def parse(data: bytes) -> tuple[Node, int]:
-    """The struct that begins the bytes, and where it ends."""
+    """The struct at the beginning of the bytes, and its end."""
     return _struct(data, 0)
 
 
@@ -145,23 +145,24 @@ def _read(data: bytes, at: int, kind: int) -> tuple[Node, int]:
 
 
 def nodes(node: Node) -> list[tuple[Node, Node | None, int]]:
-    """Every node below with its parent and its place there."""
+    """Every node below, with its parent and its position in the parent."""
     visited: list[tuple[Node, Node | None, int]] = []
 
-    def walk(one: Node) -> None:
+    def visit(one: Node) -> None:
         children = [child for _, child in one.fields] if one.kind == STRUCT else one.value
         if one.kind not in (STRUCT, LIST, SET):
             return
         for place, child in enumerate(children):
             visited.append((child, one, place))
-            walk(child)
+            visit(child)
 
-    walk(node)
+    visit(node)
     return visited
 
 
 def mutate(root: Node, rng: random.Random) -> None:
-    """One change: a hostile number, a field or item gone, doubled, moved, of another number, or text changed."""
+    """One change: an extreme number, a removed, duplicated or moved field or item, a changed field number, or changed
+    text."""
     everything = nodes(root)
     for _ in range(8):
         node, parent, place = rng.choice(everything)
@@ -197,7 +198,7 @@ def mutate(root: Node, rng: random.Random) -> None:
 
 
 def mutated_footer(data: bytes, rng: random.Random, changes: int = 1) -> bytes:
-    """A Parquet file with its footer changed in so many places and sealed again."""
+    """A Parquet file with several changes in its footer and the right length."""
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = parse(data[-8 - size : -8])
     for _ in range(changes):

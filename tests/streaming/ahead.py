@@ -1,7 +1,7 @@
-"""Runs the streams of tests before their turn, two at a time: each of them leaves a core to the other, or to Hudi,
-which writes the next table meanwhile.
+"""Runs the streams of tests before the tests, two at a time. One core stays free for the other stream, or for Hudi,
+which writes the next table in the meantime.
 
-Belongs here: when a test's stream runs. Not here: what it is, and whether it did what it should: that is the test.
+Decides when a test's stream runs; the test defines the stream and checks its outcome.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 AT_ONCE = 2
-"""A stream alone is busy on one core: its tasks, planner and driver wait for each other."""
+"""One stream alone does not use more than one core: its tasks, planner and driver wait for each other."""
 MARK = "ahead"
-"""`@pytest.mark.ahead(run=f)`: the test's fixture `outcome` is what `f(spark, recorded, folder, **parameters)` returns
-or raises; `spark` is a session of its own, with its own views and settings; `folder` is there, and empty."""
+"""`@pytest.mark.ahead(run=f)`: the test's fixture `outcome` is the result or exception of `f(spark, recorded, folder,
+**parameters)`. `spark` is a separate session, with its own views and settings; `folder` is empty."""
 
 
 def tests_ahead(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The tests of a run that take an `outcome`, in their order."""
+    """The tests of a run that use `outcome`, in their order."""
     return [item for item in items if "outcome" in getattr(item, "fixturenames", ())]
 
 
@@ -42,5 +42,5 @@ def run_all(
 def _run(item: Any, folder: pathlib.Path, spark: Any, recorded: Any) -> Any:
     run = item.get_closest_marker(MARK).kwargs["run"]
     session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", "1")  # each partition costs each micro-batch as much
+    session.conf.set("spark.sql.shuffle.partitions", "1")  # each partition adds the same cost to each micro-batch
     return run(session, recorded, folder, **item.callspec.params)

@@ -1,4 +1,4 @@
-"""The cases that are tried: `pairs.py` printed this table, and a test holds it against what must be covered."""
+"""The cases: `pairs.py` printed this table, and a test checks that it covers all pairs."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def name(case: Case) -> str:
 
 
 def factors(case: Case) -> dict[str, str]:
-    """The case by factor."""
+    """The values of the case by factor."""
     return dict(zip(FACTORS, case, strict=True))

@@ -1,4 +1,4 @@
-"""Recorded tables for the suite, each written by real Hudi once, when a test asks for it."""
+"""Recorded tables for the suite, each written by Hudi once, when a test needs it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RecordedTables = Callable[[str], Recorded]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What asks for a session of Spark, or for tables of real Hudi, is marked so."""
+    """Marks tests that need a Spark session, or tables of Hudi."""
     for item in items:
         if item.path.is_relative_to(pathlib.Path(__file__).parent):
             names = getattr(item, "fixturenames", ())
-            # py4j and pyspark close their sockets when they are collected, not when they are done: in any test.
+            # py4j and pyspark close their sockets when they are collected, in any later test.
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             if "spark" in names:
                 item.add_marker(pytest.mark.spark)
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Of small state: each partition costs each micro-batch as much."""
+    """The state is small, and each partition adds the same cost to each micro-batch."""
     if "spark" not in request.fixturenames:
         yield
         return
@@ -45,7 +45,7 @@ def one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def recorded(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> RecordedTables:
-    """A recorded table by its name in `written.TABLES`, for any thread."""
+    """Returns a recorded table by its name in `written.TABLES`, in any thread."""
     tables: dict[str, Recorded] = {}
     making = {name: threading.Lock() for name in TABLES}
 
@@ -66,11 +66,11 @@ def recorded(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> RecordedTab
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: Any, recorded: RecordedTables
 ) -> Iterator[Mapping[str, Future[Any]]]:
-    """What `ahead` runs."""
+    """The outcomes of `ahead`."""
     yield from run_all(request.session.items, tmp_path_factory.mktemp, spark, recorded)
 
 
 @pytest.fixture
 def outcome(request: pytest.FixtureRequest, outcomes: Mapping[str, Future[Any]]) -> Any:
-    """What the test's run returned; its error is the test's."""
+    """The result of the test's run; raises its error."""
     return outcomes[request.node.nodeid].result()

@@ -1,7 +1,7 @@
-"""Runs a stream over recorded timelines, step by step, and keeps what each of its micro-batches did.
+"""Runs a stream over recorded timelines, step by step, and records each of its micro-batches.
 
-Belongs here: when something is revealed, stopped, started again, and what Spark's checkpoint and progress say. Not
-here: what it should have done (`reference_model`), which cases there are (`cases`).
+Decides when commits are revealed and when the query stops and starts; reads Spark's checkpoint and progress.
+`reference_model` has the expected results, `cases` the cases.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ NEVER = Mark(NOWHERE, None, None, False)
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A table that somebody else writes: nothing is revealed."""
+    """A table with another writer; the test reveals no commits."""
 
     path: pathlib.Path
 
 
 class SinkFailed(Exception):
-    """On purpose."""
+    """The planned failure of a sink."""
 
 
 @dataclass(slots=True)
 class Sink:
-    """Collects the rows of each micro-batch; fails once, behind its rows, when it is told to."""
+    """Collects the rows of each micro-batch; fails once after its rows, if requested."""
 
     tables: dict[int, pa.Table] = field(default_factory=dict)
     fails: bool = False
@@ -65,7 +65,7 @@ class Driven:
         options: Sequence[dict[str, str]],
         targets: Sequence[str] | None = None,
     ) -> None:
-        """`targets` is what `load()` is given, where it is not the tables' paths."""
+        """`targets`: the arguments of `load()`, if they are not the tables' paths."""
         self._targets = targets or [str(view.path) for view in views]
         self._spark, self._views, self._built, self._options = spark, views, built, options
         self._checkpoint = folder / "checkpoint"
@@ -79,7 +79,7 @@ class Driven:
         self._steps: list[tuple[int, ...]] = []
 
     def start(self) -> None:
-        """Starts the query, behind its checkpoint where there is one."""
+        """Starts the query, from its checkpoint if there is one."""
         streams = [
             self._spark.readStream.format("penstock").options(**options).load(target)
             for target, options in zip(self._targets, self._options, strict=True)
@@ -90,7 +90,7 @@ class Driven:
         )
 
     def reveal(self, steps: Sequence[int]) -> None:
-        """Reveals so many commits of each table, and waits until all of them were read."""
+        """Reveals some commits of each table, and waits until all of them are read."""
         for view, step in zip(self._views, steps, strict=True):
             view.reveal(step)
         expected = [view.recorded.known(view.step)[-1].order_key for view in self._views]
@@ -98,7 +98,7 @@ class Driven:
         self._settle(tuple(steps))
 
     def run_to_the_end(self, step: int) -> None:
-        """Of a stream with `upto`, over tables with so many commits revealed."""
+        """Runs a stream with `upto` to its end, over tables with some commits revealed."""
         self._wait(lambda: all(mark.is_end for mark in self._now()))
         self._settle((step,) * len(self._views))
 
@@ -107,12 +107,12 @@ class Driven:
         self._wait(lambda: 0 in self.sink.tables)
 
     def catch_up(self, order_key: str) -> None:
-        """Waits until so much of a table that is being written was read."""
+        """Waits until some commits of a table with a live writer are read."""
         self._wait(lambda: self._now()[0].has_passed(order_key))
         self._settle((0,))
 
     def sit_idle(self) -> None:
-        """Waits until each source's watermark moved on by itself."""
+        """Waits until each source's watermark advances without data."""
         before = self._now()
         self._wait(lambda: all(new.at_us > old.at_us for new, old in zip(self._now(), before, strict=True)))
 
@@ -139,20 +139,20 @@ class Driven:
             self._note()
 
     def last(self) -> int:
-        """The last micro-batch that was done."""
+        """The last completed micro-batch."""
         return max((int(path.name) for path in (self._checkpoint / "commits").glob("[0-9]*")), default=-1)
 
     def marks(self, batch: int) -> list[Mark]:
-        """Where each source stood behind a micro-batch."""
+        """The position of each source after a micro-batch."""
         lines = self._log(batch)[2:]
         return [NEVER if line == "-" else Mark.of_offset(json.loads(line)) for line in lines]
 
     def evicted_at_ms(self, batch: int) -> int:
-        """The watermark that Spark evicted by in a micro-batch."""
+        """Spark's watermark for eviction in a micro-batch."""
         return int(json.loads(self._log(batch)[1])["batchWatermarkMs"])
 
     def legs(self, source: int) -> list[Leg]:
-        """What each micro-batch held of a source."""
+        """The part of each micro-batch that comes from a source."""
         batches, before = [], NEVER
         for batch in range(self.last() + 1):
             after = self.marks(batch)[source]
@@ -164,7 +164,7 @@ class Driven:
 
     @property
     def ends(self) -> list[int]:
-        """The last micro-batch of each step, behind which nothing was left to do."""
+        """The last micro-batch of each step, after which no data was left."""
         return [] if self._is_restless else self._ends
 
     def _step_of(self, batch: int) -> tuple[int, ...]:
@@ -186,7 +186,8 @@ class Driven:
         raise AssertionError("the query ended by itself")
 
     def _settle(self, steps: tuple[int, ...]) -> None:
-        """The step is over. An idle table never comes to rest; else the micro-batch without data is done too."""
+        """Waits for the end of a step: with an idle table the first micro-batch with all data, otherwise also the one
+        without data."""
         assert self._query is not None
         if not self._is_restless:
             self._query.processAllAvailable()
@@ -194,14 +195,14 @@ class Driven:
         self._steps.append(steps)
 
     def _note(self) -> None:
-        """Takes down how many rows were dropped."""
+        """Records the number of dropped rows."""
         assert self._query is not None
         for progress in self._query.recentProgress:
             lost = sum(int(operator["numRowsDroppedByWatermark"]) for operator in progress["stateOperators"])
             self.dropped[progress["batchId"]] = max(lost, self.dropped.get(progress["batchId"], 0))
 
     def _wait(self, until: Callable[[], Any]) -> None:
-        """For a condition, while the query is alive."""
+        """Waits for a condition while the query runs."""
         give_up = time.monotonic() + PROGRESS_S
         assert self._query is not None
         while not until():

@@ -1,6 +1,6 @@
-"""Each operator as a user writes it in Spark, and its model.
+"""Each operator in Spark, as a user writes it, and its model.
 
-A stream's rows come out in the model's form: window's start in microseconds, `g`, the sorted `n` of the rows.
+A stream's rows are converted to the model's form: window's start in microseconds, `g`, the sorted `n` of the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEFORE_US, AFTER_US = 5_600_000, 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`sources` streams in, one out; what the model says of it."""
+    """An operator over `sources` streams, and its model."""
 
     sources: int
     built: Callable[..., DataFrame]
@@ -31,7 +31,7 @@ class Operator:
     delay_s: int = 0
 
     def on(self, spark: SparkSession, *streams: DataFrame) -> DataFrame:
-        """The query over what `load()` gave."""
+        """The query over the results of `load()`."""
         watermarked = [with_source_watermark(df, "ts", self.delay_s * 1000) for df in streams]
         return self.built(spark, *watermarked)
 

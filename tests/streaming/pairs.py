@@ -1,7 +1,7 @@
-"""The table of cases: operators × conditions, so that every pair of values that can go together is in one of them.
+"""The table of cases: operators × conditions, so that a case covers each valid pair of values.
 
-`python pairs.py` prints the table that `cases.py` keeps. Greedy, each case being the one that covers most of what is
-left, then by trial: some cases are drawn by lot and chosen anew, as long as the table gets no larger by it.
+`python pairs.py` prints the table of `cases.py`. It adds the case that covers most remaining pairs, one by one; then it
+replaces randomly chosen cases as long as the table does not grow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
 def cases() -> Iterator[Case]:
-    """Everything that can go together."""
+    """All valid combinations."""
     for case in itertools.product(*FACTORS.values()):
         factors = dict(zip(FACTORS, case, strict=True))
         if factors["form"] == "sql" and factors["operator"] not in HAS_SQL:
@@ -41,20 +41,20 @@ def cases() -> Iterator[Case]:
         has_statistics = TABLES[factors["table"]].kind == "cow"
         if factors["fallback"] != "scan" and has_statistics:
             continue
-        # without statistics the order of a snapshot's splits is that of their names, which the model does not know
+        # without statistics the splits of a snapshot are ordered by their names, which the model does not have
         if factors["fallback"] != "scan" and factors["start"] == "snapshot" and factors["limit"] == "inside":
             continue
         yield case
 
 
 def drops(factors: Mapping[str, str]) -> bool:
-    """Whether a case surely has rows that are dropped as late (by times of completion, few are)."""
+    """Whether a case certainly has rows that are dropped as late (with times of completion there are few)."""
     is_read_whole = factors["start"] == "earliest" and factors["fallback"] != "commitTime"
     return TABLES[factors["table"]].late and is_read_whole
 
 
 def conditions(case: Case) -> dict[str, str]:
-    """The values of a case that count: of a table its conditions."""
+    """The values of a case; of a table, its conditions."""
     factors = dict(zip(FACTORS, case, strict=True))
     table = TABLES[factors.pop("table")]
     return factors | {
@@ -66,12 +66,12 @@ def conditions(case: Case) -> dict[str, str]:
 
 
 def pairs(case: Case) -> frozenset[Pair]:
-    """What a case covers."""
+    """The pairs that a case covers."""
     return frozenset(itertools.combinations(sorted(conditions(case).items()), 2))
 
 
 def table_of_cases(trials: int = 1000) -> list[Case]:
-    """Few cases that cover all pairs, few of them with two sources; the same ones each time."""
+    """A small set of cases that covers all pairs, few of them with two sources; deterministic."""
     numbers: dict[Pair, int] = {}
     covers = {
         case: sum(1 << numbers.setdefault(pair, len(numbers)) for pair in sorted(pairs(case))) for case in cases()
@@ -85,7 +85,7 @@ def table_of_cases(trials: int = 1000) -> list[Case]:
 
 
 def _completed(start: list[Case], covers: Mapping[Case, int], rng: random.Random) -> list[Case]:
-    """These cases, with others until all pairs (bits) are covered, without those that others make needless."""
+    """These cases, extended until all pairs (bits) are covered, without redundant ones."""
     everything = _union(covers.values())
     left, chosen = everything & ~_union(covers[case] for case in start), list(start)
     while left:

@@ -1,12 +1,12 @@
-"""A recorded timeline: a finished table of real Hudi whose commits are revealed one by one, and what Hudi reads then.
+"""A recorded timeline: a complete Hudi table whose commits are revealed one by one, and Hudi's rows at each.
 
-Belongs here: what the files of a table say to a reader that is not Penstock (timeline names, commit metadata by
-fastavro or JSON, Parquet footers by pyarrow, rows by Hudi itself). Never `penstock`.
+Reads the files of a table without Penstock: timeline names, commit metadata by fastavro or JSON, Parquet footers by
+pyarrow, rows by Hudi. Never imports `penstock`.
 
 The table's `.hoodie` is a symbolic link to one of several folders, one for each number of revealed commits, so that a
-step is one atomic rename. Before it the data files of the step are linked into the table, as a writer's are there
-before its commit is; those of later ones are not, for on layout 1 a log file does not say which commit wrote it. The
-tables have no metadata table: it would tell of files that are not revealed yet.
+step is one atomic rename. Before it the data files of the step are linked into the table, as a writer writes them
+before its commit. Data files of later steps are not linked, because on layout 1 the name of a log file does not contain
+the commit that wrote it. The tables have no metadata table, which would list files that are not revealed yet.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ INSTANT = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(\.\w+)?")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 SERVICES = ("COMPACT", "CLUSTER", "LOG_COMPACT")
 Place = tuple[str, int]
-"""A position: order key, and how many of that commit's file groups lie before it."""
+"""A position: order key, and the number of that commit's file groups before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a commit did to a file group: it wrote a base file, or a log (then `base` is '', and `log` its name).
+    """The part of a commit in a file group: a base file, or a log (then `base` is '', and `log` its name).
 
-    `has_event_times`: what it wrote tells of event times: any base file, and a log that is not of deletes alone.
+    `has_event_times`: the file has event times, as any base file, and a log with more than deletes.
     """
 
     partition: str
@@ -73,7 +73,7 @@ class HudiRow:
 
 
 class Recorded:
-    """A finished table. `commits` are its data commits by order key; a step is a number of them, by completion."""
+    """A complete table. `commits` are its data commits by order key; a step is a number of them, by completion."""
 
     def __init__(self, table: pathlib.Path, workspace: pathlib.Path) -> None:
         self.table, self._workspace = table, workspace
@@ -91,13 +91,13 @@ class Recorded:
             self._make(step)
 
     def view(self, folder: pathlib.Path, step: int) -> View:
-        """A table of its own with so many commits revealed."""
+        """A separate table with some commits revealed."""
         view = self._laid_out(folder)
         view.reveal(step)
         return view
 
     def _laid_out(self, folder: pathlib.Path) -> View:
-        """What the table has before its first commit, without `.hoodie`."""
+        """The table's files before its first commit, without `.hoodie`."""
         later = {file for commit in self.instants for file in commit.files}
         for path in self.table.rglob("*"):
             name = path.relative_to(self.table)
@@ -107,9 +107,9 @@ class Recorded:
         return View(self, folder)
 
     def read_states(self, read: Callable[[pathlib.Path], pa.Table], folder: pathlib.Path) -> None:
-        """Has Hudi read the table behind each of its commits in order.
+        """Reads the table with Hudi after each of its commits, in order.
 
-        Hudi follows a link that leads out of the table; of copies of `.hoodie` in it, it would list every folder.
+        Hudi follows a link out of the table; with copies of `.hoodie` inside the table it would list every folder.
         """
         view = self._laid_out(folder)
         view.add_files(self.steps)
@@ -127,13 +127,13 @@ class Recorded:
         return sorted((c for c in done if not c.is_service), key=lambda commit: commit.order_key)
 
     def slices(self, after: Place, upto: Place, step: int) -> list[Slice]:
-        """Of what lies in (after, upto] and is known at a step, what tells of event times."""
+        """The slices with event times in (after, upto] that are known at a step."""
         known = self.known(step)
         within = [place for place in self.between(after, upto) if place[0] in known]
         return [self._slice(commit, group, step) for commit, group in within if group.has_event_times]
 
     def between(self, after: Place, upto: Place) -> list[tuple[Commit, Group]]:
-        """What lies in (after, upto], in the order in which positions move."""
+        """The file groups in (after, upto], in the order of positions."""
         return [
             (commit, group)
             for commit in self.commits
@@ -142,7 +142,7 @@ class Recorded:
         ]
 
     def rows(self, after: Place, upto: Place) -> list[Row]:
-        """Latest-state rows of the range: of each file group as its last commit in the range left it."""
+        """The rows of the range: of each file group the state after its last commit in the range."""
         within: dict[str, list[Commit]] = {}
         for commit, group in self.between(after, upto):
             within.setdefault(group.file_id, []).append(commit)
@@ -154,14 +154,14 @@ class Recorded:
         return result
 
     def snapshot(self, number: int) -> list[tuple[Slice, list[Row]]]:
-        """The slices of the table behind its first commits, and the rows of each."""
+        """The slices of the table after its first commits, and the rows of each."""
         upto = self.commits[number - 1].order_key
         live: dict[str, tuple[str, Commit, bool]] = {}
         for commit in self.instants:
             if commit.order_key <= upto:
                 for group in commit.groups:
                     base, writer, _ = live.get(group.file_id, ("", commit, False))
-                    # on layout 1 the name of a log does not say who wrote it: a slice is as old as its base file
+                    # on layout 1 the name of a log does not contain its writer: a slice has the time of its base file
                     newest = writer if group.log and self.layout == 1 else commit
                     live[group.file_id] = (group.base or base, newest, bool(group.log))
                 for file_id in commit.replaced:
@@ -173,9 +173,10 @@ class Recorded:
         return slices
 
     def _slice(self, commit: Commit, group: Group, step: int) -> Slice:
-        """The base file's footer, where the commit wrote one, else its rows.
+        """The base file's footer, if the commit wrote one, otherwise its rows.
 
-        On layout 1 a base file has all logs that lie behind it, whoever wrote them: there is no telling by names.
+        On layout 1 all later logs belong to a base file, whoever wrote them, because their names do not contain the
+        writer.
         """
         logs = [other.log for done in self.done(step) for other in done.groups if other.log]
         has_logs = self.layout == 1 and any(f".{group.file_id}_{commit.requested}.log" in log for log in logs)
@@ -225,7 +226,7 @@ class Recorded:
         )
 
     def done(self, step: int) -> list[Commit]:
-        """The first so many data commits to complete, and services before the next one."""
+        """The first data commits to complete, and services before the next one."""
         commits: list[Commit] = []
         for commit in self._by_completion:
             if not commit.is_service and sum(not c.is_service for c in commits) == step:
@@ -242,7 +243,7 @@ class Recorded:
         self._write(f"step-{step}", {c.requested for c in done}, begun)
 
     def _prefix(self, number: int) -> pathlib.Path:
-        """Instants up to a commit by order key, with no pending ones: services behind it would name groups anew."""
+        """Instants up to a commit by order key, without pending ones: later services would rename groups."""
         inside = {c.requested for c in self.instants if c.order_key <= self.commits[number - 1].order_key}
         return self._write(f"state-{number}", inside, inside)
 
@@ -264,16 +265,16 @@ class Recorded:
 
 
 class View:
-    """A table that a test looks at, of which it reveals more and more."""
+    """A table of a test that reveals more and more commits."""
 
     def __init__(self, recorded: Recorded, path: pathlib.Path) -> None:
         self.recorded, self.path, self.step = recorded, path, 0
 
     def reveal(self, step: int) -> None:
-        """At once: there is no moment in which less or more is to be seen."""
+        """Reveals a step atomically."""
         self.add_files(step)
         hoodie = self.recorded.folder(step)
-        inside = self.path / ".steps" / hoodie.name  # a link that leads out of the table would be refused
+        inside = self.path / ".steps" / hoodie.name  # a link out of the table would be refused
         if not inside.exists():
             shutil.copytree(hoodie, inside, copy_function=os.link)
         self.point_at(inside.relative_to(self.path))
@@ -286,14 +287,14 @@ class View:
                 os.link(self.recorded.table / name, self.path / name)
 
     def point_at(self, hoodie: pathlib.Path) -> None:
-        """Makes this folder the table's `.hoodie`."""
+        """Makes the folder the table's `.hoodie`."""
         link = self.path / ".hoodie.next"
         link.symlink_to(hoodie, target_is_directory=True)
         link.replace(self.path / ".hoodie")
 
 
 def completed_us(commit: Commit) -> int:
-    """When it completed, in microseconds; on layout 1, which does not record it, when it was requested."""
+    """The time of completion in microseconds; on layout 1, which does not record it, the time of the request."""
     at = dt.datetime.strptime(commit.order_key, "%Y%m%d%H%M%S%f").replace(tzinfo=dt.UTC)
     return (at - EPOCH) // dt.timedelta(microseconds=1)
 

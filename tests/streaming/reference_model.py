@@ -1,8 +1,8 @@
-"""What a stream must do, in a few lines that know nothing of the product: which watermark each micro-batch carries,
-which rows are late, which window is emitted when and with what.
+"""The model of a stream, in a few lines without Penstock: the watermark of each micro-batch, late rows, and the
+micro-batch and content of each emitted window.
 
-Belongs here: the definitions of docs/reference/streaming.md and Spark's own rule, over plain values. Not here: where
-the values come from (`recorded`), how a stream is run (`driven`). Never `penstock`. Event times are microseconds.
+Has the definitions of docs/reference/streaming.md and Spark's own rule, over plain values. The values come from
+`recorded`, `driven` runs streams. Never imports `penstock`. Event times are microseconds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 END_OF_TIME_US = 253_370_764_800_000_000
-"""9999-01-01: behind every event time."""
+"""9999-01-01, after every event time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table: `n` is another one at each write of it; `ts` None has no event time."""
+    """A row of a table: `n` is unique per write; `ts` None: no event time."""
 
     key: str
     ts: int | None
@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a commit did to a file group: lowest and highest event time that its slice tells of, None without any.
+    """The part of a commit in a file group: the lowest and highest event time of its slice, None without any.
 
     `has_statistics` False: its files have no statistics, and `lowest` and `highest` are those of its rows.
     """
@@ -40,8 +40,8 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A micro-batch of a source when it was planned: the slices delivered with it or before, those known and still to
-    come, whole idle timeouts that passed, and whether the end of the range is reached."""
+    """A micro-batch of a source at planning time: the slices delivered with it or before, those known but not
+    delivered, completed idle timeouts, and whether it reaches the end of the range."""
 
     delivered: Sequence[Slice]
     coming: Sequence[Slice] = ()
@@ -50,7 +50,7 @@ class Planned:
 
 
 def bounds(piece: Slice, fallback: str, allowed: int) -> tuple[int | None, int | None]:
-    """Of a slice without statistics by `watermarkFallback`."""
+    """The bounds of a slice without statistics, by `watermarkFallback`."""
     if piece.has_statistics or fallback == "scan":
         return piece.lowest, piece.highest
     return (piece.completed - allowed, piece.completed) if fallback == "commitTime" else (None, None)
@@ -64,7 +64,7 @@ def watermarks(
     idle_timeout: int = 0,
     beyond_end: int | None = None,
 ) -> list[int | None]:
-    """W(n) = max(W(n-1), min(high - allowed, lowest bound still to come - 1 µs)); None while nothing can be said.
+    """W(n) = max(W(n-1), min(high - allowed, lowest undelivered bound - 1 µs)); None before the first value.
 
     At the end END_OF_TIME_US, or `beyond_end` above the highest bound.
     """
@@ -88,9 +88,9 @@ def watermarks(
 
 @dataclass(frozen=True, slots=True)
 class Micro:
-    """A micro-batch of the engine: rows of each source, and the watermark that each brought (None: no row did).
+    """A micro-batch of the engine: rows of each source, and the watermark of each (None: no row has one).
 
-    `restarted`: the query was started anew before it.
+    `restarted`: the query was started again before it.
     """
 
     rows: tuple[Sequence[Row], ...]
@@ -100,8 +100,8 @@ class Micro:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A micro-batch with what the engine does in it: rows at or below `late` are dropped, state at or below `evict`
-    goes. Both are whole milliseconds."""
+    """A micro-batch with the engine's actions: rows at or below `late` are dropped, state at or below `evict` is
+    removed. Both are whole milliseconds."""
 
     rows: tuple[Sequence[Row], ...]
     late: int
@@ -109,9 +109,9 @@ class Step:
 
 
 def engine(micros: Sequence[Micro]) -> list[Step]:
-    """Micro-batch n evicts with the least watermark of all sources before it, and drops by that of n-1.
+    """Micro-batch n evicts by the minimum watermark of all sources before it, and drops by that of n-1.
 
-    A source that brought none yet counts as 0. A query that is started anew keeps the watermark but not by source.
+    A source without a watermark counts as 0. After a restart a query keeps the watermark, but not per source.
     """
     steps: list[Step] = []
     by_source: dict[int, int] = {}
@@ -190,7 +190,7 @@ def window_join(steps: Sequence[Step], size: int) -> Emitted:
 def interval_join(steps: Sequence[Step], before: int, after: int, *, outer: bool) -> Emitted:
     """Pairs of equal `g` with left.ts - before <= right.ts <= left.ts + after, in the micro-batch of the later one.
 
-    `outer`: a left row without any comes with None once no right row can come for it.
+    `outer`: a left row without a match is emitted with None when no match can follow.
     """
     buffered: tuple[list[Row], list[Row]] = ([], [])
     matched: set[Row] = set()
@@ -219,9 +219,9 @@ def _at(row: Row) -> int:
 
 
 def deduplicated(steps: Sequence[Step], horizon: int) -> Emitted:
-    """The first row of each key; its key is forgotten when the watermark reaches its event time + horizon.
+    """The first row of each key; its key is removed when the watermark reaches its event time + horizon.
 
-    A row without event time is never late, and Spark takes 0 for its time.
+    A row without event time is never late, and Spark uses 0 as its time.
     """
     state: dict[str, int] = {}
     emissions: Emitted = []

@@ -1,6 +1,6 @@
-"""A server with a state folder that is stopped under a micro-batch, and comes back at the same address.
+"""A server with a state folder that stops during a micro-batch, and starts again at the same address.
 
-Belongs here: when the server is away. Not here: what the stream should have done meanwhile (`test_ends`).
+Decides when the server is stopped; `test_ends` has the expected rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.loopback_ports import free_port
 from tests.streaming.driven import Sink
 
 AWAY_S = 9.0
-"""How long an ordinary restart takes under load."""
+"""The time of an ordinary restart under load."""
 
 
 class RestartingServer:
@@ -36,7 +36,7 @@ class RestartingServer:
         self._return: threading.Thread | None = None
 
     def start(self) -> None:
-        """Takes the state, and serves."""
+        """Opens the state, and serves."""
         with ExitStack() as opened:
             service = opened.enter_context(running_service(self._settings, scan_event_time=scan_event_time))
             self._running = serve_enumerator(service, groups=service, settings=self._settings)
@@ -72,7 +72,7 @@ class RestartingServer:
 
 @dataclass(slots=True)
 class RestartingSink(Sink):
-    """Collects rows as `Sink`; the server goes away when micro-batch `harmed` is planned, before a task has read."""
+    """Collects rows as `Sink`; the server stops after micro-batch `harmed` is planned, before a task reads."""
 
     server: RestartingServer = field(kw_only=True)
     harmed: int = 1

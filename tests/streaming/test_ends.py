@@ -1,4 +1,4 @@
-"""A range with an end closes all windows; a stream beside a live writer does what the model says of some moment."""
+"""A range with an end closes all windows; a stream beside a live writer equals the model at some moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALLOWED = 5_000_000
 
 
 def check(operator: str, histories: list[SourceHistory], driven: Driven, **end: int) -> list[model.Step]:
-    """Watermarks, emissions and drops against the model; what Spark did in each micro-batch, by the model."""
+    """Compares watermarks, emissions and drops with the model, for each micro-batch of Spark."""
     for one in histories:
         assert [leg.after.at_us for leg in one.legs] == model.watermarks(one.planned(), ALLOWED, **end)
     micros = [
@@ -66,10 +66,11 @@ def to_the_end(
 @pytest.mark.parametrize(
     ("operator", "end"), [("tumbling", {}), ("interval_left", {}), ("session", {"endWatermark": "30 seconds"})]
 )
-def test_everything_comes_out_at_the_end_of_a_range(
+def test_range_with_an_end_emits_everything(
     outcome: tuple[list[SourceHistory], Driven], operator: str, end: dict[str, str]
 ) -> None:
-    """Open windows, sessions and unmatched rows too: the watermark passes them all, and nothing is emitted twice."""
+    """Also open windows, sessions and unmatched rows: the watermark passes all of them, and nothing is emitted
+    twice."""
     operator_case, (histories, driven) = OPERATORS[operator], outcome
     steps = check(operator, histories, driven, **({"beyond_end": 30_000_000} if end else {}))
     assert not any(dropped for _, dropped in operator_case.expected(steps))
@@ -82,8 +83,8 @@ def test_everything_comes_out_at_the_end_of_a_range(
 
 
 def moments(table: Recorded, legs: list[Leg]) -> list[Leg]:
-    """For each batch a moment in which it can have been planned: the first, not before that of the batch before it, of
-    which the model says the watermark that the batch has."""
+    """For each batch a moment at which it may have been planned: the first one, not before that of the previous batch,
+    at which the model has the watermark of the batch."""
     matched: list[Leg] = []
     for leg in legs:
         if leg.is_empty:
@@ -104,8 +105,8 @@ def last_watermark(table: Recorded, legs: list[Leg]) -> int | None:
     return model.watermarks(SourceHistory(table, legs).planned(), ALLOWED)[-1]
 
 
-def test_a_writer_beside_the_stream(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
-    """Real Hudi writes, two of its writers overtaking each other, while the query runs."""
+def test_stream_beside_a_live_writer_equals_the_model(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
+    """Hudi writes, with two overlapping writers, while the query runs."""
     conditions = Conditions("mor", out_of_order=True, late=True, nulls=True)
     path = tmp_path / "written" / "table"
     write_one(hudi, path, conditions, 0)
@@ -115,7 +116,7 @@ def test_a_writer_beside_the_stream(spark: Any, hudi: Any, tmp_path: pathlib.Pat
         try:
             for number in range(1, len(script(conditions))):
                 write_one(hudi, path, conditions, number)
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             failures.append(error)
 
     options = {"eventTime": "ts", "maxOutOfOrderness": "5 seconds", "after": "earliest", "metadata": "off"}
@@ -140,7 +141,8 @@ def test_a_writer_beside_the_stream(spark: Any, hudi: Any, tmp_path: pathlib.Pat
 def through_a_restart(
     spark: Any, recorded: Callable[[str], Recorded], folder: pathlib.Path, operator: str
 ) -> tuple[SourceHistory, Driven, float]:
-    """A range up to the seventh commit, from a server that is away for nine seconds under the second micro-batch."""
+    """A range up to the seventh commit, from a server that is stopped for nine seconds during the second
+    micro-batch."""
     table = recorded("mor9-ooo-late-cdc")
     upto = (table.commits[6].order_key, 2**31)
     view = table.view(folder / "table", 10)
@@ -159,8 +161,10 @@ def through_a_restart(
 
 @pytest.mark.ahead(run=through_a_restart)
 @pytest.mark.parametrize("operator", ["tumbling"])
-def test_a_server_restarts_under_a_micro_batch(outcome: tuple[SourceHistory, Driven, float], operator: str) -> None:
-    """Its tasks wait for it: the query never ends, and its rows, watermarks and windows are the model's."""
+def test_stream_survives_a_server_restart_during_a_micro_batch(
+    outcome: tuple[SourceHistory, Driven, float], operator: str
+) -> None:
+    """Its tasks wait for the server: the query does not end, and its rows, watermarks and windows equal the model's."""
     histories, driven, waited_s = outcome
     assert waited_s >= AWAY_S
     assert driven.restarts == set()

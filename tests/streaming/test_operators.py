@@ -1,8 +1,9 @@
-"""Windows, sessions, joins and de-duplication in Spark by the source's watermark, each micro-batch against the model.
+"""Windows, sessions, joins and de-duplication in Spark with the source's watermark; each micro-batch is compared with
+the model.
 
 For each case of the table: the watermark of every micro-batch is the model's, to the microsecond; Spark evicts by it;
-each window is emitted in the first micro-batch in which the model says that the watermark has reached its end, with the
-model's content; as many rows are dropped as late as the model says.
+each window is emitted in the first micro-batch in which the model's watermark has reached its end, with the model's
+content; the number of rows dropped as late is the model's.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ PARTNERS = {
     "mor6-ooo-late-nulls": "mor9-nulls",
 }
 STEPS = {"earliest": (1, 4, 7, 9, 10), "snapshot": (4, 6, 7, 9, 10)}
-"""On layout 1 a first batch of several commits takes slices with logs for as old as their base file, which
-`watermarkFallback=commitTime` shows: so the first step is one commit."""
+"""On layout 1 a first batch of several commits treats slices with logs as old as their base file, which is visible with
+`watermarkFallback=commitTime`. Therefore the first step is one commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ class RunCase:
 
     @property
     def allowed_ms(self) -> list[int]:
-        """So much that times of completion fall among the event times, where they count as such."""
+        """Large enough that times of completion are between event times, where they are used as such."""
         if self.case["fallback"] != "commitTime":
             return [ALLOWED_MS] * len(self.tables)
         return [(completed_us(table.commits[3]) - T0) // 1000 - 25_000 for table in self.tables]
 
     @property
     def options(self) -> list[dict[str, str]]:
-        """Of each load()."""
+        """The options of each load()."""
         case = self.case
         fixed = {"eventTime": "ts", "metadata": "off", "watermarkFallback": case["fallback"], "after": case["start"]}
         fixed |= {"slots": "2" if case["limit"] == "inside" else "1"}
@@ -66,7 +67,7 @@ class RunCase:
 
 
 def run(tried: RunCase, driven: Driven) -> None:
-    """Step by step."""
+    """Runs the case step by step."""
     case, steps = tried.case, STEPS[tried.case["start"]]
     driven.start()
     try:
@@ -85,7 +86,7 @@ def run(tried: RunCase, driven: Driven) -> None:
 
 
 def check(tried: RunCase, driven: Driven) -> None:
-    """Everything that the model says."""
+    """Compares all results with the model."""
     histories = [
         SourceHistory(
             table,
@@ -124,7 +125,7 @@ def check(tried: RunCase, driven: Driven) -> None:
 def streamed(
     spark: Any, recorded: Callable[[str], Recorded], folder: pathlib.Path, case: tuple[str, ...]
 ) -> tuple[RunCase, Driven]:
-    """What a case comes to."""
+    """The run of a case."""
     factors_of_case = factors(case)
     operator = OPERATORS[factors_of_case["operator"] + ("_sql" if factors_of_case["form"] == "sql" else "")]
     names = [factors_of_case["table"], PARTNERS[factors_of_case["table"]]][: operator.sources]
@@ -145,5 +146,5 @@ def streamed(
 
 @pytest.mark.ahead(run=streamed)
 @pytest.mark.parametrize("case", CASES, ids=name)
-def test_the_stream_does_what_the_model_says(outcome: tuple[RunCase, Driven], case: tuple[str, ...]) -> None:
+def test_stream_equals_the_model(outcome: tuple[RunCase, Driven], case: tuple[str, ...]) -> None:
     check(*outcome)

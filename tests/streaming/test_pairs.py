@@ -1,4 +1,4 @@
-"""The table of cases covers what it says."""
+"""The table of cases covers all valid pairs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.streaming.operators import OPERATORS as BUILT
 from tests.streaming.pairs import HAS_SQL, OPERATORS, cases, pairs
 
 
-def test_every_pair_that_can_be_is_in_a_case() -> None:
+def test_cases_cover_every_valid_pair() -> None:
     possible = set(cases())
     assert set(CASES) <= possible
     expected = frozenset[object]().union(*(pairs(case) for case in possible))
     assert expected == frozenset[object]().union(*(pairs(case) for case in CASES))
 
 
-def test_no_case_is_there_twice_and_none_could_be_left_out() -> None:
+def test_cases_are_distinct_and_necessary() -> None:
     assert len({name(case) for case in CASES}) == len(CASES)
     covered = [pairs(case) for case in CASES]
     for number, own in enumerate(covered):

@@ -1,4 +1,4 @@
-"""Continuous and bounded reads of rows and changes; sinks compared with what real Hudi reads (RFC-95 tests a to d)."""
+"""Continuous and bounded reads of rows and changes; sinks are compared with Hudi's rows (RFC-95 tests a to d)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DELETED = {"k6", "k7"}
 
 
 def unchanged(spark: SparkSession, df: DataFrame) -> DataFrame:
-    """No query at all."""
+    """The stream without an operator."""
     return df
 
 
 def driven_over(spark: SparkSession, table: Recorded, folder: pathlib.Path, **options: str) -> Driven:
-    """A stream of the table's rows as they are, step by step, started anew in the middle."""
+    """A stream of the table's rows, step by step, with a restart in the middle."""
     first, *rest = STEPS
     view = table.view(folder / "table", first)
     driven = Driven(spark, [view], unchanged, folder, [{"metadata": "off", **options}])
@@ -55,7 +55,7 @@ def upserted(sink: dict[str, int], rows: pa.Table) -> None:
 
 
 def hudi_rows(table: Recorded, number: int) -> dict[str, int]:
-    """Key to `n` of the rows that Hudi reads behind so many commits."""
+    """Key to `n` of the rows that Hudi reads after some commits."""
     return {r.row.key: r.row.n for r in table.states[number - 1]}
 
 
@@ -70,8 +70,8 @@ def rows_by_steps(spark: Any, recorded: RecordedTables, folder: pathlib.Path, na
 @pytest.mark.ahead(run=rows_by_steps)
 @pytest.mark.parametrize("name", ["mor9-ooo-late-cdc", "mor6-ooo-late-nulls"])
 def test_continuous_read_of_a_merge_on_read_table(outcome: Driven, recorded: RecordedTables, name: str) -> None:
-    """Each micro-batch holds the rows that Hudi has for its range, and carries one watermark; applied by key they make
-    the table that Hudi reads, but for deletes, which rows do not tell."""
+    """Each micro-batch has Hudi's rows of its range, and one watermark; applied by key they produce Hudi's table,
+    except for deletes, which rows do not contain."""
     table, driven = recorded(name), outcome
     history, sink = SourceHistory(table, driven.legs(0)), dict[str, int]()
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
@@ -110,7 +110,7 @@ def folded(sink: dict[str, int], rows: pa.Table, form: str) -> None:
 def changes_by_steps(
     spark: Any, recorded: RecordedTables, folder: pathlib.Path, name: str, form: str, after: str
 ) -> Driven:
-    """Changes in one of their shapes."""
+    """Changes in one of their formats."""
     return driven_over(spark, recorded(name), folder, query="cdc", cdcFormat=form, after=after)
 
 
@@ -127,8 +127,8 @@ def changes_by_steps(
 def test_continuous_read_of_changes(
     outcome: Driven, recorded: RecordedTables, name: str, form: str, after: str
 ) -> None:
-    """The changelog applied to a sink equals the table that Hudi reads behind each step; every old image is what the
-    sink had."""
+    """The changelog applied to a sink equals Hudi's table after each step; every old image equals the row in the
+    sink."""
     table, driven, sink = recorded(name), outcome, dict[str, int]()
     for batch, (leg, rows) in enumerate(zip(driven.legs(0), tables(driven), strict=True)):
         folded(sink, rows, form)
@@ -138,17 +138,17 @@ def test_continuous_read_of_changes(
 
 
 def the_range(table: Recorded) -> dict[str, str]:
-    """Options of a range in the middle: behind commit 2, up to commit 7."""
+    """Options of a range in the middle: after commit 2, up to commit 7."""
     return {"after": table.commits[1].order_key, "upto": table.commits[6].order_key}
 
 
 def batch_of(spark: SparkSession, table: Recorded, **options: str) -> pa.Table:
-    """The same as one batch read of the finished table."""
+    """The same range as one batch read of the complete table."""
     return spark.read.format("penstock").options(metadata="off", **options).load(str(table.table)).toArrow()
 
 
 def bounded(spark: SparkSession, table: Recorded, folder: pathlib.Path, **options: str) -> Driven:
-    """A stream of the finished table with an end, run until it says that it has ended."""
+    """A stream of the complete table with an end, run until it ends."""
     view = table.view(folder / "table", 10)
     driven = Driven(spark, [view], unchanged, folder, [{"metadata": "off", **options}])
     driven.start()
@@ -171,7 +171,7 @@ def range_of_rows(spark: Any, recorded: RecordedTables, folder: pathlib.Path, na
 def test_time_range_of_a_merge_on_read_table(
     outcome: tuple[pa.Table, Driven], recorded: RecordedTables, name: str
 ) -> None:
-    """As a batch it is the rows of the last state that the range wrote; the stream gives as much, and then ends."""
+    """As a batch, the rows are those of the last state that the range wrote; the stream returns as many, and ends."""
     table, (read, driven) = recorded(name), outcome
     expected = table.rows((table.commits[1].order_key, 2**31), (table.commits[6].order_key, 2**31))
     assert Counter(read["n"].to_pylist()) == Counter(row.n for row in expected)
@@ -198,7 +198,8 @@ def range_of_changes(
 def test_time_range_of_changes(
     outcome: tuple[pa.Table, Driven], recorded: RecordedTables, name: str, form: str
 ) -> None:
-    """The same changes as a batch and as a stream that ends; they lead from Hudi's rows before to those behind."""
+    """The same changes as a batch and as a stream that ends; applied to Hudi's rows before the range they produce those
+    after it."""
     table, (read, driven) = recorded(name), outcome
     streamed = pa.concat_tables(rows for rows in tables(driven) if rows.num_rows)
     assert _texts(streamed) == _texts(read)
@@ -213,8 +214,8 @@ def _texts(rows: pa.Table) -> Counter[str]:
     return Counter(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
 
 
-def test_the_script_is_as_the_tests_take_it(recorded: RecordedTables) -> None:
-    """What the tests above would not show if it were not so."""
+def test_script_meets_the_assumptions_of_the_tests(recorded: RecordedTables) -> None:
+    """Checks the assumptions of the tests above."""
     table = recorded("mor9-ooo-late-cdc")
     order = [commit.requested for commit in table.commits]
     assert order != sorted(order), "no commit completed out of order"

@@ -37,15 +37,15 @@ def row(key: str, at: float | None, n: int, g: int = 0) -> Row:
 
 
 def one(*micros: tuple[list[Row], float | None]) -> list[Micro]:
-    """Micro-batches of one source: rows and the watermark they bring."""
+    """Micro-batches of one source: rows and their watermark."""
     return [Micro((rows,), (None if at is None else int(at * S),)) for rows, at in micros]
 
 
-def test_at_the_frontier_it_is_the_highest_bound_less_what_is_allowed() -> None:
+def test_watermark_is_the_highest_bound_minus_the_allowed_lateness() -> None:
     assert watermarks([Planned([bounded(1, 10)]), Planned([bounded(1, 10), bounded(4, 12)])], 5 * S) == [5 * S, 7 * S]
 
 
-def test_what_is_known_to_come_holds_it_back_and_counts_for_the_height() -> None:
+def test_watermark_is_held_back_by_undelivered_slices() -> None:
     first, second, third = bounded(1, 10), bounded(8, 30), bounded(20, 25)
     marks = watermarks(
         [Planned([first], [second, third]), Planned([first, second], [third]), Planned([first, second, third])], 5 * S
@@ -53,17 +53,17 @@ def test_what_is_known_to_come_holds_it_back_and_counts_for_the_height() -> None
     assert marks == [8 * S - 1, 20 * S - 1, 25 * S]
 
 
-def test_it_never_moves_back() -> None:
+def test_watermark_never_decreases() -> None:
     first, late = bounded(1, 50), bounded(3, 4)
     assert watermarks([Planned([first]), Planned([first], [late]), Planned([first, late])], 5 * S) == [45 * S] * 3
 
 
-def test_nothing_can_be_said_without_event_times() -> None:
+def test_watermark_is_none_without_event_times() -> None:
     none = Slice(None, None)
     assert watermarks([Planned([none]), Planned([none, bounded(1, 9)])], S) == [None, 8 * S]
 
 
-def test_idle_timeouts_and_the_end_move_it_on() -> None:
+def test_watermark_advances_by_idle_timeouts_and_at_the_end() -> None:
     first = [bounded(1, 10)]
     marks = watermarks(
         [Planned(first), Planned(first, idle=2), Planned(first), Planned(first, is_end=True)], 5 * S, idle_timeout=3 * S
@@ -75,26 +75,26 @@ def test_idle_timeouts_and_the_end_move_it_on() -> None:
 @pytest.mark.parametrize(
     ("fallback", "marks"),
     [
-        # 2..6 are the rows' own times: below 2 while they come, then 10 - 1
+        # 2..6 are the rows' own times: below 2 while they are undelivered, then 10 - 1
         ("scan", [2 * S - 1, 9 * S]),
-        # nothing moves while they come; they never count
+        # the watermark does not advance while they are undelivered; they never count
         ("hold", [None, 9 * S]),
-        # they are taken to lie in 100-1..100
+        # they are assumed to be in 100-1..100
         ("commitTime", [99 * S - 1, 99 * S]),
     ],
 )
-def test_a_slice_that_nothing_is_told_of(fallback: str, marks: list[int | None]) -> None:
+def test_watermark_with_a_slice_without_statistics(fallback: str, marks: list[int | None]) -> None:
     first, second = bounded(1, 10), undelivered(2, 6, completed=100)
     assert watermarks([Planned([first], [second]), Planned([first, second])], S, fallback=fallback) == marks
 
 
-def test_a_micro_batch_evicts_by_those_before_it_and_drops_by_one_more_before() -> None:
+def test_engine_evicts_by_the_watermark_before_and_drops_by_the_one_before_that() -> None:
     steps = engine(one(([], 5), ([], None), ([], 3), ([], 9.0005)))
     assert [(step.late // S, step.evict // S) for step in steps] == [(0, 0), (0, 5), (5, 5), (5, 5)]
     assert engine(one(([], 9.0005), ([], None)))[1].evict == 9 * S
 
 
-def test_the_least_watermark_of_two_sources_counts_and_a_new_start_forgets_whose_it_was() -> None:
+def test_engine_uses_the_minimum_watermark_and_a_restart_forgets_its_source() -> None:
     def micro(left: float | None, right: float | None, *, restarted: bool = False) -> Micro:
         brought = tuple(None if at is None else int(at * S) for at in (left, right))
         return Micro(([], []), brought, restarted)
@@ -122,7 +122,7 @@ def test_tumbling_windows() -> None:
     ]
 
 
-def test_sliding_windows_drop_a_row_from_those_that_are_closed_alone() -> None:
+def test_sliding_windows_drop_a_row_only_from_closed_windows() -> None:
     steps = engine(one(([row("a", 7, 1)], 11), ([], None), ([row("b", 8, 2)], None)))
     # the row at 8 s is in [0, 10), which is closed, and in [5, 15)
     assert windows(steps, 10 * S, 5 * S) == [(Counter(), 0), (Counter({(0, 0, (1,)): 1}), 0), (Counter(), 1)]
@@ -141,7 +141,7 @@ def test_sessions_grow_merge_and_close() -> None:
             ([], None),
         )
     )
-    # 1 and 4 touch by their gap of 5 s: [1, 9); the row at 2 comes after 9 has passed as late
+    # 1 and 4 touch by their gap of 5 s: [1, 9); the row at 2 arrives after the watermark 9 and is late
     assert sessions(steps, 5 * S) == [
         (Counter(), 0),
         (Counter(), 0),
@@ -167,7 +167,7 @@ def test_interval_joins() -> None:
     micros = [
         Micro(([row("a", 10, 1), row("b", 11, 2, g=1)], [row("x", 8, 7), row("y", 4, 8)]), (12 * S, 15 * S)),
         Micro(([], [row("z", 13, 9)]), (16 * S, 16 * S)),  # its late watermark is 0, it evicts by 12
-        Micro(([row("c", 11.5, 3)], [row("w", 12, 10)]), (None, None)),  # drops both, for they are at or below 12
+        Micro(([row("c", 11.5, 3)], [row("w", 12, 10)]), (None, None)),  # drops both, because they are at or below 12
     ]
     pairs = Counter({(1, 7): 1})
     later = Counter({(1, 9): 1})
@@ -179,7 +179,7 @@ def test_duplicates_within_the_watermark() -> None:
     steps = engine(
         one(
             ([row("a", 1, 1), row("b", 2, 2), row("d", None, 9)], 4),
-            ([row("a", 3, 3), row("d", 5, 8)], 12),  # both keys are still known: 1 + 10, 0 + 10 > 4
+            ([row("a", 3, 3), row("d", 5, 8)], 12),  # both keys are still in the state: 1 + 10, 0 + 10 > 4
             ([row("a", 5, 4), row("b", 4, 5)], 12),  # drops by 4, evicts by 12
             ([row("b", 13, 6)], None),
         )

@@ -1,4 +1,4 @@
-"""Watermarks of the enumerator alone, without Spark: each batch of each recorded table against the model."""
+"""Watermarks of the enumerator without Spark: each batch of each recorded table is compared with the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACES = {
     "as they come": (EACH, NO_LIMITS, False),
     "in steps, file by file": ((2, 4, 6, 8, 10), RoundLimits(max_files=1), False),
     "in leaps": ((3, 6, 10), NO_LIMITS, False),
-    "behind a snapshot": ((6, 7, 8, 9, 10), NO_LIMITS, True),
+    "after a snapshot": ((6, 7, 8, 9, 10), NO_LIMITS, True),
     "through a snapshot, file by file": ((6, 10), RoundLimits(max_files=1), True),
 }
 
@@ -42,7 +42,7 @@ def mark(point: StreamPoint) -> Mark:
 
 
 def legs(view: View, scope: StreamScope, steps: Sequence[int], *, from_snapshot: bool) -> Iterator[Leg]:
-    """Every batch of a stream that is asked until nothing is new, step by step."""
+    """Every batch of a stream that is polled until there is no new data, step by step."""
     enumerator = embedded_enumerator()
     point = enumerator.start_stream(scope, StartSnapshot() if from_snapshot else StartAfter(EARLIEST))
     before = mark(point) if from_snapshot else Mark(NOWHERE, None, None, False)
@@ -57,15 +57,15 @@ def legs(view: View, scope: StreamScope, steps: Sequence[int], *, from_snapshot:
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("fallback", list(WatermarkFallback))
 @pytest.mark.parametrize("name", TABLES)
-def test_each_batch_carries_the_watermark_of_the_model(
+def test_batches_carry_the_watermark_of_the_model(
     recorded: Callable[[str], Recorded], tmp_path: pathlib.Path, name: str, fallback: WatermarkFallback, pace: str
 ) -> None:
     table = recorded(name)
     steps, limits, from_snapshot = PACES[pace]
     if from_snapshot and limits != NO_LIMITS and fallback is not WatermarkFallback.SCAN:
-        limits = NO_LIMITS  # splits without bounds come in the order of their names, which the model does not know
+        limits = NO_LIMITS  # splits without bounds are ordered by their names, which the model does not have
     allowed = 5_000_000
-    if fallback is WatermarkFallback.COMMIT_TIME:  # times of completion are to fall among the event times
+    if fallback is WatermarkFallback.COMMIT_TIME:  # times of completion must be between event times
         allowed = completed_us(table.commits[3]) - int(START.timestamp()) * 1_000_000 - 25_000_000
     view = table.view(tmp_path / "table", steps[0])
     request = PlanRequest(

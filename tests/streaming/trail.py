@@ -1,7 +1,7 @@
-"""What a stream did, told to the model: the batches of one source between two of its places each.
+"""The history of a stream in the model's form: the batches of one source, each between two positions.
 
-Belongs here: which slices were delivered and which known when a batch was planned, and its rows, all by `recorded`.
-Never `penstock`: a place is taken from the text of Spark's offset, or given.
+Derives the delivered and the known slices of a batch, and its rows, with `recorded`. Never imports `penstock`: a
+position is parsed from the text of Spark's offset, or passed in.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tests.streaming.recorded import Place, Recorded
 from tests.streaming.reference_model import Planned, Row, Slice
 
 WHOLE = 2**31 - 1
-"""The index of a place behind all of a commit."""
+"""The index of a position after all file groups of a commit."""
 NOWHERE: Place = ("0", WHOLE)
 AFTER_ALL: Place = ("9", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place of a source with the watermark at it; `done` splits of its snapshot are delivered (None: it has none).
+    """A position of a source with its watermark; `done` splits of its snapshot are delivered (None: it has none).
 
-    `is_inside`: more of the snapshot comes.
+    `is_inside`: more of the snapshot follows.
     """
 
     place: Place
@@ -34,20 +34,20 @@ class Mark:
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> Mark:
-        """From the JSON of an offset."""
+        """Parses the JSON of an offset."""
         snapshot = offset["snapshot"]
         done = None if snapshot is None else int(snapshot["done"])
         is_inside = snapshot is not None and done < snapshot["total"]
         return cls((offset["order_key"], offset["index"]), done, offset["watermark_us"], offset["ended"], is_inside)
 
     def has_passed(self, order_key: str) -> bool:
-        """Whether a commit was delivered, all of it."""
+        """Whether all of a commit was delivered."""
         return not self.is_inside and self.place >= (order_key, WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A batch of a source: from the mark before it to the mark behind it, when so many commits were revealed."""
+    """A batch of a source: from the mark before it to the mark after it, and the number of revealed commits."""
 
     before: Mark
     after: Mark
@@ -55,18 +55,18 @@ class Leg:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing of this source is in the micro-batch."""
+        """Whether the micro-batch has no data of this source."""
         return self.before == self.after
 
     @property
     def has_commits(self) -> bool:
-        """Not only time that passed, or the end."""
+        """Whether the batch has more than elapsed time or the end."""
         return (self.before.place, self.before.done) != (self.after.place, self.after.done)
 
 
 class SourceHistory:
-    """The batches of one source as the model wants them. `snapshot_at`: the stream began with the table behind so many
-    commits; `upto`: it ends there; `unit`: an idle timeout."""
+    """The batches of one source for the model. `snapshot_at`: the stream began with the table after so many commits;
+    `upto`: it ends there; `unit`: an idle timeout."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SourceHistory:
             self._snapshot = sorted(recorded.snapshot(snapshot_at), key=_in_event_time_order)
 
     def planned(self) -> list[Planned]:
-        """Each batch when it was planned."""
+        """Each batch at its planning time."""
         return [self._planned(leg) for leg in self.legs]
 
     def rows(self, leg: Leg) -> list[Row]:
@@ -96,7 +96,7 @@ class SourceHistory:
         return of_snapshot + self._recorded.rows(max(leg.before.place, self._start), leg.after.place)
 
     def brings(self, leg: Leg) -> bool:
-        """Whether a row carries its watermark: one of the table, or a marker's."""
+        """Whether a row carries its watermark: a row of the table, or a marker."""
         return bool(self.rows(leg)) or (not leg.is_empty and not leg.has_commits) or leg.after.is_end
 
     def _planned(self, leg: Leg) -> Planned:

@@ -1,8 +1,7 @@
-"""The tables that streams are tried on, as real Hudi writes them: one script, with conditions switched on and off.
+"""The tables of the stream tests, as Hudi writes them: one script, with conditions switched on and off.
 
-Belongs here: what is written. Not here: how its commits are revealed (`recorded`), what must come of them
-(`reference_model`). Event times are seconds behind `START`; rows of one table and group `g` never share one, for Spark
-counts rows that are late per key and time.
+`recorded` reveals the commits, `reference_model` has the expected results. Event times are seconds after `START`. Rows
+of one table and group `g` never share one, because Spark counts late rows per key and time.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ class Conditions:
     changes: bool = False
 
     def name(self) -> str:
-        """For folders and test ids."""
+        """The name for folders and test ids."""
         flags = {"ooo": self.out_of_order, "late": self.late, "nulls": self.nulls, "cdc": self.changes}
         return "-".join([f"{self.kind}{self.version}", *(word for word, is_so in flags.items() if is_so)])
 
 
 TABLES = {
-    made.name(): made
-    for made in (
+    conditions.name(): conditions
+    for conditions in (
         Conditions("mor", True, True, False, changes=True),
         Conditions("mor", False, False, True),
         Conditions("cow", True, False, True),
@@ -59,11 +58,11 @@ TABLES = {
         Conditions("mor", True, True, True, version=6),
     )
 }
-"""Each pair of conditions, and each kind of table with every condition and without."""
+"""Each pair of conditions, and each kind of table with and without all conditions."""
 
 
 def options(conditions: Conditions) -> dict[str, str]:
-    """What every write is given."""
+    """The options of every write."""
     kind = {"mor": "MERGE_ON_READ", "cow": "COPY_ON_WRITE"}[conditions.kind]
     options_of_write = {
         "hoodie.table.name": "recorded",
@@ -108,7 +107,7 @@ Script = list[tuple[str, list[tuple[str, str, float | None]]]]
 
 
 def script(conditions: Conditions) -> Script:
-    """(operation, [(key, partition, seconds)]) for each write; `slow` is overtaken by the `fast` behind it."""
+    """(operation, [(key, partition, seconds)]) for each write; the `fast` write after a `slow` one completes first."""
     late, none = conditions.late, conditions.nulls
     race = ("slow", "fast") if conditions.out_of_order else ("upsert", "upsert")
     return [
@@ -126,13 +125,13 @@ def script(conditions: Conditions) -> Script:
 
 
 def write(hudi: Any, table: pathlib.Path, conditions: Conditions) -> None:
-    """Carries the script out."""
+    """Writes the script."""
     for number in range(len(script(conditions))):
         write_one(hudi, table, conditions, number)
 
 
 def write_one(hudi: Any, table: pathlib.Path, conditions: Conditions, number: int) -> None:
-    """One write of the script; one that is overtaken together with the one that overtakes it."""
+    """One write of the script, or a slow write together with the fast one."""
     options_of_write, writes = options(conditions), script(conditions)
     operation, rows = writes[number]
     if operation == "slow":

@@ -1,8 +1,8 @@
-"""Inputs that are kept: of each decoder and each way to answer or refuse, the smallest that was found.
+"""Stored inputs: for each decoder and each kind of result, the smallest input.
 
-`python -m tests.fuzz.kept SEEDS` looks at so many seeds of each decoder and writes `kept_inputs.txt` again: a line
-an input,
-[decoder, outcome, context, bytes] as JSON, packed and in Base85. Each keeps its outcome, whatever its grammar becomes.
+`python -m tests.fuzz.stored_inputs SEEDS` judges as many seeds of each decoder and writes `stored_inputs.txt` again.
+Each line is an input: [decoder, outcome, context, bytes] as JSON, compressed and in Base85. Stored inputs keep their
+outcome when a grammar changes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 import zlib
 from typing import Any
 
-FILE = pathlib.Path(__file__).parent / "kept_inputs.txt"
+FILE = pathlib.Path(__file__).parent / "stored_inputs.txt"
 _LARGEST = 8000
 _MOST = 14
-"""Inputs of a decoder."""
+"""Maximum number of inputs of a decoder."""
 
 
 def packed(decoder: str, outcome: str, context: Any, data: bytes) -> str:
@@ -27,7 +27,7 @@ def packed(decoder: str, outcome: str, context: Any, data: bytes) -> str:
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def kept_inputs() -> list[tuple[str, str, Any, bytes]]:
+def stored_inputs() -> list[tuple[str, str, Any, bytes]]:
     """(decoder, outcome, context, bytes) of each."""
     inputs = []
     for line in FILE.read_text().splitlines():
@@ -53,7 +53,7 @@ def _of_decoder(decoder: Any, seeds: int) -> list[str]:
 
 
 def main() -> None:
-    """Writes the file again."""
+    """Writes the file again from grammars."""
     from tests.fuzz.structured import DECODERS
 
     lines = [line for decoder in DECODERS.values() for line in _of_decoder(decoder, int(sys.argv[1]))]
