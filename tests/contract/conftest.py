@@ -1,4 +1,4 @@
-"""A scripted table behind both enumerators: the embedded one, and the same one served on loopback."""
+"""A scripted table for both enumerators: the embedded one, and the same one served on loopback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.contract.scripted_table import (
 
 @pytest.fixture(params=["embedded", "served"])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """Each test of the contract runs through both."""
+    """Each test of the contract runs with both."""
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)
     if request.param == "embedded":
@@ -30,13 +30,13 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
 
 @pytest.fixture
 def table() -> ScriptedTable:
-    """Alone, for an enumerator that a test makes."""
+    """A separate table, for an enumerator that a test creates."""
     return ScriptedTable()
 
 
 @pytest.fixture
 def served() -> Iterator[Deployment]:
-    """The served one alone."""
+    """Only the served enumerator."""
     table, clock = ScriptedTable(), Clock()
     embedded = embedded_over(table, clock)
     yield from _served(table, clock, embedded)
@@ -44,5 +44,5 @@ def served() -> Iterator[Deployment]:
 
 @pytest.fixture
 def expired() -> PositionExpired:
-    """An error with a text that must arrive as it is."""
+    """An error whose text must arrive unchanged."""
     return PositionExpired("cannot plan trips: position 1 is gone\n  got 1, expected ≥ 5: start anew (100 % sure)")

@@ -64,7 +64,7 @@ SCHEMA = '{"type":"record","name":"trips","fields":[{"name":"id","type":"string"
 
 @dataclass
 class ScriptedTable:
-    """A table of `commits`, each with one split of its own; `fails` are raised, one a call, before anything else."""
+    """A table of `commits`, each with one split. Each call first raises the next of `fails`."""
 
     commits: list[str] = field(default_factory=lambda: [f"2026010{day}000000000" for day in range(1, 10)])
     sizes: list[int] = field(default_factory=lambda: [1000, 10, 30, 20, 500, 70, 1, 0, 9])
@@ -142,7 +142,7 @@ class ScriptedTable:
                 return StreamPoint(progress=Progress(self._newest(), 2, table_id="städte"), snapshot=place)
 
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """As many commits, or splits of the snapshot, as the limits say; the watermark counts what was delivered."""
+        """As many commits, or splits of the snapshot, as the limits allow; the watermark counts delivered commits."""
         self._called()
         place, position, at_us = point.snapshot, point.progress.position, point.watermark.at_us or 0
         if place is not None and place.done < place.total:
@@ -186,7 +186,8 @@ class ScriptedTable:
 
 @dataclass
 class ScriptedGroups:
-    """A group door that answers what it was told to, once a call; `fails` are raised first. `calls` has what came."""
+    """A group service that returns scripted responses, one per call; `fails` are raised first. `calls` records the
+    calls."""
 
     answers: list[object] = field(default_factory=list)
     fails: list[Exception] = field(default_factory=list)
@@ -233,7 +234,7 @@ class ScriptedGroups:
 
 @dataclass
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     now_ms: int = 0
 
@@ -243,7 +244,7 @@ class Clock:
 
 @dataclass
 class Deployment:
-    """One way to an enumerator whose only table, `trips`, is scripted."""
+    """An enumerator whose only table, `trips`, is scripted, in one of the two deployments."""
 
     enumerator: Enumerator
     table: ScriptedTable
@@ -258,7 +259,7 @@ FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first
 
 
 def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:
-    """Two CPUs, known ids, a clock of the test's."""
+    """Two CPUs, known ids, and the test's clock."""
     ids = itertools.count()
     return EmbeddedEnumerator(
         {"trips": "/lake/trips"},

@@ -1,4 +1,4 @@
-"""Log lines of a server and of a reader tell one story: a split is followed by its ids through both."""
+"""Log lines of a server and of a reader have the same ids for a split."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = dict[str, Any]
 
 
 def lines_of(text: str) -> list[Line]:
-    """Log lines in JSON; every line must be one."""
+    """Log lines in JSON; every line must be valid JSON."""
     return [json.loads(line) for line in text.splitlines() if line]
 
 
@@ -50,7 +50,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env={**os.environ})
 
 
-def test_one_split_is_followed_through_server_and_reader(served: tuple[str, pathlib.Path]) -> None:
+def test_split_has_the_same_ids_in_the_logs_of_server_and_reader(served: tuple[str, pathlib.Path]) -> None:
     address, log = served
     read = run("tail", "orders", "--server", address, "--group", "audit", "--reader-id", "r1", "--exit-at-end")
     server, reader = lines_of(log.read_text()), lines_of(read.stderr)
@@ -60,28 +60,28 @@ def test_one_split_is_followed_through_server_and_reader(served: tuple[str, path
         ids = {name: split[name] for name in ("table", "group", "reader", "plan", "index")}
         assert (ids["table"], ids["group"], ids["reader"]) == ("orders", "audit", "r1")
 
-        def told(lines: list[Line], what: str, ids: Line = ids) -> Line:
+        def line_of(lines: list[Line], what: str, ids: Line = ids) -> Line:
             (line,) = [one for one in lines if one["message"] == what and ids.items() <= one.items()]
             return line
 
         planned = [one for one in server if one["message"] == "round planned" and one["plan"] == ids["plan"]]
         assert len(planned) == 1
-        assigned = told(server, "split assigned")
+        assigned = line_of(server, "split assigned")
         assert (assigned["split"], assigned["request"], assigned["call"]) == (
             split["split"],
             split["request"],
             "RequestSplits",
         )
-        begun, done = told(reader, "split begun"), told(reader, "split read")
+        begun, done = line_of(reader, "split begun"), line_of(reader, "split read")
         assert begun["split"] == done["split"] == split["split"]
-        finished = told(server, "split finished")
+        finished = line_of(server, "split finished")
         assert finished["rows"] == done["rows"]
         commits = [one for one in reader if one["message"] == "split committed" and ids.items() <= one.items()]
         assert finished["request"] in {one["request"] for one in commits if one["finished"]}
         assert finished["call"] == "CommitSplits"
 
 
-def test_every_line_of_a_request_carries_its_ids(served: tuple[str, pathlib.Path]) -> None:
+def test_log_lines_of_a_request_have_its_ids(served: tuple[str, pathlib.Path]) -> None:
     address, log = served
     read = run("read", "orders", "--server", address, "--format", "jsonl")
     server, client = lines_of(log.read_text()), lines_of(read.stderr)
@@ -98,7 +98,7 @@ def test_every_line_of_a_request_carries_its_ids(served: tuple[str, pathlib.Path
     assert sorted(done) == sorted((line["plan"], line["split"]) for line in splits)
 
 
-def test_a_refused_and_a_failed_call_are_found_by_their_ids(served: tuple[str, pathlib.Path]) -> None:
+def test_log_lines_of_refused_and_failed_calls_have_their_ids(served: tuple[str, pathlib.Path]) -> None:
     address, log = served
     client = EnumeratorClient(address, CallLimits(attempts=1))
     with pytest.raises(PenstockError):
@@ -109,7 +109,7 @@ def test_a_refused_and_a_failed_call_are_found_by_their_ids(served: tuple[str, p
 
 
 @pytest.mark.parametrize("form", [TextLines(), JsonLines()], ids=["text", "json"])
-def test_foreign_text_stays_within_its_line(form: logging.Formatter) -> None:
+def test_log_line_with_foreign_text_stays_one_line(form: logging.Formatter) -> None:
     from penstock.proto.logging import log_context
 
     record = logging.LogRecord("penstock.x", logging.INFO, "f", 1, "said\n%s", ("a\x1b[31m",), None)

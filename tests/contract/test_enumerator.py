@@ -1,4 +1,4 @@
-"""What `Enumerator` promises, held against the embedded one and the served one alike."""
+"""The contract of `Enumerator`, tested with the embedded and the served one."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ ROWS = PlanRequest(table="trips", query=Incremental())
 
 
 def at(day: int) -> Position:
-    """The position behind the scripted commit of that day."""
+    """The position after the scripted commit of that day."""
     return Position(InstantTime(f"2026010{day}000000000"))
 
 
 def drain(enumerator: Enumerator, plan_id: str, slot: int) -> list[Split]:
-    """All splits of a slot, as a reader pulls them."""
+    """All splits of a slot, pulled as a reader does."""
     result = []
     for index in itertools.count():
         match enumerator.next_split(plan_id, slot, index):
@@ -71,11 +71,11 @@ def all_ids(enumerator: Enumerator, opened: OpenedPlan) -> Counter[str]:
 # --- tables ---
 
 
-def test_a_table_is_described_as_it_is(deployment: Deployment) -> None:
+def test_table_is_described(deployment: Deployment) -> None:
     assert deployment.enumerator.describe_table("trips") == deployment.table.describe("/lake/trips", "trips")
 
 
-def test_an_unknown_table_is_an_error_by_every_way_in(deployment: Deployment) -> None:
+def test_unknown_table_is_an_error_of_every_call(deployment: Deployment) -> None:
     for ask in (
         lambda: deployment.enumerator.describe_table("trucks"),
         lambda: deployment.enumerator.newest_position("trucks"),
@@ -89,25 +89,25 @@ def test_an_unknown_table_is_an_error_by_every_way_in(deployment: Deployment) ->
             ask()
 
 
-def test_a_table_without_a_name_is_refused(deployment: Deployment) -> None:
+def test_table_without_a_name_is_refused(deployment: Deployment) -> None:
     with pytest.raises(ConfigurationError, match="got nothing, expected a"):
         deployment.enumerator.describe_table("")
 
 
-def test_the_newest_position_is_capped_in_commits(deployment: Deployment) -> None:
+def test_newest_position_is_capped_in_commits(deployment: Deployment) -> None:
     assert deployment.enumerator.newest_position("trips") == at(9)
     assert deployment.enumerator.newest_position("trips", EARLIEST) == at(9)
     assert deployment.enumerator.newest_position("trips", at(2), 1) == at(3)
     assert deployment.enumerator.newest_position("trips", at(7), 5) == at(9)
 
 
-def test_nothing_new_is_the_position_itself(deployment: Deployment) -> None:
+def test_newest_position_without_new_commits_is_the_given_one(deployment: Deployment) -> None:
     inside = Position(InstantTime("20260109000000000"), 3)
     deployment.table.commits = deployment.table.commits[:8]
     assert deployment.enumerator.newest_position("trips", inside, 1) == inside
 
 
-def test_a_negative_cap_is_refused(deployment: Deployment) -> None:
+def test_negative_cap_is_refused(deployment: Deployment) -> None:
     with pytest.raises(ConfigurationError, match="-1"):
         deployment.enumerator.newest_position("trips", EARLIEST, -1)
 
@@ -115,7 +115,7 @@ def test_a_negative_cap_is_refused(deployment: Deployment) -> None:
 # --- plans ---
 
 
-def test_an_opened_plan_says_what_it_holds(deployment: Deployment) -> None:
+def test_opened_plan_describes_its_content(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(ALL)
     assert (opened.slots, opened.splits, opened.size_bytes) == (2, 9, sum(deployment.table.sizes))
     assert opened.scan == deployment.embedded.plan(ALL).scan
@@ -133,7 +133,7 @@ def test_an_opened_plan_says_what_it_holds(deployment: Deployment) -> None:
         Incremental(Position(InstantTime("20260103000000000"), 2)),
     ],
 )
-def test_every_part_of_a_request_reaches_the_planner(deployment: Deployment, query: object) -> None:
+def test_request_reaches_the_planner_completely(deployment: Deployment, query: object) -> None:
     request = PlanRequest(
         table="trips",
         query=query,  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_every_part_of_a_request_reaches_the_planner(deployment: Deployment, que
     assert opened.scan.merge == EventTimeOrdering(("ts",))
 
 
-def test_a_range_has_the_splits_and_instants_of_its_commits(deployment: Deployment) -> None:
+def test_range_has_the_splits_and_instants_of_its_commits(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(3), at(6))))
     assert opened.scan.rows == RowsOf(frozenset(at(day).order_key for day in (4, 5, 6)))
     assert sorted(all_ids(deployment.enumerator, opened)) == [
@@ -160,7 +160,7 @@ def test_a_range_has_the_splits_and_instants_of_its_commits(deployment: Deployme
     ]
 
 
-def test_an_empty_range_is_a_plan_without_slots(deployment: Deployment) -> None:
+def test_empty_range_is_a_plan_without_slots(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Incremental(at(9))))
     assert (opened.slots, opened.splits, opened.size_bytes) == (0, 0, 0)
     with pytest.raises(UnknownSplit, match="no slot 0"):
@@ -176,19 +176,19 @@ def test_slots_are_chosen_or_given_but_never_more_than_splits(
 
 
 @pytest.mark.parametrize("change", [{"slots": -1}, {"target_split_bytes": -5}, {"table": ""}])
-def test_a_request_that_cannot_be_is_refused(deployment: Deployment, change: dict[str, object]) -> None:
+def test_invalid_plan_request_is_refused(deployment: Deployment, change: dict[str, object]) -> None:
     request = PlanRequest(**{"table": "trips", "query": Snapshot(), **change})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError):
         deployment.enumerator.open_plan(request)
 
 
-def test_two_plans_of_one_request_are_two_plans_with_the_same_splits(deployment: Deployment) -> None:
+def test_plans_of_equal_requests_are_separate_with_the_same_splits(deployment: Deployment) -> None:
     one, other = deployment.enumerator.open_plan(ALL), deployment.enumerator.open_plan(ALL)
     assert one.plan_id != other.plan_id
     assert drain(deployment.enumerator, one.plan_id, 0) == drain(deployment.enumerator, other.plan_id, 0)
 
 
-def test_a_plan_stays_what_it_was_when_the_table_moves_on(deployment: Deployment) -> None:
+def test_plan_does_not_change_with_later_commits(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(ALL)
     deployment.table.commits.append("20260110000000000")
     deployment.table.fails = [StorageError("the table is gone")] * 20
@@ -199,7 +199,7 @@ def test_a_plan_stays_what_it_was_when_the_table_moves_on(deployment: Deployment
 
 
 def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
-    """Every batch of a stream, until nothing is new."""
+    """Every batch of a stream, until there is no new data."""
     batches: list[NextBatch] = []
     while (batch := enumerator.next_batch(scope, point)).point != point:
         batches.append(batch)
@@ -208,14 +208,14 @@ def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) 
 
 
 @pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST), StartAfter(at(3))])
-def test_a_stream_begins_where_the_table_says(
+def test_stream_starts_at_the_position_of_the_table(
     deployment: Deployment, start: StartSnapshot | StartLatest | StartAfter
 ) -> None:
     scope = StreamScope(request=ROWS)
     assert deployment.enumerator.start_stream(scope, start) == deployment.table.start_stream("", "trips", scope, start)
 
 
-def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(deployment: Deployment) -> None:
+def test_stream_advances_from_point_to_point_each_with_its_plan(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=1, max_files=4), upto=at(9))
     begun = deployment.enumerator.start_stream(scope, StartAfter(EARLIEST))
     batches = read_stream(deployment.enumerator, scope, begun)
@@ -232,7 +232,7 @@ def test_a_stream_goes_from_point_to_point_and_each_tells_its_plan(deployment: D
         assert all_ids(deployment.enumerator, deployment.enumerator.open_plan(request)).total() == 1
 
 
-def test_a_snapshot_comes_in_parts_before_its_commits(deployment: Deployment) -> None:
+def test_snapshot_is_delivered_in_parts_before_later_commits(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_files=4))
     begun = deployment.enumerator.start_stream(scope, StartSnapshot())
     deployment.table.commits.append("20260110000000000")
@@ -249,7 +249,7 @@ def test_a_snapshot_comes_in_parts_before_its_commits(deployment: Deployment) ->
     assert sizes == [4, 4, 1, 1]
 
 
-def test_a_point_asked_about_twice_gives_the_same_batch(deployment: Deployment) -> None:
+def test_batch_of_a_point_is_the_same_on_repetition(deployment: Deployment) -> None:
     scope = StreamScope(request=ROWS, limits=RoundLimits(max_commits=2))
     begun = deployment.enumerator.start_stream(scope, StartAfter(at(2)))
     assert deployment.enumerator.next_batch(scope, begun) == deployment.enumerator.next_batch(scope, begun)
@@ -260,7 +260,7 @@ def test_a_point_asked_about_twice_gives_the_same_batch(deployment: Deployment) 
 # --- splits ---
 
 
-def test_every_split_comes_once_and_whole(deployment: Deployment) -> None:
+def test_splits_are_assigned_once_and_complete(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
     result = [s for slot in range(4) for s in drain(deployment.enumerator, opened.plan_id, slot)]
     assert sorted(result, key=lambda s: s.split_id) == list(deployment.embedded.plan(ALL).splits)
@@ -268,12 +268,12 @@ def test_every_split_comes_once_and_whole(deployment: Deployment) -> None:
 
 def test_a_second_scan_a_retry_and_a_twin_see_the_same_lists(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=3))
-    deployment.enumerator.next_split(opened.plan_id, 1, 0)  # an attempt that died
+    deployment.enumerator.next_split(opened.plan_id, 1, 0)  # a failed attempt
     lists = [drain(deployment.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)]
     assert [drain(deployment.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)] == lists
 
 
-def test_take_1_then_everything(deployment: Deployment) -> None:
+def test_slot_after_one_split_is_read_completely_by_a_second_scan(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
     deployment.enumerator.next_split(opened.plan_id, 0, 0)
     lists = [drain(deployment.enumerator, opened.plan_id, slot) for slot in range(4)]
@@ -281,7 +281,7 @@ def test_take_1_then_everything(deployment: Deployment) -> None:
     assert sum(map(len, lists)) == 9
 
 
-def test_no_more_stays_no_more(deployment: Deployment) -> None:
+def test_slot_without_more_splits_stays_empty(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
     length = len(drain(deployment.enumerator, opened.plan_id, 0))
     drain(deployment.enumerator, opened.plan_id, 1)
@@ -292,13 +292,13 @@ def test_no_more_stays_no_more(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize(("slot", "index"), [(2, 0), (0, 1), (0, 2**31 - 1)])
-def test_a_place_that_is_none_is_unknown(deployment: Deployment, slot: int, index: int) -> None:
+def test_unknown_slot_or_index_is_an_error(deployment: Deployment, slot: int, index: int) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=2))
     with pytest.raises(UnknownSplit):
         deployment.enumerator.next_split(opened.plan_id, slot, index)
 
 
-def test_readers_in_threads_get_each_split_once(deployment: Deployment) -> None:
+def test_splits_are_assigned_once_to_concurrent_readers(deployment: Deployment) -> None:
     deployment.table.commits = [f"2026{n:013}" for n in range(200)]
     deployment.table.sizes = [n % 7 for n in range(200)]
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=4))
@@ -320,7 +320,7 @@ def test_readers_in_threads_get_each_split_once(deployment: Deployment) -> None:
 # --- plans end ---
 
 
-def test_an_unknown_plan_is_an_error_and_never_empty(deployment: Deployment) -> None:
+def test_unknown_plan_is_an_error_and_never_empty(deployment: Deployment) -> None:
     for ask in (
         lambda: deployment.enumerator.describe_plan("nowhere"),
         lambda: deployment.enumerator.next_split("nowhere", 0, 0),
@@ -330,7 +330,7 @@ def test_an_unknown_plan_is_an_error_and_never_empty(deployment: Deployment) -> 
             ask()
 
 
-def test_a_plan_lives_as_long_as_it_is_used(deployment: Deployment) -> None:
+def test_plan_is_kept_while_it_is_used(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(ALL)
     for _ in range(3):
         deployment.clock.now_ms += 999
@@ -340,7 +340,7 @@ def test_a_plan_lives_as_long_as_it_is_used(deployment: Deployment) -> None:
         deployment.enumerator.next_split(opened.plan_id, 0, 0)
 
 
-def test_a_plan_too_many_is_refused_as_retryable(deployment: Deployment) -> None:
+def test_plan_beyond_the_limit_is_refused_as_retryable(deployment: Deployment) -> None:
     for _ in range(50):
         deployment.enumerator.open_plan(ALL)
     with pytest.raises(StorageError, match="no room for another plan of 9 splits: 50 plans"):
@@ -350,7 +350,7 @@ def test_a_plan_too_many_is_refused_as_retryable(deployment: Deployment) -> None
 # --- reports ---
 
 
-def test_a_report_arrives_whole_and_the_last_one_counts(deployment: Deployment) -> None:
+def test_report_arrives_complete_and_the_last_one_counts(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
     deployment.enumerator.next_split(opened.plan_id, 0, 0)
     report = SplitReport(
@@ -366,7 +366,7 @@ def test_a_report_arrives_whole_and_the_last_one_counts(deployment: Deployment) 
     assert deployment.embedded.totals(opened.plan_id) == report
 
 
-def test_a_report_on_a_split_nobody_has_is_unknown(deployment: Deployment) -> None:
+def test_report_of_an_unassigned_split_is_refused(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(ALL)
     with pytest.raises(UnknownSplit):
         deployment.enumerator.finish_split(opened.plan_id, 0, 0, SplitReport(rows=1, size_bytes=1))
@@ -375,7 +375,7 @@ def test_a_report_on_a_split_nobody_has_is_unknown(deployment: Deployment) -> No
 # --- errors ---
 
 
-def test_an_error_keeps_its_class_and_its_text(deployment: Deployment, expired: PositionExpired) -> None:
+def test_error_keeps_its_class_and_text(deployment: Deployment, expired: PositionExpired) -> None:
     deployment.table.fails = [expired]
     with pytest.raises(PositionExpired) as caught:
         deployment.enumerator.open_plan(ALL)

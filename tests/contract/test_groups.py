@@ -1,4 +1,4 @@
-"""The contract of the group door: every call, answer and error comes across alike, embedded and served."""
+"""The contract of the group service: every call, response and error is the same, embedded and served."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ CALLS: dict[str, tuple[Call, object, tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_asked_and_answered_comes_across(deployment: Deployment, name: str) -> None:
+def test_requests_and_responses_are_the_same_in_both_deployments(deployment: Deployment, name: str) -> None:
     call, answer, requested = CALLS[name]
     deployment.scripted_groups.answers = [answer]
     assert call(deployment.groups) == answer
@@ -149,7 +149,7 @@ def test_what_is_asked_and_answered_comes_across(deployment: Deployment, name: s
 @pytest.mark.parametrize(
     "name", ["join", "heartbeat", "splits", "commit", "leave", "list all", "describe", "reset", "delete"]
 )
-def test_every_error_comes_across_with_its_text(deployment: Deployment, name: str, code: str) -> None:
+def test_errors_have_the_same_text_in_both_deployments(deployment: Deployment, name: str, code: str) -> None:
     cls = all_error_classes()[code]
     deployment.scripted_groups.fails = [cls("so it was: 100 % sure\n  got 1")] * 5
     with pytest.raises(cls) as caught:
@@ -158,21 +158,21 @@ def test_every_error_comes_across_with_its_text(deployment: Deployment, name: st
     assert str(caught.value) == "so it was: 100 % sure\n  got 1"
 
 
-def test_a_join_that_is_sent_again_keeps_its_request_id(served: Deployment) -> None:
+def test_join_that_is_retried_keeps_its_request_id(served: Deployment) -> None:
     served.scripted_groups.fails = [StorageError("try again")] * 2
     served.scripted_groups.answers = [Joined(MEMBER, 10)]
     served.groups.join_group("g", "r-1", SPEC, "q-1")
     assert served.scripted_groups.calls == [("join", "g", "r-1", SPEC, "q-1")] * 3
 
 
-def test_a_fenced_reader_is_told_at_once(served: Deployment) -> None:
+def test_fenced_reader_gets_the_error_without_retry(served: Deployment) -> None:
     served.scripted_groups.fails = [Fenced("epoch 7 is not current: 8 is")]
     with pytest.raises(Fenced, match=r"^epoch 7 is not current: 8 is$"):
         served.groups.heartbeat(MEMBER)
     assert len(served.scripted_groups.calls) == 1
 
 
-def test_a_heartbeat_does_not_wait_as_long_as_other_calls() -> None:
+def test_heartbeat_has_a_shorter_deadline_than_other_calls() -> None:
     with pytest.raises(ConfigurationError, match="heartbeat_deadline_ms"):
         CallLimits(heartbeat_deadline_ms=0)
 
@@ -188,11 +188,11 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
     "line in a group": (lambda d: d.delete_group("trips", "g\n"), "expected letters"),
     "no reader": (lambda d: d.join_group("g", "", SPEC, "q"), "`reader id`: got nothing"),
     "no request id": (lambda d: d.join_group("g", "r", SPEC, "\ud800"), "cannot be encoded"),
-    "no split asked for": (
+    "no split requested": (
         lambda d: d.request_splits(MEMBER, 0, 1),
         "max_splits of a request: got 0, expected 1 to 1000",
     ),
-    "many asked for": (lambda d: d.request_splits(MEMBER, 1001, 1), "got 1001"),
+    "many requested": (lambda d: d.request_splits(MEMBER, 1001, 1), "got 1001"),
     "negative sequence": (lambda d: d.request_splits(MEMBER, 1, -1), "cannot be encoded"),
     "negative ordinal": (
         lambda d: d.commit_splits(MEMBER, (SplitProgress(ref=SplitRef("p", 0), ordinal=-1),)),
@@ -205,7 +205,7 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_what_cannot_be_asked_is_refused_before_the_door(served: Deployment, name: str) -> None:
+def test_invalid_request_is_refused_before_the_group_service(served: Deployment, name: str) -> None:
     call, reported = BAD_CALLS[name]
     with pytest.raises(ConfigurationError, match=reported):
         call(served.groups)
@@ -300,7 +300,7 @@ BAD_MESSAGES: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_MESSAGES)
-def test_a_bad_request_is_refused_by_status_and_code_and_reaches_no_door(served: Deployment, name: str) -> None:
+def test_bad_message_is_refused_by_status_and_code_before_the_service(served: Deployment, name: str) -> None:
     call, request, reported = BAD_MESSAGES[name]
     assert served.server is not None
     with grpc.insecure_channel(served.server.address) as channel:
@@ -317,7 +317,7 @@ def test_a_bad_request_is_refused_by_status_and_code_and_reaches_no_door(served:
 @pytest.mark.parametrize(
     ("error", "status"), [(Fenced("old"), grpc.StatusCode.ABORTED), (UnknownGroup("none"), grpc.StatusCode.NOT_FOUND)]
 )
-def test_statuses_of_the_doors_own_errors(served: Deployment, error: Exception, status: grpc.StatusCode) -> None:
+def test_statuses_of_errors_of_the_group_service(served: Deployment, error: Exception, status: grpc.StatusCode) -> None:
     assert served.server is not None
     served.scripted_groups.fails = [error]
     with grpc.insecure_channel(served.server.address) as channel, pytest.raises(grpc.RpcError) as caught:
@@ -352,14 +352,14 @@ BAD_ANSWERS: dict[str, tuple[Call, object, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_a_bad_answer_is_refused_by_the_client(served: Deployment, name: str) -> None:
+def test_bad_response_is_refused_by_the_client(served: Deployment, name: str) -> None:
     call, answer, reported = BAD_ANSWERS[name]
     served.scripted_groups.answers = [answer]
     with pytest.raises(ConfigurationError, match=reported):
         call(served.groups)
 
 
-def test_a_server_without_groups_says_so(served: Deployment) -> None:
+def test_server_without_groups_returns_unimplemented(served: Deployment) -> None:
     with serve_enumerator(served.embedded, "127.0.0.1:0") as server:
         client = EnumeratorClient(server.address)
         with pytest.raises(ConfigurationError, match="this server keeps no consumer groups"):
@@ -368,7 +368,7 @@ def test_a_server_without_groups_says_so(served: Deployment) -> None:
         client.close()
 
 
-def test_a_snapshot_is_no_scope() -> None:
+def test_snapshot_is_not_a_valid_scope() -> None:
     from penstock.proto.codec.group_calls import join_from_message, join_to_message
 
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Snapshot())))

@@ -1,4 +1,4 @@
-"""The port on which probes ask for health: plaintext beside TLS, the health service alone, while the server lives."""
+"""The health port for probes: plaintext beside TLS, only the health service, while the server runs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-def asked(address: str) -> Any:
+def status_of(address: str) -> Any:
     with grpc.insecure_channel(address) as channel:
         return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5).status
 
 
-def test_it_says_what_the_server_says_and_knows_no_other_call() -> None:
+def test_health_port_has_the_servers_status_and_no_other_call() -> None:
     state = health.HealthServicer()
     with health_port(state, "127.0.0.1:0") as address:
         state.set("", NOT_SERVING)
-        assert asked(address) == NOT_SERVING
+        assert status_of(address) == NOT_SERVING
         state.set("", SERVING)
-        assert asked(address) == SERVING
+        assert status_of(address) == SERVING
         with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as refused:
             pb_grpc.EnumeratorServiceStub(channel).DescribeTable(pb.DescribeTableRequest(table="t"), timeout=5)
         assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -39,14 +39,14 @@ def test_it_says_what_the_server_says_and_knows_no_other_call() -> None:
         ):
             pass
     with pytest.raises(grpc.RpcError):
-        asked(address)
+        status_of(address)
 
 
-def test_without_an_address_there_is_no_port() -> None:
+def test_health_port_without_an_address_is_off() -> None:
     with health_port(health.HealthServicer(), "") as address:
         assert address == ""
 
 
-def test_the_address_is_checked_with_the_settings() -> None:
+def test_health_port_address_is_checked_with_the_settings() -> None:
     with pytest.raises(ConfigurationError, match="healthListen"):
         Settings(health_listen="nowhere")

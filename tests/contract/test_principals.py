@@ -1,6 +1,6 @@
-"""Who may act for whom: rights, members bound to who joined, request ids bound to caller and content.
+"""Authorization: rights, members bound to their principal, request ids bound to caller and content.
 
-Real calls over gRPC with tokens, on golden tables; the server looks at its tables when the test says so.
+Calls over gRPC with tokens, on golden tables. The server checks its tables when the test requests it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ONCE = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=1)
 
 @dataclass
 class Callers:
-    """Clients of one server, each with its own token, and the service behind it."""
+    """Clients of one server, each with its own token, and the service."""
 
     service: EnumeratorService
     of: Callable[[str], EnumeratorClient]
@@ -72,7 +72,7 @@ def callers(golden: GoldenTables, tmp_path: pathlib.Path) -> Iterator[Callers]:
 
 
 def as_member(client: EnumeratorClient, member: Member, held: Assignments) -> list[Callable[[], object]]:
-    """Each call that acts as a member."""
+    """Each call of a member."""
     done = tuple(SplitProgress(ref=one.ref, ordinal=0, finished=True) for one in held.splits)
     return [
         lambda: client.heartbeat(member),
@@ -82,7 +82,7 @@ def as_member(client: EnumeratorClient, member: Member, held: Assignments) -> li
     ]
 
 
-def test_who_may_read_alone_watches_a_group_and_changes_nothing(callers: Callers) -> None:
+def test_right_read_allows_only_calls_that_change_nothing(callers: Callers) -> None:
     member, held = callers.worker_with_splits()
     monitor = callers.of("monitor")
     before = monitor.describe_group("a", "billing")
@@ -101,17 +101,17 @@ def test_who_may_read_alone_watches_a_group_and_changes_nothing(callers: Callers
     after = monitor.describe_group("a", "billing")
     assert (after.summary, after.held_splits) == (before.summary, before.held_splits)
     assert not callers.service.reports(plan.plan_id)
-    assert callers.of("worker").heartbeat(member)  # what is refused to others is allowed to the member
+    assert callers.of("worker").heartbeat(member)  # calls that are refused to others are allowed for the member
 
 
-def test_a_refused_reader_of_before_is_told_which_lines_to_add(callers: Callers) -> None:
+def test_refused_reader_with_former_rights_gets_the_lines_to_add(callers: Callers) -> None:
     with pytest.raises(PermissionDenied) as caught:
         callers.of("former").join_group("billing", "w-1", SPEC, "join")
     expected = '[[acl]] principal = "token:former" rights = ["consume"] tables = ["a"] groups = ["billing"]'
     assert expected in str(caught.value)
 
 
-def test_a_member_is_bound_to_the_principal_that_joined(callers: Callers) -> None:
+def test_member_is_bound_to_the_principal_that_joined(callers: Callers) -> None:
     member, held = callers.worker_with_splits()
     rival = callers.of("rival")
     before = rival.describe_group("a", "billing")
@@ -119,19 +119,19 @@ def test_a_member_is_bound_to_the_principal_that_joined(callers: Callers) -> Non
         with pytest.raises(PermissionDenied, match="another principal joined"):
             call()
     with pytest.raises(PermissionDenied, match="reader 'w-1' of group 'billing' of table 'a'"):
-        rival.join_group("billing", "w-1", SPEC, "join")  # the same request id is no way in either
+        rival.join_group("billing", "w-1", SPEC, "join")  # the same request id does not give access either
     after = rival.describe_group("a", "billing")
     assert (after.summary, after.held_splits) == (before.summary, before.held_splits)
     assert rival.join_group("billing", "w-2", SPEC, "join").member.reader_id == "w-2"
     for call in as_member(callers.of("worker"), member, held):
         call()
-    again = rival.join_group("billing", "w-1", SPEC, "other").member  # the name is free once its member has left
+    again = rival.join_group("billing", "w-1", SPEC, "other").member  # the name is free after its member has left
     assert rival.heartbeat(again)
     with pytest.raises(Fenced):
         callers.of("worker").heartbeat(member)
 
 
-def test_a_request_id_of_another_caller_opens_no_plan_of_theirs(callers: Callers) -> None:
+def test_request_id_of_another_caller_does_not_return_their_plan(callers: Callers) -> None:
     theirs = callers.of("neighbour").open_plan(PlanRequest(table="b", query=Snapshot(), where="v > 3"), "job-42")
     ours = callers.of("worker").open_plan(PlanRequest(table="a", query=Snapshot()), "job-42")
     assert (ours.scan.table, ours.scan.where, theirs.scan.table) == ("a", "", "b")
@@ -140,7 +140,7 @@ def test_a_request_id_of_another_caller_opens_no_plan_of_theirs(callers: Callers
     assert callers.of("worker").open_plan(same, "job-42").plan_id == ours.plan_id
 
 
-def test_a_request_id_that_is_used_again_for_other_content_is_an_error(callers: Callers) -> None:
+def test_request_id_reused_for_other_content_is_an_error(callers: Callers) -> None:
     worker = callers.of("worker")
     worker.open_plan(PlanRequest(table="a", query=Snapshot()), "job-42")
     for other in (

@@ -1,4 +1,4 @@
-"""Streams of real Hudi tables through both enumerators: the same points, plans and errors."""
+"""Streams of Hudi tables through both enumerators: the same points, plans and errors."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ TABLES = {
     "services": "B_v9_cdc_mor_op_key_only",
 }
 LOST = "B_v9_arch_cow"
-"""What its oldest commits wrote is cleaned away."""
+"""Files of its oldest commits are cleaned."""
 SCAN = WatermarkFallback.SCAN
 IN_BASE_FILES = "B_v9_colstats_cow"
-"""All of its event times have bounds in footers; their order is not that of the splits' ids."""
+"""All of its event times have bounds in footers; their order differs from that of the splits' ids."""
 RULE = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="Asia/Kolkata")
 
 
 def scope_of(query: Query, **changes: Any) -> StreamScope:
-    """One commit, or two files, at a time, by event time."""
+    """One commit, or two files, per batch, by event time."""
     request = PlanRequest(table="t", query=query, event_time="ts", event_time_unit="ms")
     options = {"limits": RoundLimits(max_commits=1, max_files=2), "rule": RULE, **changes}
     return StreamScope(request=request, **options)
@@ -62,7 +62,7 @@ def scope_of(query: Query, **changes: Any) -> StreamScope:
 
 @contextmanager
 def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorClient]]:
-    """The embedded enumerator and the client of a server, over one table called `t`."""
+    """The embedded enumerator and the client of a server, for one table named `t`."""
     with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
         client = EnumeratorClient(server.address)
         yield EmbeddedEnumerator({"t": str(path)}, reads=OpenTables(scan_event_time=scan_event_time)), client
@@ -70,7 +70,7 @@ def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorCli
 
 
 def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> list[NextBatch]:
-    """Every batch, until nothing is new; each is asked for twice."""
+    """Every batch, until there is no new data; each is requested twice."""
     batches: list[NextBatch] = []
     while True:
         batch = enumerator.next_batch(scope, point)
@@ -82,7 +82,7 @@ def read_stream(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) 
 
 
 def read_plan(enumerator: Enumerator, request: PlanRequest) -> tuple[Scan, list[Split]]:
-    """What a plan's readers are given, by split id."""
+    """The splits that a plan's readers get, by split id."""
     opened = enumerator.open_plan(replace(request, slots=1))
     result: list[Split] = []
     while opened.slots and not isinstance(answer := enumerator.next_split(opened.plan_id, 0, len(result)), EndOfSlot):
@@ -91,7 +91,7 @@ def read_plan(enumerator: Enumerator, request: PlanRequest) -> tuple[Scan, list[
 
 
 def read_batch_plan(enumerator: Enumerator, scope: StreamScope, batch: NextBatch) -> tuple[Scan, list[Split]]:
-    """The plan that the batch's point tells."""
+    """The plan of the batch's point."""
     request = batch_request(scope, batch.point)
     assert request is not None
     return read_plan(enumerator, request)
@@ -101,7 +101,7 @@ def read_batch_plan(enumerator: Enumerator, scope: StreamScope, batch: NextBatch
 @pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
 @pytest.mark.parametrize("fallback", WatermarkFallback)
-def test_a_stream_is_the_same_from_both(
+def test_stream_is_the_same_from_both_enumerators(
     golden: Any, name: str, start: StreamStart, query: Query, fallback: WatermarkFallback
 ) -> None:
     scope = scope_of(query, rule=replace(RULE, fallback=fallback))
@@ -136,7 +136,7 @@ def test_a_stream_is_the_same_from_both(
 
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])
-def test_parts_of_a_snapshot_are_its_list_in_the_order_of_event_times(golden: Any, query: Query) -> None:
+def test_snapshot_parts_are_its_splits_in_order_of_event_times(golden: Any, query: Query) -> None:
     scope = scope_of(query)
     scope = replace(scope, request=replace(scope.request, event_time="et", event_time_unit=""))
     with both(golden.table(IN_BASE_FILES)) as (embedded, client):
@@ -165,7 +165,7 @@ def test_parts_of_a_snapshot_are_its_list_in_the_order_of_event_times(golden: An
 
 
 def hidden(path: pathlib.Path, first: int, end: int = 1000) -> list[tuple[pathlib.Path, pathlib.Path]]:
-    """Instants `first` up to `end` of a table of layout 2, put aside: (where they are, where they belong)."""
+    """Moves the instants `first` up to `end` of a table of layout 2 away: (new path, original path)."""
     timeline = path / ".hoodie" / "timeline"
     completed = sorted(file.name for file in timeline.iterdir() if "_" in file.name)
     later = {name.partition("_")[0] for name in completed[first:end]}
@@ -177,7 +177,7 @@ def hidden(path: pathlib.Path, first: int, end: int = 1000) -> list[tuple[pathli
     return [(aside / file.name, file) for file in files]
 
 
-def test_commits_come_behind_the_snapshot_they_were_made_after(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_commits_after_a_snapshot_are_delivered_after_it(golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy(TABLES["v9"], tmp_path)
     revealed = hidden(path, 4)
     scope = scope_of(Incremental())
@@ -201,7 +201,7 @@ def test_commits_come_behind_the_snapshot_they_were_made_after(golden: Any, tmp_
 
 
 @pytest.mark.parametrize("end_watermark_us", [None, 7])
-def test_a_stream_ends_where_it_is_to_end(golden: Any, end_watermark_us: int | None) -> None:
+def test_stream_ends_at_its_upto(golden: Any, end_watermark_us: int | None) -> None:
     with both(golden.table(TABLES["v9"])) as (embedded, client):
         upto = embedded.newest_position("t", EARLIEST, 3)
         scope = scope_of(Incremental(), upto=upto, end_watermark_us=end_watermark_us)
@@ -213,13 +213,13 @@ def test_a_stream_ends_where_it_is_to_end(golden: Any, end_watermark_us: int | N
 
 
 def error_of(enumerator: Enumerator, scope: StreamScope, point: StreamPoint) -> tuple[type[PenstockError], str]:
-    """The error that a stream fails with, and its plan where only that fails."""
+    """The error of a stream, and of its plan if only the plan fails."""
     with pytest.raises(PenstockError) as caught:
         enumerator.next_batch(scope, point)
     return type(caught.value), str(caught.value)
 
 
-def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_instant_that_completed_before_the_point_is_late_for_both(golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy(TABLES["v9"], tmp_path)
     revealed = hidden(path, 3, 4)
     scope = scope_of(Incremental())
@@ -232,7 +232,7 @@ def test_an_instant_that_completed_behind_the_point_is_late_for_both(golden: Any
         assert error_of(client, scope, end)[0] is LateInstant
 
 
-def test_a_lost_range_is_given_up_for_both_and_told(golden: Any) -> None:
+def test_lost_range_is_skipped_and_reported_by_both(golden: Any) -> None:
     scope = scope_of(Changes(ChangeFormat.ROWS))
     lost_start = StartAfter(Position(InstantTime("20200101000000000")))
     with both(golden.table(LOST)) as (embedded, client):
@@ -248,7 +248,7 @@ def test_a_lost_range_is_given_up_for_both_and_told(golden: Any) -> None:
         assert batches[-1].point.progress.position == embedded.newest_position("t")
 
 
-def test_errors_are_the_same_from_both(golden: Any) -> None:
+def test_errors_are_the_same_from_both_enumerators(golden: Any) -> None:
     scope = scope_of(Incremental())
     with both(golden.table(TABLES["v9"])) as (embedded, client):
         begun = embedded.start_stream(scope, StartSnapshot())

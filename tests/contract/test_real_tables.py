@@ -1,4 +1,4 @@
-"""Real Hudi tables through both enumerators: the same plan, the same splits, and bytes that give the plan back."""
+"""Hudi tables through both enumerators: the same plan, the same splits, and plans that round-trip through bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES = {"v9": "A_positions_v9_h120", "v6": "A_compaction_pending_v6_h0150"}
 
 
 def pulled(client: EnumeratorClient, plan_id: str, slots: int) -> list[Split]:
-    """Every split of a plan, slots in turn as tasks side by side would, with a report for each."""
+    """Every split of a plan, slots in turn as parallel tasks pull them, with a report for each."""
     result = []
     at = dict.fromkeys(range(slots), 0)
     while at:
@@ -45,7 +45,7 @@ def pulled(client: EnumeratorClient, plan_id: str, slots: int) -> list[Split]:
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("query", [Snapshot(), ReadOptimized(), Incremental(), *map(Changes, ChangeFormat)])
-def test_a_served_table_gives_what_the_embedded_enumerator_plans(golden: Any, name: str, query: Query) -> None:
+def test_served_table_has_the_plan_of_the_embedded_enumerator(golden: Any, name: str, query: Query) -> None:
     path = str(golden.table(TABLES[name]))
     embedded = EmbeddedEnumerator({name: path})
     request = PlanRequest(table=name, query=query, slots=2)
@@ -62,7 +62,7 @@ def test_a_served_table_gives_what_the_embedded_enumerator_plans(golden: Any, na
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_commits_are_taken_one_by_one_and_the_newest_is_the_end(golden: Any, name: str) -> None:
+def test_positions_advance_commit_by_commit_to_the_newest(golden: Any, name: str) -> None:
     with serve({name: str(golden.table(TABLES[name]))}, "127.0.0.1:0") as server:
         client = EnumeratorClient(server.address)
         newest = client.newest_position(name)
@@ -72,13 +72,13 @@ def test_commits_are_taken_one_by_one_and_the_newest_is_the_end(golden: Any, nam
             upto = client.newest_position(name, at, 1)
             assert at < upto
             opened = client.open_plan(PlanRequest(table=name, query=Incremental(at, upto)))
-            at, ranges, splits = upto, ranges + 1, splits + opened.splits  # a commit of deletes alone has no split
+            at, ranges, splits = upto, ranges + 1, splits + opened.splits  # a commit of only deletes has no split
         assert splits > ranges > 1
         assert client.newest_position(name, newest, 1) == newest
         assert client.open_plan(PlanRequest(table=name, query=Incremental(newest))).splits == 0
 
 
-def test_splits_are_handed_out_without_the_timeline_once_each_and_the_log_says_so(
+def test_splits_are_assigned_once_without_the_timeline_and_logged(
     golden: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "trips"
@@ -98,7 +98,7 @@ def test_splits_are_handed_out_without_the_timeline_once_each_and_the_log_says_s
     assert {match[1] for match in reported if match} == {"0", "1"}
 
 
-def test_every_plan_of_every_golden_table_survives_its_bytes(golden: Any) -> None:
+def test_plans_of_golden_tables_round_trip_through_bytes(golden: Any) -> None:
     enumerator = EmbeddedEnumerator()
     planned = 0
     for name in golden.names():
@@ -106,14 +106,14 @@ def test_every_plan_of_every_golden_table_survives_its_bytes(golden: Any) -> Non
             try:
                 plan = enumerator.plan(PlanRequest(table=str(golden.table(name)), query=query, slots=1))
             except PenstockError:
-                continue  # what may be refused, and how, is for the golden suite to say
+                continue  # the golden suite tests which entries may be refused
             assert decode_plan(encode_plan(plan)) == plan, name
             planned += 1
     assert planned > 300
 
 
 CHANGED = "B_v9_cdc_mor_op_key_only"
-"""Its changes are logged by key, so that each needs the states on both sides."""
+"""Its changes are logged by key, so that each needs the states before and after."""
 
 
 @pytest.mark.parametrize("form", ChangeFormat)
@@ -131,7 +131,7 @@ def test_changes_of_served_splits_are_those_of_embedded_ones(golden: Any, form: 
         assert sum(batch.num_rows for batch in expected)
 
 
-def test_a_range_of_changes_goes_on_where_the_last_one_ended(golden: Any) -> None:
+def test_range_of_changes_continues_at_the_end_of_the_last_one(golden: Any) -> None:
     with serve({"t": str(golden.table(CHANGED))}, "127.0.0.1:0") as server:
         client = EnumeratorClient(server.address)
         newest, at, steps = client.newest_position("t"), EARLIEST, []

@@ -1,6 +1,6 @@
-"""What a secured server asks for, the client brings: the contract of both sides over TLS, with a token or certificate.
+"""The contract over TLS, with a token or certificate that the server requires.
 
-One round through every call of the range door, by each way of proving who one is; metrics and readiness beside it.
+One round through every call of the plan API, with each kind of authentication; metrics and readiness beside it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WAYS = ("tls", "token", "plain token", "certificate", "certificate and token")
 
 
 def proven(variant: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
-    """A server that asks for it, and a client that brings it."""
+    """A server that requires authentication, and a client with the credentials."""
     authority = Authority(folder)
     server, client = authority.signed("server", "127.0.0.1"), authority.signed("client", "spark.example")
     token, line = new_token("spark")
@@ -66,7 +66,7 @@ def proven(variant: str, folder: pathlib.Path) -> tuple[Settings, ServerAccess]:
 
 
 def round_trip(enumerator: Enumerator) -> list[object]:
-    """Every call of the range door."""
+    """Every call of the plan API."""
     opened = enumerator.open_plan(ALL)
     reported: list[object] = [enumerator.describe_table("trips"), enumerator.newest_position("trips"), opened.scan]
     reported.append(enumerator.describe_plan(opened.plan_id))
@@ -80,7 +80,7 @@ def round_trip(enumerator: Enumerator) -> list[object]:
 
 
 @pytest.mark.parametrize("variant", WAYS)
-def test_what_is_asked_for_is_brought(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
+def test_calls_succeed_with_the_required_credentials(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
     settings, access = proven(variant, tmp_path)
     with serve_enumerator(served.embedded, settings=settings) as server:
         assert round_trip(EnumeratorClient(server.address, ONCE, access)) == round_trip(served.embedded)
@@ -88,7 +88,7 @@ def test_what_is_asked_for_is_brought(served: Deployment, variant: str, tmp_path
 
 
 @pytest.mark.parametrize("variant", WAYS)
-def test_errors_keep_their_class_and_text(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
+def test_errors_over_tls_keep_their_class_and_text(served: Deployment, variant: str, tmp_path: pathlib.Path) -> None:
     settings, access = proven(variant, tmp_path)
     with serve_enumerator(served.embedded, settings=settings) as server:
         served.table.fails = [TableNotFound("no table, 100 % sure: städte")]
@@ -101,7 +101,7 @@ def test_errors_keep_their_class_and_text(served: Deployment, variant: str, tmp_
 
 
 def health_of(server: RunningServer, service: str = "") -> str:
-    """What a probe without a token is told."""
+    """The health status for a probe without a token."""
     with grpc.insecure_channel(server.address) as channel:
         answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
     name: str = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
@@ -109,7 +109,9 @@ def health_of(server: RunningServer, service: str = "") -> str:
 
 
 @pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
-def test_not_serving_until_ready(served: Deployment, service: str, tmp_path: pathlib.Path) -> None:
+def test_health_is_not_serving_until_the_server_is_ready(
+    served: Deployment, service: str, tmp_path: pathlib.Path
+) -> None:
     settings, access = proven("plain token", tmp_path)
     with serve_enumerator(served.embedded, settings=settings, ready=False) as server:
         client = EnumeratorClient(server.address, ONCE, access)
@@ -125,7 +127,7 @@ def test_not_serving_until_ready(served: Deployment, service: str, tmp_path: pat
         server.stop(0)
 
 
-def test_while_it_drains_it_is_not_serving_and_still_answers(served: Deployment) -> None:
+def test_draining_server_is_not_serving_and_still_accepts_calls(served: Deployment) -> None:
     with serve_enumerator(served.embedded, settings=Settings(drain_ms=3000)) as server:
         client = EnumeratorClient(server.address, ONCE)
         with grpc.insecure_channel(server.address) as channel:
@@ -134,7 +136,7 @@ def test_while_it_drains_it_is_not_serving_and_still_answers(served: Deployment)
             stopping = threading.Thread(target=server.stop, args=(5,))
             stopping.start()
             assert next(observed).status == health_pb2.HealthCheckResponse.NOT_SERVING
-            server.set_ready()  # too late: it is on its way out
+            server.set_ready()  # too late: the server is stopping
             assert client.describe_table("trips")
             assert health_of(server) == "NOT_SERVING"
             observed.cancel()
@@ -146,13 +148,13 @@ def test_while_it_drains_it_is_not_serving_and_still_answers(served: Deployment)
 # --- metrics ---
 
 
-def test_calls_and_reports_are_counted_once_a_split(served: Deployment) -> None:
+def test_calls_and_reports_are_counted_once_per_split(served: Deployment) -> None:
     metrics = Metrics()
     enumerator = EmbeddedEnumerator({"trips": "/lake/trips"}, reads=served.table, cpus=2, observer=metrics)
     with serve_enumerator(enumerator, settings=Settings(), observer=metrics) as server:
         client = EnumeratorClient(server.address, ONCE)
         plan = client.open_plan(ALL)
-        for _ in range(2):  # asked again, told again: counted once
+        for _ in range(2):  # requested again, reported again: counted once
             assert isinstance(client.next_split(plan.plan_id, 0, 0), NextSplit)
             client.finish_split(plan.plan_id, 0, 0, SplitReport(rows=3, size_bytes=4, phase_ms=(("merge", 5.0),)))
         with pytest.raises(TableNotFound):
@@ -175,15 +177,15 @@ def test_calls_and_reports_are_counted_once_a_split(served: Deployment) -> None:
     } <= lines
 
 
-def test_a_plain_client_needs_nothing(served: Deployment) -> None:
+def test_plain_client_needs_no_credentials(served: Deployment) -> None:
     assert served.server is not None
     assert EnumeratorClient(served.server.address, ONCE, NO_ACCESS).describe_table("trips")
 
 
-# --- tokens that are taken away ---
+# --- revoked tokens ---
 
 
-def test_a_file_of_tokens_that_is_gone_refuses_all_after_its_grace_and_health_and_metrics_say_so(
+def test_missing_token_file_refuses_all_after_its_grace_and_is_reported(
     served: Deployment, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.enumerator.server.auth.tokens.REFRESH_S", 0.01)

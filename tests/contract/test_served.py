@@ -1,4 +1,5 @@
-"""What only a server has: retries, deadlines, sizes, health, stopping, forks, signals. Sockets on loopback alone."""
+"""Properties of a server alone: retries, deadlines, sizes, health, stopping, forks, signals. Sockets only on
+loopback."""
 
 from __future__ import annotations
 
@@ -57,20 +58,20 @@ ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
 # --- retries and deadlines ---
 
 
-def test_storage_that_comes_back_is_asked_again(served: Deployment) -> None:
+def test_storage_errors_are_retried(served: Deployment) -> None:
     served.table.fails = [StorageError("try again")] * 4
     assert served.enumerator.newest_position("trips") == Position(InstantTime("20260109000000000"))
     assert served.table.calls == 5
 
 
-def test_retries_end(served: Deployment) -> None:
+def test_storage_errors_are_raised_after_the_last_retry(served: Deployment) -> None:
     served.table.fails = [StorageError("try again")] * 100
     with pytest.raises(StorageError, match=r"^try again$"):
         served.enumerator.newest_position("trips")
     assert served.table.calls == 5
 
 
-def test_nothing_else_is_asked_again(served: Deployment, expired: PositionExpired) -> None:
+def test_other_errors_are_not_retried(served: Deployment, expired: PositionExpired) -> None:
     served.table.fails = [expired, ValueError("bug")]
     with pytest.raises(PositionExpired):
         served.enumerator.newest_position("trips")
@@ -79,7 +80,7 @@ def test_nothing_else_is_asked_again(served: Deployment, expired: PositionExpire
     assert served.table.calls == 2
 
 
-def test_a_server_that_is_not_there_is_a_storage_error_that_says_what_to_do() -> None:
+def test_unreachable_server_is_an_error_with_advice() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(
         StorageError,
@@ -88,7 +89,7 @@ def test_a_server_that_is_not_there_is_a_storage_error_that_says_what_to_do() ->
         EnumeratorClient(address, ONCE).next_split("p", 0, 0)
 
 
-def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Deployment) -> None:
+def test_call_without_a_response_ends_at_the_deadline(served: Deployment) -> None:
     assert served.server is not None
     go_on = threading.Event()
     describe = served.table.describe
@@ -102,12 +103,12 @@ def test_a_server_that_does_not_answer_is_left_at_the_deadline(served: Deploymen
 
 
 def asked_in_vain(stub: pb_grpc.EnumeratorServiceStub) -> None:
-    """A call of which only the start counts."""
+    """A call whose response does not matter."""
     with contextlib.suppress(grpc.RpcError):
         stub.DescribeTable(pb.DescribeTableRequest(table="trips"), timeout=30)
 
 
-def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(served: Deployment) -> None:
+def test_splits_are_assigned_while_all_planning_threads_wait_for_storage(served: Deployment) -> None:
     assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     go_on, waiting = threading.Event(), threading.Semaphore(0)
@@ -119,7 +120,7 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
         return describe(path, name)
 
     served.table.describe = slow  # type: ignore[method-assign, assignment]
-    own = [("grpc.use_local_subchannel_pool", 1)]  # connections of their own: one carries fewer calls than threads
+    own = [("grpc.use_local_subchannel_pool", 1)]  # separate connections, because one carries fewer calls than threads
     channels = [grpc.insecure_channel(served.server.address, options=own) for _ in range(2)]
     askers = [
         threading.Thread(target=asked_in_vain, args=(pb_grpc.EnumeratorServiceStub(channel),))
@@ -140,7 +141,7 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_storage(ser
             channel.close()
 
 
-def test_a_call_without_a_deadline_is_refused_with_its_code(served: Deployment) -> None:
+def test_call_without_a_deadline_is_refused_with_its_code(served: Deployment) -> None:
     assert served.server is not None
     with grpc.insecure_channel(served.server.address) as channel:
         ask = pb_grpc.EnumeratorServiceStub(channel).DescribeTable
@@ -152,9 +153,7 @@ def test_a_call_without_a_deadline_is_refused_with_its_code(served: Deployment) 
     assert ("penstock-error-code", "CONFIGURATION") in [(key, value) for key, value in call.trailing_metadata()]
 
 
-def test_the_server_s_log_names_the_request_and_the_client(
-    served: Deployment, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_server_log_names_the_request_and_the_client(served: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "penstock.enumerator.server"), pytest.raises(UnknownPlan):
         served.enumerator.describe_plan("nowhere")
     version = importlib.metadata.version("penstock")
@@ -162,12 +161,12 @@ def test_the_server_s_log_names_the_request_and_the_client(
     assert re.match(rf"DescribePlan request='[0-9a-f]{{32}}' client='{version}' failed: UNKNOWN_PLAN: no plan", line)
 
 
-def test_a_call_that_waited_past_its_deadline_costs_no_work() -> None:
+def test_call_that_was_queued_beyond_its_deadline_is_not_run() -> None:
     with pytest.raises(StorageError, match="the deadline passed before the call was begun"):
         limits.require_deadline(0.0)
 
 
-def test_a_server_that_was_started_again_is_found_and_knows_no_old_plan(served: Deployment) -> None:
+def test_restarted_server_is_reached_and_has_no_old_plan(served: Deployment) -> None:
     assert served.server is not None
     opened = served.enumerator.open_plan(ALL)
     address = served.server.address
@@ -189,7 +188,7 @@ def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: D
         served.enumerator.open_plan(ALL)
 
 
-def test_something_that_is_no_enumerator_is_told_apart() -> None:
+def test_server_of_another_service_is_reported_as_such() -> None:
     server = grpc.server(ThreadPoolExecutor(1))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -203,7 +202,7 @@ def test_something_that_is_no_enumerator_is_told_apart() -> None:
 # --- sizes ---
 
 
-def test_a_request_too_large_is_refused_by_the_server(served: Deployment) -> None:
+def test_request_that_is_too_large_is_refused_by_the_server(served: Deployment) -> None:
     with pytest.raises(ConfigurationError, match=r"larger than max .*: read fewer columns"):
         served.enumerator.open_plan(
             PlanRequest(table="trips", query=Snapshot(), columns=("x" * 1000,) * (limits.MAX_REQUEST_BYTES // 1000))
@@ -211,7 +210,7 @@ def test_a_request_too_large_is_refused_by_the_server(served: Deployment) -> Non
     assert served.table.calls == 0
 
 
-def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Deployment) -> None:
+def test_plan_with_a_scan_above_the_default_limit_of_grpc_is_sent(served: Deployment) -> None:
     long_history = VisibleInstants(frozenset(InstantTime(f"{n:024}") for n in range(180_000)))
     plan = served.embedded.plan(ALL)
     large = replace(plan, scan=replace(plan.scan, visible=long_history))
@@ -220,7 +219,7 @@ def test_a_plan_with_a_scan_above_grpc_s_own_limit_is_carried(served: Deployment
     assert served.enumerator.open_plan(ALL).scan == large.scan
 
 
-def test_an_error_text_too_long_for_a_header_arrives_cut(served: Deployment) -> None:
+def test_error_text_too_long_for_a_header_is_truncated(served: Deployment) -> None:
     served.table.fails = [PositionExpired("ü" * 20_000)]
     with pytest.raises(PositionExpired) as caught:
         served.enumerator.newest_position("trips")
@@ -232,7 +231,7 @@ def test_an_error_text_too_long_for_a_header_arrives_cut(served: Deployment) -> 
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:7070", "0.0.0.0:7070", "lake.example:7070"])
-def test_without_tls_neither_side_leaves_loopback(served: Deployment, address: str) -> None:
+def test_addresses_off_loopback_are_refused_without_tls(served: Deployment, address: str) -> None:
     with pytest.raises(ConfigurationError, match="TLS is required there; give the option serverCa"):
         EnumeratorClient(address)
     with pytest.raises(ConfigurationError, match="TLS is required there"):
@@ -241,7 +240,7 @@ def test_without_tls_neither_side_leaves_loopback(served: Deployment, address: s
         serve_enumerator(served.embedded, address)
 
 
-def test_a_port_that_is_taken_is_refused_not_shared(served: Deployment) -> None:
+def test_port_in_use_is_refused(served: Deployment) -> None:
     assert served.server is not None
     with pytest.raises(ConfigurationError, match=rf"cannot listen at {served.server.address}: .* taken by another"):
         serve_enumerator(served.embedded, served.server.address)
@@ -253,7 +252,7 @@ def test_localhost_and_ipv6_are_loopback_too(served: Deployment) -> None:
         assert EnumeratorClient(server.address, ONCE).newest_position("trips")
 
 
-def test_no_table_and_a_wrong_path_fail_at_the_start(tmp_path: object) -> None:
+def test_server_without_a_table_or_with_a_wrong_path_fails_at_start(tmp_path: object) -> None:
     with pytest.raises(ConfigurationError, match="no table to serve"):
         serve({}, "127.0.0.1:0")
     with pytest.raises(TableNotFound, match="nothing"):
@@ -263,7 +262,7 @@ def test_no_table_and_a_wrong_path_fail_at_the_start(tmp_path: object) -> None:
 # --- connections ---
 
 
-def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(served: Deployment) -> None:
+def test_clients_of_one_address_share_a_connection_and_pickle_as_an_address(served: Deployment) -> None:
     assert served.server is not None
     clients = [EnumeratorClient(served.server.address, ONCE) for _ in range(3)]
     copy = pickle.loads(pickle.dumps(clients[0]))
@@ -274,7 +273,7 @@ def test_clients_of_one_address_share_a_connection_and_travel_as_an_address(serv
 
 
 def open_sockets(port: int) -> int:
-    """TCP connections to that port of this machine, counted at the client's end."""
+    """TCP connections to the port on this machine, counted at the client."""
     lines = [line for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]]
     ends = [line.split()[1:4] for line in lines]
     return sum(int(remote.rpartition(":")[2], 16) == port and state == "01" for _, remote, state in ends)
@@ -283,8 +282,8 @@ def open_sockets(port: int) -> int:
 @pytest.mark.skipif(not pathlib.Path("/proc/net/tcp").exists(), reason="counts sockets as Linux lists them")
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "negative control"])
 def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyPatch, bounded: bool) -> None:
-    """Sockets are counted, at addresses of their own: gRPC shares one socket among the channels of one address. The
-    one unused longest is closed, and made again when it is asked for."""
+    """Counts sockets at separate addresses, because gRPC shares one socket among the channels of one address. The least
+    recently used one is closed, and opened again on the next call."""
     most, requested = MAX_CHANNELS, MAX_CHANNELS + 5
     if not bounded:
         monkeypatch.setattr(client_channel, "MAX_CHANNELS", requested)
@@ -306,8 +305,9 @@ def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyP
     connections._stubs.clear()
 
 
-def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Deployment) -> None:
-    """As Spark's Python daemon forks its workers; in a process of its own, since a fork copies pytest's threads too."""
+def test_forked_child_uses_a_separate_connection(served: Deployment) -> None:
+    """As Spark's Python daemon forks its workers. Runs in a separate process, because a fork also copies pytest's
+    threads."""
     assert served.server is not None
     script = """
         import os, sys
@@ -344,7 +344,7 @@ def test_a_forked_child_speaks_over_a_connection_of_its_own(served: Deployment) 
 
 
 def health_of(address: str, service: str) -> str:
-    """The answer of grpc.health.v1."""
+    """The response of grpc.health.v1."""
     with grpc.insecure_channel(address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
@@ -353,7 +353,7 @@ def health_of(address: str, service: str) -> str:
 
 
 @pytest.mark.parametrize("service", ["", "penstock.v1.EnumeratorService"])
-def test_health_is_told_for_the_server_and_the_service(served: Deployment, service: str) -> None:
+def test_health_is_reported_for_the_server_and_the_service(served: Deployment, service: str) -> None:
     assert served.server is not None
     assert health_of(served.server.address, service) == "SERVING"
 
@@ -370,7 +370,7 @@ def test_health_is_watched_until_the_server_drains(served: Deployment) -> None:
         stopping.join()
 
 
-def test_a_call_under_way_is_answered_before_the_server_ends(served: Deployment) -> None:
+def test_call_in_progress_completes_before_the_server_stops(served: Deployment) -> None:
     assert served.server is not None
     server, started, go_on = served.server, threading.Event(), threading.Event()
     newest = served.table.newest
@@ -406,7 +406,7 @@ SERVER = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.Signals) -> None:
+def test_signal_stops_a_server_process_in_order(golden: object, number: signal.Signals) -> None:
     table = golden.table("A_merge_event_long_v9_h120")  # type: ignore[attr-defined]
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SERVER), json.dumps({"trips": str(table)})],
@@ -425,6 +425,6 @@ def test_a_signal_ends_a_server_process_in_order(golden: object, number: signal.
     assert (process.returncode, out, err) == (0, "ended\n", "")
 
 
-def test_a_server_names_its_version(served: Deployment) -> None:
+def test_server_reports_its_version(served: Deployment) -> None:
     served.scripted_groups.answers.append(ServerStatus(version="", now_ms=1, uptime_ms=1))
     assert served.groups.describe_server().version == __version__

@@ -27,7 +27,7 @@ METHODS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 
 
 class Wire:
-    """Calls handlers as gRPC would."""
+    """Calls handlers as gRPC does."""
 
     def __init__(self, deployment: Deployment) -> None:
         reading, groups = EnumeratorHandlers(deployment.embedded), GroupHandlers(deployment.scripted_groups)
@@ -37,7 +37,7 @@ class Wire:
         self._server = grpc_testing.server_from_dictionary({service: handlers}, grpc_testing.strict_real_time())
 
     def call(self, name: str, request: Any, timeout_s: float | None = 5.0) -> tuple[Any, grpc.StatusCode, str]:
-        """(answer or None, status, details)."""
+        """(response or None, status, details)."""
         rpc = self._server.invoke_unary_unary(METHODS[name], (), request, timeout_s)
         answer, _, status, details = rpc.termination()
         return answer, status, details
@@ -45,7 +45,7 @@ class Wire:
 
 @pytest.fixture
 def wire(served: Deployment) -> Wire:
-    """Over the scripted table."""
+    """Handlers of the scripted table."""
     return Wire(served)
 
 
@@ -57,7 +57,7 @@ def opened_id(wire: Wire) -> str:
     return calls.opened_from_message(answer).plan_id
 
 
-def test_every_call_of_the_service_has_a_handler() -> None:
+def test_handlers_cover_every_call_of_the_service() -> None:
     assert SERVICE_NAME == "penstock.v1.EnumeratorService"
     groups = GroupHandlers(None).by_call()
     reading = {name for name in METHODS if callable(getattr(EnumeratorHandlers, name, None))}
@@ -109,7 +109,7 @@ def test_a_call_without_a_deadline_is_refused(
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"ListGroups", "DescribeServer"}))
-def test_an_empty_request_is_refused_by_naming_a_field(wire: Wire, name: str) -> None:
+def test_empty_request_is_refused_with_the_name_of_a_field(wire: Wire, name: str) -> None:
     _, status, details = wire.call(name, getattr(pb, f"{name}Request")())
     assert status is grpc.StatusCode.INVALID_ARGUMENT
     assert "`: got nothing, expected a value" in details
@@ -122,7 +122,7 @@ def test_a_report_is_needed_to_finish_a_split(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("code", all_error_classes())
-def test_an_error_becomes_its_status_with_its_text(
+def test_error_is_mapped_to_its_status_with_its_text(
     wire: Wire, served: Deployment, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cls = all_error_classes()[code]
@@ -136,7 +136,7 @@ def test_an_error_becomes_its_status_with_its_text(
     ]
 
 
-def test_a_bug_is_logged_with_its_trace_and_told_without(
+def test_bug_is_logged_with_its_trace_and_returned_without(
     wire: Wire, served: Deployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     served.table.fails = [KeyError("secret place")]
@@ -149,7 +149,7 @@ def test_a_bug_is_logged_with_its_trace_and_told_without(
     assert record.exc_info is not None
 
 
-def test_what_was_served_before_a_failure_is_served_after_it(wire: Wire, served: Deployment) -> None:
+def test_calls_succeed_after_a_failed_call(wire: Wire, served: Deployment) -> None:
     served.table.fails = [PositionExpired("gone")]
     assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OUT_OF_RANGE
     assert wire.call("DescribeTable", pb.DescribeTableRequest(table="trips"))[1] is grpc.StatusCode.OK

@@ -1,6 +1,7 @@
-"""Streams behind a server: what is asked and answered arrives whole, what cannot be is refused, nobody waits in vain.
+"""Streams through a server: requests and responses arrive complete, invalid ones are refused, calls do not block
+others.
 
-The enumerator behind the server is scripted. Streams of real tables are in `test_real_streams`.
+The enumerator of the server is scripted. Streams of golden tables are in `test_real_streams`.
 """
 
 from __future__ import annotations
@@ -98,11 +99,12 @@ FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first
 
 
 class ScriptedStreams(EmbeddedEnumerator):
-    """An enumerator that answers calls of streams as told; `fails` are raised first. `asked` has what came."""
+    """An enumerator with scripted responses to calls of streams; `fails` are raised first. `calls` records the
+    calls."""
 
     def __init__(self, table: ScriptedTable) -> None:
         super().__init__({"trips": "/lake/trips"}, reads=table, cpus=1)
-        self.asked: list[tuple[object, object]] = []
+        self.calls: list[tuple[object, object]] = []
         self.fails: list[Exception] = []
         self.before: Callable[[], object] = lambda: None
 
@@ -114,22 +116,22 @@ class ScriptedStreams(EmbeddedEnumerator):
         self._record(scope, point)
         return BATCH
 
-    def _record(self, *asked: object) -> None:
+    def _record(self, *arguments: object) -> None:
         self.before()
-        self.asked.append((asked[0], asked[1]))
+        self.calls.append((arguments[0], arguments[1]))
         if self.fails:
             raise self.fails.pop(0)
 
 
 @dataclass
 class Streamed:
-    """Scripted streams and the client of the server before them."""
+    """Scripted streams and the client of their server."""
 
     scripted: ScriptedStreams
     client: EnumeratorClient
 
     def raw(self, call: str, request: Any) -> tuple[str, str]:
-        """(status, details) of a message sent as it is."""
+        """(status, details) of a raw message."""
         with grpc.insecure_channel(self.client.address) as channel:
             try:
                 getattr(pb_grpc.EnumeratorServiceStub(channel), call)(request, timeout=10)
@@ -151,20 +153,20 @@ def streamed(table: ScriptedTable) -> Iterator[Streamed]:
 
 @pytest.mark.parametrize("scope", [SCOPE, PLAIN])
 @pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST), StartAfter(Position(KEY, 3))])
-def test_every_part_of_a_start_reaches_the_enumerator(
+def test_stream_start_reaches_the_enumerator_completely(
     streamed: Streamed, scope: StreamScope, start: StreamStart
 ) -> None:
     assert streamed.client.start_stream(scope, start) == POINT
-    assert streamed.scripted.asked == [(scope, start)]
+    assert streamed.scripted.calls == [(scope, start)]
 
 
 @pytest.mark.parametrize("scope", [SCOPE, PLAIN])
 @pytest.mark.parametrize("point", [POINT, BATCH.point])
-def test_every_part_of_a_batch_arrives_on_both_sides(
+def test_batch_request_and_response_arrive_completely(
     streamed: Streamed, scope: StreamScope, point: StreamPoint
 ) -> None:
     assert streamed.client.next_batch(scope, point) == BATCH
-    assert streamed.scripted.asked == [(scope, point)]
+    assert streamed.scripted.calls == [(scope, point)]
 
 
 @pytest.mark.parametrize("code", all_error_classes())
@@ -180,13 +182,13 @@ def test_every_class_of_the_tree_comes_through(streamed: Streamed, code: str) ->
         assert type(caught.value) is cls
 
 
-def test_storage_that_comes_back_is_asked_again(streamed: Streamed) -> None:
+def test_storage_errors_are_retried(streamed: Streamed) -> None:
     streamed.scripted.fails = [StorageError("try again")] * 4
     assert streamed.client.next_batch(PLAIN, POINT) == BATCH
-    assert streamed.scripted.asked == [(PLAIN, POINT)] * 5
+    assert streamed.scripted.calls == [(PLAIN, POINT)] * 5
 
 
-def test_the_deadline_is_the_one_of_planning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_calls_have_the_deadline_of_planning(monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[tuple[str, float]] = []
 
     class Stub:
@@ -207,13 +209,13 @@ def test_the_deadline_is_the_one_of_planning(monkeypatch: pytest.MonkeyPatch) ->
     assert options[1][0]
 
 
-def test_splits_are_handed_out_while_every_planning_thread_waits_for_a_batch(streamed: Streamed) -> None:
+def test_splits_are_assigned_while_all_planning_threads_wait_for_a_batch(streamed: Streamed) -> None:
     opened = streamed.client.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=1))
     go_on, waiting = threading.Event(), threading.Semaphore(0)
     streamed.scripted.before = lambda: (waiting.release(), go_on.wait(30))
     requested = limits.PLANNING_WORKERS * 2
-    with ThreadPoolExecutor(requested) as askers:
-        answers = [askers.submit(streamed.client.next_batch, PLAIN, POINT) for _ in range(requested)]
+    with ThreadPoolExecutor(requested) as callers:
+        answers = [callers.submit(streamed.client.next_batch, PLAIN, POINT) for _ in range(requested)]
         try:
             for _ in range(limits.PLANNING_WORKERS):
                 assert waiting.acquire(timeout=10)
@@ -224,7 +226,7 @@ def test_splits_are_handed_out_while_every_planning_thread_waits_for_a_batch(str
         assert [answer.result(10) for answer in answers] == [BATCH] * requested
 
 
-# --- what must not get through ---
+# --- refused messages ---
 
 BAD: dict[str, tuple[Callable[[pb.NextBatchRequest], object], str]] = {
     "oversized": (lambda m: m.point.progress.consumed.extend(["1"] * MAX_CONSUMED), "500001 entries, expected at most"),
@@ -243,7 +245,7 @@ BAD: dict[str, tuple[Callable[[pb.NextBatchRequest], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_hostile_message_is_refused_by_name_and_reaches_nobody(streamed: Streamed, case: str) -> None:
+def test_hostile_message_is_refused_by_field_before_the_enumerator(streamed: Streamed, case: str) -> None:
     damage, reported = BAD[case]
     message = streams.asked_to_message(SCOPE, POINT)
     assert streamed.raw("NextBatch", message) == ("OK", "")
@@ -251,36 +253,36 @@ def test_a_hostile_message_is_refused_by_name_and_reaches_nobody(streamed: Strea
     status, details = streamed.raw("NextBatch", message)
     assert status == "INVALID_ARGUMENT"
     assert reported in details
-    assert len(streamed.scripted.asked) == 1
+    assert len(streamed.scripted.calls) == 1
     assert streamed.raw("StartStream", pb.StartStreamRequest(scope=message.scope))[0] == "INVALID_ARGUMENT"
 
 
 @pytest.mark.parametrize("call", ["StartStream", "NextBatch"])
-def test_bytes_that_are_no_message_are_refused(streamed: Streamed, call: str) -> None:
+def test_invalid_bytes_are_refused(streamed: Streamed, call: str) -> None:
     with grpc.insecure_channel(streamed.client.address) as channel:
         ask = channel.unary_unary(f"/{SERVICE_NAME}/{call}")
         with pytest.raises(grpc.RpcError) as caught:
             ask(b"\x0a\xff\xff", timeout=10)
     failure = received(caught.value)
     assert (failure.status.name, failure.code) == ("INVALID_ARGUMENT", "CONFIGURATION")
-    assert streamed.scripted.asked == []
+    assert streamed.scripted.calls == []
 
 
-def test_a_place_that_is_too_large_is_refused_by_saying_what_helps(streamed: Streamed) -> None:
+def test_point_that_is_too_large_is_refused_with_advice(streamed: Streamed) -> None:
     many = frozenset(InstantTime(f"2026{n:013}") for n in range(limits.MAX_REQUEST_BYTES // 18))
     point = replace(POINT, progress=Progress(Position(KEY), 2, many))
     with pytest.raises(ConfigurationError, match=r"larger than max .*: .*archive it, or raise limits\.requestBytes"):
         streamed.client.next_batch(PLAIN, point)
-    assert streamed.scripted.asked == []
+    assert streamed.scripted.calls == []
 
 
 def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(streamed: Streamed) -> None:
     with pytest.raises(ConfigurationError, match="next batch of table 'trips' cannot be encoded"):
         streamed.client.next_batch(PLAIN, replace(POINT, content=SnapshotBatch(-1)))
-    assert streamed.scripted.asked == []
+    assert streamed.scripted.calls == []
 
 
-def test_a_stream_needs_the_right_to_plan_its_table(table: ScriptedTable, tmp_path: pathlib.Path) -> None:
+def test_stream_requires_the_right_plan_on_its_table(table: ScriptedTable, tmp_path: pathlib.Path) -> None:
     scripted = ScriptedStreams(table)
     lines = []
     for name in ("planner", "reader", "other"):
@@ -306,10 +308,10 @@ def test_a_stream_needs_the_right_to_plan_its_table(table: ScriptedTable, tmp_pa
                 clients[name].start_stream(PLAIN, StartLatest())
             with pytest.raises(PermissionDenied, match=f"token:{name} has no right `plan` on table 'trips'"):
                 clients[name].next_batch(PLAIN, POINT)
-    assert len(scripted.asked) == 2
+    assert len(scripted.calls) == 2
 
 
-def test_a_server_that_is_older_says_so(table: ScriptedTable) -> None:
+def test_older_server_without_streams_is_reported(table: ScriptedTable) -> None:
     handlers = EnumeratorHandlers(ScriptedStreams(table))
     server = grpc.server(ThreadPoolExecutor(2))
     described = grpc.unary_unary_rpc_method_handler(
@@ -336,7 +338,7 @@ def test_a_server_that_is_older_says_so(table: ScriptedTable) -> None:
         server.stop(None).wait()
 
 
-def test_a_part_of_a_snapshot_reaches_the_planner(streamed: Streamed, table: ScriptedTable) -> None:
+def test_snapshot_part_reaches_the_planner(streamed: Streamed, table: ScriptedTable) -> None:
     part = SnapshotPart(at=Position(KEY), first=1, end=4, digest="0af1", changes=ChangeFormat.HUDI)
     request = PlanRequest(
         table="trips", query=part, event_time="ts", event_time_unit="us", scan_event_time=True, slots=1

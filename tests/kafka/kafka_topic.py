@@ -1,4 +1,4 @@
-"""A topic of one test, with the classes of Penstock that read it."""
+"""A topic of a test, with the classes of Penstock that read it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_offset_below_the_log_start_is_an_error_that_names_both(new_topic: Any) 
 def test_retention_by_time_moves_the_log_start(new_topic: Any) -> None:
     topic = new_topic(segment_ms="200", retention_ms="500")
     topic.write(["old"] * 100)
-    time.sleep(0.3)  # the segment's age: the broker closes it at the first record after that
+    time.sleep(0.3)  # the broker closes a segment by age at the next record
     topic.write(["new"])
     wait_for(lambda: topic.log_offsets()[0] >= 100, "retention by time")
     with pytest.raises(PositionExpired, match="offset 0: retention took it"):

@@ -29,18 +29,18 @@ for _ in range(read_int(answer)):
     source = pickle.loads(answer.read(read_int(answer)))
     print(name, source.__qualname__, sys.modules["pyspark_penstock"].__file__)
 """
-"""Looks for data sources with the function that Spark runs in a process of the driver's Python, and prints them."""
+"""Looks up data sources with the function that Spark runs in a process of the driver's Python, and prints them."""
 
 
 @pytest.fixture(scope="module")
 def checkout(clean_copy: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A copy of its own: an editable install writes its metadata into the tree."""
+    """A separate copy, because an editable install writes its metadata into the tree."""
     return pathlib.Path(shutil.copytree(clean_copy, tmp_path_factory.mktemp("editable") / "source", symlinks=True))
 
 
 @pytest.fixture(scope="module")
 def python(checkout: pathlib.Path) -> pathlib.Path:
-    """The Python of a new environment with the editable package; what it depends on is this environment's."""
+    """The Python of a new environment with the editable package; its dependencies come from this environment."""
     home = checkout.parent / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", home, cwd=checkout)
     python = home / "bin" / "python"
@@ -70,7 +70,7 @@ def test_spark_finds_the_data_source(python: pathlib.Path, checkout: pathlib.Pat
 
 @pytest.fixture(scope="module")
 def user_program(checkout: pathlib.Path) -> pathlib.Path:
-    """A program elsewhere that imports every module, and one that is not there."""
+    """A program elsewhere that imports every module, and one that does not exist."""
     folder = checkout.parent / "program"
     folder.mkdir()
     modules = sorted(name for name in modules_of_the_tree() if "_pb2" not in name)
@@ -102,7 +102,7 @@ def test_pyright_resolves_every_module(python: pathlib.Path, user_program: pathl
 
 
 def checked_output(command: list[str | pathlib.Path], folder: pathlib.Path) -> str:
-    """What a type checker prints; it fails, for the program has errors."""
+    """The output of a type checker, which fails because the program has errors."""
     done = subprocess.run(
         [str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=400, check=False
     )

@@ -1,4 +1,4 @@
-"""A release is reproducible: locks with hashes that fit what the package needs, and an SBOM of wheel and lock."""
+"""Releases are reproducible: locks with hashes that match the package's dependencies, and an SBOM of wheel and lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEEDED = {
 
 
 def problems_of(text: str, needed: list[str], constraints: str) -> list[str]:
-    """Why a lock cannot be what the requirements and constraints say."""
+    """The differences between a lock and the requirements and constraints."""
     pinned = dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", constraints, re.MULTILINE))
     pinned = {canonicalize_name(name): version for name, version in pinned.items()}
     locked: dict[str, str] = {}
@@ -48,12 +48,12 @@ def problems_of(text: str, needed: list[str], constraints: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_a_lock_has_every_dependency_by_version_and_hash(name: str) -> None:
+def test_lock_has_every_dependency_by_version_and_hash(name: str) -> None:
     constraints = (FOLDER / "constraints.txt").read_text()
     assert problems_of((FOLDER / name).read_text(), NEEDED[name], constraints) == [], "run `make locks`"
 
 
-def test_what_is_missing_or_changed_is_found() -> None:
+def test_lock_with_missing_or_changed_entries_is_reported() -> None:
     text, constraints = (FOLDER / "image.lock").read_text(), (FOLDER / "constraints.txt").read_text()
     needed = NEEDED["image.lock"]
     assert problems_of(text, [*needed, "nosuch>=1"], constraints) == ["nosuch>=1: locked None"]
@@ -63,7 +63,7 @@ def test_what_is_missing_or_changed_is_found() -> None:
     assert problems_of("--index-url https://index.example/\n" + text, needed, constraints)
 
 
-def test_the_image_installs_by_hash_before_the_project_and_asks_for_a_digest() -> None:
+def test_image_installs_by_hash_before_the_project_and_requires_a_digest() -> None:
     text = (REPOSITORY / "deploy" / "Dockerfile").read_text()
     lines = [line for line in text.replace("\\\n", " ").splitlines() if not line.startswith("#")]
     assert [line for line in lines if line.startswith(("ARG", "FROM"))] == [
@@ -79,9 +79,7 @@ def test_the_image_installs_by_hash_before_the_project_and_asks_for_a_digest() -
     assert all(f"!{lock}" in ignored for one in installs for lock in re.findall(r"requirements/\S+", one))
 
 
-def test_the_sbom_names_the_wheel_and_every_locked_file(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sbom_names_the_wheel_and_every_locked_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "tools"))
     make_sbom = importlib.import_module("make_sbom")
     wheel = tmp_path / "penstock-9.8.7-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""The wheel as a user gets it: built from a clean copy by way of the sdist, installed where nothing else is."""
+"""The wheel as users install it: built from a clean copy through the sdist, in an empty environment."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def modules_of_the_tree() -> set[str]:
 
 @pytest.fixture(scope="session")
 def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The files that would be committed, and nothing a build left behind."""
+    """The files that would be committed, without leftovers of a build."""
     copy = tmp_path_factory.mktemp("copy") / "source"
     folders = [*{folder.split("/")[0] for folder in PACKAGE_DIRS.values()}, "tests", "bench", "docs"]
     copy.mkdir()
@@ -101,7 +101,7 @@ def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def distributions(clean_copy: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """(sdist, wheel); the wheel is built from what the sdist unpacks to."""
+    """(sdist, wheel); the wheel is built from the unpacked sdist."""
     run(sys.executable, "-P", "-m", "build", "--no-isolation", "--outdir", "dist", ".", cwd=clean_copy)
     (sdist,) = (clean_copy / "dist").glob("*.tar.gz")
     (wheel,) = (clean_copy / "dist").glob("*.whl")
@@ -116,7 +116,7 @@ def names_in_the_wheel(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[
 
 @pytest.fixture(scope="session")
 def names_in_the_sdist(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[str]:
-    """Files, by their path in the folder that it unpacks to."""
+    """Files, by their path in the unpacked folder."""
     with tarfile.open(distributions[0]) as sdist:
         return {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
 
@@ -125,8 +125,8 @@ def names_in_the_sdist(distributions: tuple[pathlib.Path, pathlib.Path]) -> set[
 def clean_python(
     distributions: tuple[pathlib.Path, pathlib.Path], tmp_path_factory: pytest.TempPathFactory
 ) -> pathlib.Path:
-    """The Python of a new environment that holds what a release is locked to, by hash, and the wheel: no extras, no
-    test tools."""
+    """The Python of a new environment with the locked dependencies, checked by hash, and the wheel: no extras, no test
+    tools."""
     home = tmp_path_factory.mktemp("clean") / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home.parent)
     python = home / "bin" / "python"
@@ -140,7 +140,7 @@ def clean_python(
 
 @pytest.fixture
 def spark_path(tmp_path: pathlib.Path) -> str:
-    """A PYTHONPATH on which the `spark` extra's packages, and nothing else of this environment, are found."""
+    """A PYTHONPATH with only the packages of the extra `spark`."""
     for name in ("pyspark", "py4j"):
         spec = importlib.util.find_spec(name)
         assert spec and spec.submodule_search_locations, f"{name} is part of the extra `test`"
@@ -150,12 +150,13 @@ def spark_path(tmp_path: pathlib.Path) -> str:
 
 @pytest.fixture(params=["repository", "elsewhere"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
-    """The working directory: the repository's root is on the import path then, as for any `python -c`."""
+    """The working directory: the repository's root, which `python -c` adds to the import path, or another folder."""
     yield REPOSITORY if request.param == "repository" else tmp_path_factory.mktemp("elsewhere")
 
 
 def import_all(python: pathlib.Path, modules: set[str], cwd: pathlib.Path, path: str = "") -> dict[str, object]:
-    """Imports the modules in that Python; what failed, where the package's modules came from, whether pyspark came."""
+    """Imports the modules in that Python: which failed, the files of the package's modules, and whether pyspark was
+    imported."""
     environment = {"PYTHONPATH": path} if path else {}
     answer = run(python, "-c", IMPORT_ALL, cwd=cwd, stdin=json.dumps(sorted(modules)), **environment)
     result: dict[str, object] = json.loads(answer.splitlines()[-1])
@@ -192,10 +193,11 @@ def test_data_files_are_shipped_and_nothing_else(names_in_the_wheel: set[str]) -
     assert data <= names_in_the_wheel
 
 
-def test_the_wheel_of_the_tree_is_that_of_the_sdist(
+def test_wheel_of_the_tree_equals_that_of_the_sdist(
     clean_copy: pathlib.Path, distributions: tuple[pathlib.Path, pathlib.Path]
 ) -> None:
-    """`distributions` came by way of the sdist; this one, as `make` builds it, does not. File by file, byte by byte."""
+    """`distributions` was built through the sdist; this wheel, as `make` builds it, was not. Compares every file byte
+    by byte."""
     run(sys.executable, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", "direct", ".", cwd=clean_copy)
     (direct,) = (clean_copy / "direct").glob("*.whl")
     with zipfile.ZipFile(direct) as of_tree, zipfile.ZipFile(distributions[1]) as of_sdist:
@@ -204,10 +206,10 @@ def test_the_wheel_of_the_tree_is_that_of_the_sdist(
         }
 
 
-def test_the_wheel_of_the_image_is_that_of_the_tree(
+def test_wheel_of_the_image_equals_that_of_the_tree(
     tmp_path: pathlib.Path, distributions: tuple[pathlib.Path, pathlib.Path]
 ) -> None:
-    """The image builds its wheel from the files that `.dockerignore` lets through. File by file, byte by byte."""
+    """The image builds its wheel from the files that `.dockerignore` includes. Compares every file byte by byte."""
     context = tmp_path / "context"
     lay_out_context(context)
     run(sys.executable, "-P", "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", ".", cwd=context)
@@ -218,7 +220,7 @@ def test_the_wheel_of_the_image_is_that_of_the_tree(
         }
 
 
-def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(
+def test_sdist_holds_exactly_the_sources_of_the_wheel(
     names_in_the_sdist: set[str], names_in_the_wheel: set[str]
 ) -> None:
     sources = {
@@ -231,7 +233,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_more(
 
 
 def split_of(name: str) -> tuple[str, str]:
-    """(package, the rest of the path) of a file in the wheel: data lie in folders that are no packages."""
+    """(package, the rest of the path) of a file in the wheel: data files are in folders that are not packages."""
     folder, _, rest = name.rpartition("/")
     while folder.replace("/", ".") not in PACKAGE_DIRS:
         folder, _, inner = folder.rpartition("/")

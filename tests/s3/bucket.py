@@ -13,7 +13,7 @@ USER, SECRET, BUCKET, REGION = "lab", "labsecret", "lake", "us-east-1"
 
 
 def answers(address: str) -> bool:
-    """Whether anything answers HTTP there."""
+    """Whether a server responds to HTTP at the address."""
     try:
         urllib.request.urlopen(f"http://{address}/", timeout=2).close()
     except urllib.error.HTTPError:
@@ -24,7 +24,7 @@ def answers(address: str) -> bool:
 
 
 def direct(address: str) -> Any:
-    """The store's file system, for tests that put things there."""
+    """The store's file system, for uploads of tests."""
     return pafs.S3FileSystem(
         access_key=USER, secret_key=SECRET, endpoint_override=address, scheme="http", region=REGION,
         allow_bucket_creation=True,
@@ -32,6 +32,6 @@ def direct(address: str) -> Any:
 
 
 def copy_in(source: pathlib.Path, store: str, name: str) -> None:
-    """A local folder as objects."""
+    """Uploads a local folder."""
     target = pafs.SubTreeFileSystem(f"{BUCKET}/{name}", direct(store))
     pafs.copy_files(str(source), "", destination_filesystem=target, use_threads=True)

@@ -15,7 +15,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """HOST:PORT of a store: versitygw where it was built, else moto's server."""
+    """HOST:PORT of a store: versitygw if it is built, otherwise moto's server."""
     from tests.faults.served import end, until
     from tests.loopback_ports import free_port
     from tests.ops.places import BIN, missing
@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def front(store: str) -> Iterator[Any]:
-    """A proxy before the store, one for the run: a JVM keeps the environment that it was started with."""
+    """A proxy before the store, one for the whole run, because a JVM keeps the environment of its start."""
     from tests.s3.s3_proxy import S3Proxy
 
     with S3Proxy(store) as s3_proxy:
@@ -66,7 +66,7 @@ def operators(front: Any) -> dict[str, str]:
 
 @pytest.fixture
 def proxy(front: Any, operators: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The proxy, and this process in its operators' environment."""
+    """The proxy, with its environment variables set in this process."""
     for name, value in operators.items():
         monkeypatch.setenv(name, value)
     logging.getLogger("penstock").setLevel(logging.ERROR)
@@ -79,7 +79,8 @@ def proxy(front: Any, operators: dict[str, str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="session")
 def cluster(operators: dict[str, str], request: pytest.FixtureRequest) -> Any:
-    """The run's Spark session. It was started in the operators' environment; this process is out of it again."""
+    """The run's Spark session. It was started with the proxy's environment variables, which are unset in this
+    process."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in operators.items():
             patch.setenv(name, value)
@@ -88,7 +89,7 @@ def cluster(operators: dict[str, str], request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def upload(store: str, golden: Any) -> Callable[[str], str]:
-    """Puts a golden table into the store, once; its URI."""
+    """Uploads a golden table to the store, once; its URI."""
     from tests.s3.bucket import BUCKET, copy_in
 
     done: dict[str, str] = {}

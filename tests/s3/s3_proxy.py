@@ -1,8 +1,7 @@
-"""An HTTP proxy in front of an object store that does what object stores and the networks before them do: slows down,
-hangs, cuts bodies, answers ranges short, lists what was there a while ago. It counts requests by what they are.
+"""An HTTP proxy before an object store that injects faults: slow responses, closed connections, truncated bodies, short
+ranges, stale listings. It counts requests by kind.
 
-Requests are passed on with their own Host, so that signatures hold. `plan` maps a `Request`
-to its fault.
+Requests keep their Host header, so that signatures are valid. `plan` maps a `Request` to its fault.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _PASSED_ON: Final = ("content-type", "etag", "last-modified", "accept-ranges", "
 
 
 class Fault(enum.Enum):
-    """Faults of an answer."""
+    """Faults of a response."""
 
     SLOW_DOWN = "503, as S3 answers those who ask too often"
     SILENT = "no answer; the connection ends after a while"
     CUT = "half of the body, then the connection ends"
     SHORT = "half of the body, and headers that say that this is all"
-    STALE = "the listing as it was when it was asked for the first time"
+    STALE = "the listing of the first request"
     DENIED = "403"
     ELSEWHERE = "the region 'eu-central-1' is wrong; expecting 'us-east-1'"
 
@@ -54,7 +53,7 @@ Plan = Callable[[Request], Fault | None]
 
 
 class S3Proxy:
-    """Between clients and the store at `target` (HOST:PORT). As a context manager it closes."""
+    """A proxy between clients and the store at `target` (HOST:PORT). The context manager closes it."""
 
     def __init__(self, target: str, silent_s: float = 4.0) -> None:
         self.target = target
@@ -71,7 +70,7 @@ class S3Proxy:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
-            wbufsize = -1  # an answer is one write
+            wbufsize = -1  # a response is one write
 
             def _any(self) -> None:
                 proxy.answer(self)
@@ -87,11 +86,11 @@ class S3Proxy:
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """The address for clients."""
         return f"127.0.0.1:{self._server.server_port}"
 
     def fresh(self, plan: Plan = lambda request: None) -> None:
-        """Another plan; counting begins anew."""
+        """Sets another plan, and resets the counters."""
         with self._lock:
             self.plan = plan
             self.counts, self.faults, self._numbers = Counter(), Counter(), Counter()
@@ -107,7 +106,7 @@ class S3Proxy:
         self._server.server_close()
 
     def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
-        """Answers one request."""
+        """Handles one request."""
         length = int(handler.headers.get("Content-Length") or 0)
         body = handler.rfile.read(length) if length else None
         request = self._count_request(handler)
@@ -194,6 +193,6 @@ class S3Proxy:
 
 
 def _shortened(value: str, length: int) -> str:
-    """A Content-Range that fits the shorter body; any other value as it is."""
+    """A Content-Range for the shorter body; other values are unchanged."""
     match = re.fullmatch(r"bytes (\d+)-\d+/(\d+)", value)
     return value if match is None else f"bytes {match[1]}-{int(match[1]) + length - 1}/{match[2]}"

@@ -1,5 +1,5 @@
-"""Fault 19: an object store that slows down, hangs up, cuts and shortens answers, lists what was there a while ago, or
-lets nobody in. Rows are exact, or there is an error that says whether a retry may succeed."""
+"""Fault 19: an object store that slows down, closes connections, truncates and shortens responses, returns stale
+listings, or denies access. Rows are exact, or an error says whether a retry may succeed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def rows(table: pa.Table) -> Counter[str]:
 def test_fault_19_read_is_exact_or_a_retryable_error(
     proxy: Any, upload: Callable[[str], str], golden: Any, fault: Fault
 ) -> None:
-    """One request fails, early or late in the read; then that one and all after it. Where the client itself asks
-    again and again, in vain, once is enough: each such read waits ten seconds."""
+    """One request fails, early or late in the read; then this one and all after it. If the client retries without
+    success, one read is enough, because each such read waits ten seconds."""
     uri, expected = upload(MERGED), rows(penstock.read(golden.table(MERGED)).read_all())
     proxy.fresh()
     assert rows(penstock.read(uri).read_all()) == expected
@@ -89,7 +89,7 @@ def test_fault_19_denied_access_is_an_error_without_retry(
 def test_wrong_region_is_an_error_with_the_right_one(
     proxy: Any, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As S3 answers, by the proxy; and as the store does, if it is one that looks at the region: moto's does not."""
+    """The response of S3, by the proxy, and that of the store, if it checks the region: moto does not."""
     uri = upload(MERGED)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.setenv("AWS_REGION", "eu-central-1")

@@ -33,7 +33,7 @@ def rows(table: pa.Table) -> Counter[str]:
 
 
 def answer(table: str, **options: Any) -> tuple[Any, Any]:
-    """(schema, rows), or (code, text without the place) of the error."""
+    """(schema, rows), or (code, text without the path) of the error."""
     try:
         table_rows = penstock.read(table, **options).read_all()
     except PenstockError as error:

@@ -21,7 +21,7 @@ MERGED = "A_merge_event_long_v9_h120"
 
 
 def counted(proxy: Any, work: Callable[[], object]) -> Counter[str]:
-    """The requests of the work, by kind."""
+    """The requests of an action, by kind."""
     proxy.fresh()
     work()
     return Counter(proxy.counts)
@@ -34,7 +34,7 @@ def test_discovery_without_new_commits_takes_the_documented_requests(proxy: Any,
     service.split_discovery.discover()
     idle = counted(proxy, service.split_discovery.discover)
     assert idle == counted(proxy, service.split_discovery.discover)
-    print("idle look", dict(idle))
+    print("idle check", dict(idle))
     assert idle.total() <= 13
 
 

@@ -1,5 +1,5 @@
-"""Spark on tables in an object store: the same programs as on a local disk. Only the environment that the session was
-started in says where the store is, and who asks; the driver's Python is out of that environment when it reads."""
+"""Spark on tables in an object store, with the programs for a local disk. Only the environment of the session's start
+has the endpoint and the credentials; the driver's Python reads without them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.golden,
     pytest.mark.timeout(900),
-    # py4j and pyspark close their sockets when they are collected, not when they are done.
+    # py4j and pyspark close their sockets when they are collected
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 MERGED = "A_merge_event_long_v9_h120"
@@ -49,8 +49,8 @@ def rows(table: pa.Table) -> Counter[str]:
 def reached(
     deployment: str, uri: str, folder: pathlib.Path, operators: dict[str, str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """(what is loaded, its options): the URI itself, or the name by which a server knows it. The server is a process in
-    the operators' environment."""
+    """(the loaded path, its options): the URI, or the table's name on a server. The server is a process with the
+    proxy's environment variables."""
     if deployment == "embedded":
         yield uri, {}
         return
@@ -87,7 +87,7 @@ def test_spark_reads_the_batches_of_the_local_table(
 def test_spark_plan_and_tasks_hold_no_credential(
     cluster: SparkSession, proxy: Any, upload: Callable[[str], str], golden: Any
 ) -> None:
-    """Credentials in a URI are for planning alone: what is pickled into tasks has none, and tasks use their own."""
+    """Credentials in a URI are used only for planning: data pickled into tasks has none, and tasks use their own."""
     uri = upload(MERGED).replace("s3://", f"s3://{USER}:{SECRET}@")
     frame = cluster.read.format("penstock").load(uri)
     assert frame.count() == golden.expected(MERGED, "snapshot").num_rows
@@ -100,7 +100,7 @@ def test_spark_plan_and_tasks_hold_no_credential(
 
 
 class Following:
-    """A stream into files, started again whenever storage has failed it, as a supervisor would."""
+    """A stream to files, restarted after each storage error, as by a supervisor."""
 
     def __init__(self, source: DataFrame, folder: pathlib.Path) -> None:
         self._writer = source.writeStream.format("parquet").option("path", str(folder / "out"))
@@ -125,7 +125,7 @@ class Following:
         return True
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the stream."""
         self._query.stop()
 
 

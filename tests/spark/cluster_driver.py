@@ -1,8 +1,8 @@
-"""A Spark driver of a standalone cluster, told by its stdin what to stream and what goes wrong in it.
+"""A Spark driver of a standalone cluster. A test sends it streams, and the fault of each, on stdin.
 
-Arguments: the master's URL, `true` or `false` for speculation. It says `ready`, then takes one JSON line a stream
-(`StreamAsked`) and says `done`, or `failed` and why. Each micro-batch goes through a UDF on the executors, which notes
-what the attempt got, byte for byte, before it does harm; the sink writes Parquet, a folder a micro-batch, which a
+Arguments: the master's URL, `true` or `false` for speculation. It prints `ready`, then reads one JSON line per stream
+(`StreamRequest`) and prints `done`, or `failed` and the reason. Each micro-batch passes a UDF on the executors, which
+records the attempt's rows byte for byte before the fault. The sink writes Parquet, one folder per micro-batch, which a
 repetition overwrites.
 """
 
@@ -25,9 +25,9 @@ from penstock.spark import register
 HARM_S = 600.0
 
 
-class StreamAsked(TypedDict):
-    """`harm`: '' | 'fail' (once) | 'stay' (the first attempt does not go on) | 'stay all', in the first slot of
-    micro-batch `harmed` until the file `go` is in `folder`; 'plan': so does the driver, before a task is started."""
+class StreamRequest(TypedDict):
+    """`harm`: '' | 'fail' (once) | 'stay' (the first attempt waits) | 'stay all', in the first slot of micro-batch
+    `harmed`, until the file `go` is in `folder`; 'plan': the driver waits before a task is started."""
 
     server: str
     table: str
@@ -38,8 +38,8 @@ class StreamAsked(TypedDict):
 
 
 def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Array]], Iterator[pa.Array]]:
-    """The UDF of a micro-batch: rows in as structs, out comes that each is wanted. Runs on executors, so it stands on
-    its own."""
+    """The UDF of a micro-batch: rows in as structs, a flag per row out. Runs on executors, so it has no imports of this
+    module."""
 
     def watch(rows: Iterator[pa.Array]) -> Iterator[pa.Array]:
         import contextlib
@@ -98,7 +98,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
 
 
 def stay(folder: pathlib.Path) -> None:
-    """Makes the file `harmed`, and waits for the file `go`."""
+    """Creates the file `harmed`, and waits for the file `go`."""
     (folder / "harmed").touch()
     give_up = time.monotonic() + HARM_S
     while not (folder / "go").exists():
@@ -107,8 +107,8 @@ def stay(folder: pathlib.Path) -> None:
         time.sleep(0.05)
 
 
-def run(spark: SparkSession, requested: StreamAsked) -> None:
-    """A stream over what is there, one commit a micro-batch."""
+def run(spark: SparkSession, requested: StreamRequest) -> None:
+    """A stream over the current commits, one per micro-batch."""
     folder = requested["folder"]
 
     def write(frame: DataFrame, batch_id: int) -> None:
@@ -126,7 +126,7 @@ def run(spark: SparkSession, requested: StreamAsked) -> None:
 
 
 def main(master: str, speculation: str) -> None:
-    """Runs one stream after the other, until stdin ends."""
+    """Runs streams one after the other, until stdin ends."""
     small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.driver.extraJavaOptions": small,

@@ -1,4 +1,4 @@
-"""What needs Java; a server in this process, rows compared as multisets."""
+"""Marks tests that need Java; a server in this process; rows compared as multisets."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ COMPARED_TABLES = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything below this folder needs Java."""
+    """Every test below this folder needs Java."""
     for item in items:
         if item.path.is_relative_to(pathlib.Path(__file__).parent):
             item.add_marker(pytest.mark.spark)
-            # py4j and pyspark close their sockets when they are collected, not when they are done.
+            # py4j and pyspark close their sockets when they are collected
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
 class EnumeratorLog(logging.Handler):
-    """The lines of logger `penstock.enumerator`, taken apart."""
+    """The lines of the logger `penstock.enumerator`, parsed."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps the line."""
+        """Stores the line."""
         self.lines.append(record.getMessage())
 
     def events(self, what: str) -> list[dict[str, str]]:
@@ -54,7 +54,7 @@ class EnumeratorLog(logging.Handler):
 
 @pytest.fixture
 def enumerator_log() -> Iterator[EnumeratorLog]:
-    """What the servers of this process log during the test."""
+    """The log of this process's servers during the test."""
     handler, logger = EnumeratorLog(), logging.getLogger("penstock.enumerator")
     level = logger.level
     logger.addHandler(handler)
@@ -66,14 +66,14 @@ def enumerator_log() -> Iterator[EnumeratorLog]:
 
 @pytest.fixture(scope="session")
 def server(golden: Any) -> Iterator[RunningServer]:
-    """A server of this process with the compared tables, by their case's name."""
+    """A server in this process with the compared tables, named by their case."""
     with serve({case: str(golden.table(case)) for case in COMPARED_TABLES.values()}, "127.0.0.1:0") as running:
         yield running
 
 
 @dataclass(frozen=True)
 class Source:
-    """A golden table behind one of the two deployments: `read()` is a fresh load."""
+    """A golden table in one of the two deployments: `read()` is a new load."""
 
     case: str
     target: str
@@ -87,7 +87,7 @@ class Source:
 
 @pytest.fixture(params=["embedded", "server"])
 def deployment(request: pytest.FixtureRequest) -> str:
-    """Where the enumerator runs."""
+    """The deployment of the enumerator."""
     return str(request.param)
 
 
@@ -109,7 +109,7 @@ def source(request: pytest.FixtureRequest, deployment: str) -> Source:
 
 @pytest.fixture(params=[("v9", "server"), ("v6", "embedded")], ids="-".join)
 def either(request: pytest.FixtureRequest) -> Source:
-    """Each compared table and each deployment once, for what depends on neither."""
+    """Each compared table and each deployment once, for tests that depend on neither."""
     return make_source(request, *request.param)
 
 

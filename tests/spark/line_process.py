@@ -1,7 +1,4 @@
-"""A process that a test steers line by line, and may kill with all it started.
-
-Belongs here: starting, listening with a deadline, killing. Not here: what the processes do.
-"""
+"""A process that a test controls line by line, and may kill with its children."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from tests.progress import PROGRESS_S
 
 
 class LineProcess:
-    """A process in a session of its own, its stdout line by line; what it says on stderr goes to `log`."""
+    """A process in a separate session, with its stdout line by line; its stderr goes to `log`."""
 
     def __init__(self, command: list[str], log: pathlib.Path, environment: dict[str, str] | None = None) -> None:
         self._log = log
@@ -37,11 +34,11 @@ class LineProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process itself, which leads its session."""
+        """The id of the process, which leads its session."""
         return self._process.pid
 
     def line(self) -> str:
-        """The next line; fails the test if none comes in time or the process ended."""
+        """The next line. AssertionError: no line in time, or the process ended."""
         try:
             line = self._lines.get(timeout=PROGRESS_S)
         except queue.Empty:
@@ -50,20 +47,20 @@ class LineProcess:
         return line
 
     def go_on(self, text: str = "") -> None:
-        """A line on its stdin: it may pass the step it waits at."""
+        """Sends a line to stdin: the process may continue from its current step."""
         assert self._process.stdin is not None
         self._process.stdin.write(text + "\n")
         self._process.stdin.flush()
 
     def end(self) -> None:
-        """SIGTERM to the process alone, and kill() where that does not end it soon."""
+        """Sends SIGTERM to the process, and calls kill() if it does not end in time."""
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         self.kill()
 
     def kill(self) -> None:
-        """kill -9 of the process and all it started (a driver: its JVM and Python workers)."""
+        """Kills the process and its children with SIGKILL (for a driver: its JVM and Python workers)."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(PROGRESS_S)

@@ -1,8 +1,8 @@
-"""A Spark driver to be killed: one commit a micro-batch through a server, each written to a file named by its id.
+"""A Spark driver to be killed: one commit per micro-batch through a server, each written to a file named by its id.
 
-Arguments: server's address, table, checkpoint, output folder. It says on stdout where it is and goes on only when a
-line comes in on stdin: `planned N` (the plan is open, no row is read), `written N` (the file is there, Spark's commit
-is not), `failed` and why (then it starts the query again), at the end `done`.
+Arguments: server's address, table, checkpoint, output folder. It prints its step on stdout and continues after a line
+on stdin: `planned N` (the plan is open, no row is read), `written N` (the file exists, Spark's commit does not),
+`failed` and the reason (then it starts the query again), at the end `done`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.spark import register
 
 
 def say(text: str) -> None:
-    """One line to the test."""
+    """Sends one line to the test."""
     print(text, flush=True)
 
 
 def ask(text: str) -> None:
-    """One line to the test, and its leave to go on."""
+    """Sends one line to the test, and waits for a line to continue."""
     say(text)
     if not sys.stdin.readline():
         raise SystemExit("the test is gone")

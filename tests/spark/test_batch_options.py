@@ -23,7 +23,7 @@ META = [
 ]
 
 
-def test_columns_in_the_order_asked_for(either: Any, golden: Any, rows_of: RowsOf) -> None:
+def test_columns_have_the_requested_order(either: Any, golden: Any, rows_of: RowsOf) -> None:
     frame = either.read(columns="ts, _HOODIE_record_key")
     assert frame.columns == ["ts", "_hoodie_record_key"]
     assert rows_of(frame) == rows_of(golden.expected(either.case, "snapshot").select(frame.columns))
@@ -68,16 +68,16 @@ def test_types_and_partition_values_arrive_exactly(
     assert rows_of(frame) == rows_of(golden.expected(case, "snapshot"))
 
 
-def test_read_optimized(either: Any, golden: Any, rows_of: RowsOf) -> None:
+def test_batch_read_optimized_returns_base_files(either: Any, golden: Any, rows_of: RowsOf) -> None:
     assert rows_of(either.read(query="read_optimized")) == rows_of(golden.expected(either.case, "read_optimized"))
 
 
-def test_as_of(either: Any, golden: Any, rows_of: RowsOf) -> None:
+def test_batch_as_of_returns_the_earlier_state(either: Any, golden: Any, rows_of: RowsOf) -> None:
     query = next(q for q in golden.case(either.case)["queries"] if q["as_of"] and not q["error"])
     assert rows_of(either.read(asOf=query["as_of"])) == rows_of(golden.expected(either.case, query["id"]))
 
 
-def test_an_incremental_range(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+def test_batch_incremental_returns_the_range(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     table = str(golden.table("B_v9_inc_mor"))
     for query in golden.case("B_v9_inc_mor")["queries"]:
         if query["id"] in ("inc_01", "inc_03", "inc_04", "inc_2_to_last1"):
@@ -89,9 +89,7 @@ def test_an_incremental_range(spark: SparkSession, golden: Any, rows_of: RowsOf)
             assert rows_of(frame) == rows_of(golden.expected("B_v9_inc_mor", query["id"])), query["id"]
 
 
-def test_a_declared_schema_reads_just_its_columns(
-    either: Any, spark: SparkSession, golden: Any, rows_of: RowsOf
-) -> None:
+def test_declared_schema_reads_only_its_columns(either: Any, spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     declared = st.StructType(
         [st.StructField("TS", st.LongType()), st.StructField("_hoodie_record_key", st.StringType(), False)]
     )
@@ -101,13 +99,13 @@ def test_a_declared_schema_reads_just_its_columns(
     assert rows_of(frame) == rows_of(expected.rename_columns(frame.columns))
 
 
-def test_a_declared_type_that_is_not_the_tables(either: Any, spark: SparkSession) -> None:
+def test_declared_type_that_differs_from_the_tables_is_refused(either: Any, spark: SparkSession) -> None:
     frame = spark.read.format("penstock").schema("ts string").options(**either.options).load(either.target)
     with pytest.raises(PySparkException, match="column ts: the table's type is bigint, but the DataFrame's is string"):
         frame.count()
 
 
-def test_a_temporary_view(either: Any, spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+def test_temporary_view_reads_the_table(either: Any, spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     options = {"path": either.target, "columns": "_hoodie_record_key,ts", **either.options}
     listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING penstock OPTIONS ({listed})")
@@ -131,34 +129,36 @@ def test_a_temporary_view(either: Any, spark: SparkSession, golden: Any, rows_of
         ({"upto": "latest"}, "upto bounds a range of instants, but query=snapshot"),
     ],
 )
-def test_a_wrong_option_is_told(spark: SparkSession, golden: Any, options: dict[str, str], text: str) -> None:
+def test_wrong_option_is_an_error_that_names_it(
+    spark: SparkSession, golden: Any, options: dict[str, str], text: str
+) -> None:
     table = str(golden.table("A_fuzz_event_long_s1_v9_h120"))
     with pytest.raises(PySparkException, match=f"(?s){text}"):
         spark.read.format("penstock").options(**options).load(table).count()
 
 
-def test_a_bad_filter_is_told(either: Any) -> None:
+def test_bad_filter_is_an_error(either: Any) -> None:
     with pytest.raises(PySparkException, match="nosuch"):
         either.read(where="nosuch = 3").count()
 
 
-def test_no_table_there(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+def test_path_without_a_table_is_an_error(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     with pytest.raises(PySparkException, match=r"(?s)TableNotFound.*nothing_here"):
         spark.read.format("penstock").load(str(tmp_path / "nothing_here"))
 
 
-def test_a_table_the_server_does_not_have(spark: SparkSession, server: Any) -> None:
+def test_table_unknown_to_the_server_is_an_error(spark: SparkSession, server: Any) -> None:
     with pytest.raises(PySparkException, match="no table 'other' is registered"):
         spark.read.format("penstock").option("server", server.address).load("other")
 
 
-def test_an_empty_range_has_no_rows(either: Any, golden: Any) -> None:
+def test_empty_range_has_no_rows(either: Any, golden: Any) -> None:
     frame = either.read(query="incremental", after="99990101000000000")
     assert frame.count() == 0
     assert frame.columns[:5] == META
 
 
-def test_registered_by_hand_too(spark: SparkSession, golden: Any) -> None:
+def test_source_can_be_registered_explicitly(spark: SparkSession, golden: Any) -> None:
     from penstock.spark import register
 
     register(spark)

@@ -1,5 +1,5 @@
-"""A batch read gives the golden rows, however Spark scans it: each row of the table in spark.md's chapter on work
-stealing, with and without a server."""
+"""A batch read returns the golden rows however Spark scans it: with repeated, partial, failed and parallel scans, with
+and without a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 
 @pytest.fixture
 def snapshot(source: Any, golden: Any, rows_of: RowsOf) -> Counter[Any]:
-    """The rows Hudi returned for the table."""
+    """The rows that Hudi returned for the table."""
     return rows_of(golden.expected(source.case, "snapshot"))
 
 
@@ -35,7 +35,7 @@ def test_count_twice_on_the_same_dataframe(source: Any, snapshot: Counter[Any], 
     assert rows_of(frame) == snapshot
 
 
-def test_union_with_itself(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+def test_union_of_a_dataframe_with_itself(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
     frame = source.read()
     assert rows_of(frame.union(frame)) == snapshot + snapshot
 
@@ -50,10 +50,10 @@ def test_repartition_by_range_scans_twice(source: Any, snapshot: Counter[Any], r
     assert rows_of(source.read().repartitionByRange(2, KEY)) == snapshot
 
 
-def test_a_failed_task_is_run_again(
+def test_failed_task_is_retried_with_all_rows(
     source: Any, snapshot: Counter[Any], rows_of: RowsOf, tmp_path: pathlib.Path
 ) -> None:
-    """The first attempt of a task dies in its second split; the next must see all rows of the slot again."""
+    """The first attempt of a task fails in its second split; the next one must return all rows of the slot again."""
     folder = str(tmp_path)
 
     def fails_once(file: str) -> str:
@@ -93,14 +93,14 @@ def test_take_one_then_count(source: Any, snapshot: Counter[Any], rows_of: RowsO
 def test_self_join_of_two_branches(source: Any, snapshot: Counter[Any]) -> None:
     frame = source.read()
     keys = [dict(row)[KEY] for row in snapshot.elements()]
-    assert len(set(keys)) == len(keys), "the table's keys tell its rows apart"
+    assert len(set(keys)) == len(keys), "the table's keys are unique"
     left = frame.where(F.col(KEY) != keys[0]).select(KEY)
     right = frame.where(F.col(KEY) != keys[1]).select(KEY)
     assert left.join(right, KEY).count() == len(keys) - 2
 
 
 def test_an_action_for_each_branch_of_a_filter(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
-    """No filter is pushed into the source, so no filter of one scan leaks into another (spark.md §6)."""
+    """No filter is pushed into the source, so a filter of one scan does not affect another."""
     frame = source.read()
     key = dict(next(iter(snapshot)))[KEY]
     assert rows_of(frame.where(F.col(KEY) == key).union(frame)).total() == snapshot.total() + 1

@@ -28,7 +28,7 @@ def path(golden: Any) -> str:
 
 
 def changes(path: str, **options: Any) -> pa.Table:
-    """What the Arrow door gives, which the golden suite holds against Hudi."""
+    """The rows of `penstock.read`, which the golden suite compares with Hudi's."""
     return penstock.read(path, query="cdc", **{"after": "earliest", **options}).read_all()
 
 
@@ -45,7 +45,7 @@ def test_a_batch(spark: SparkSession, path: str, deployment: str, form: str, row
 
 
 def test_a_filter_and_a_projection(spark: SparkSession, path: str, rows_of: RowsOf) -> None:
-    """Spark's own, and those of our options: neither changes the kind of a change."""
+    """Spark's filter and the option `where`: neither changes the kind of a change."""
     whole = changes(path)
     expected = whole.filter(pc.and_kleene(pc.equal(whole["_change_type"], "+U"), pc.greater(whole["v"], 20)))
     assert 0 < expected.num_rows < whole.num_rows
@@ -62,13 +62,13 @@ def test_a_filter_and_a_projection(spark: SparkSession, path: str, rows_of: Rows
 def test_a_stream(
     spark: SparkSession, path: str, deployment: str, form: str, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    """One commit a micro-batch: each change once, none of a service, and a restart goes on."""
+    """One commit per micro-batch: each change once, none of a service, and a restart continues."""
     batches: dict[int, pa.Table] = {}
     expected = changes(path, cdc_format=form)
     time = "ts_ms" if form == "hudi" else "_change_instant"
     with serve({"t": path}, "127.0.0.1:0") as running:
         options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
-        for _ in range(2):  # the second run has nothing new
+        for _ in range(2):  # the second run has no new data
             frame = (
                 spark.readStream.format("penstock")
                 .options(query="cdc", after="earliest", cdcFormat=form, maxCommitsPerTrigger="1", **options)

@@ -1,8 +1,8 @@
-"""A standalone cluster of a master and two one-core workers: what goes wrong in a task, an executor or the driver
-changes no row (fault 9).
+"""A standalone cluster of a master and two one-core workers: faults in a task, an executor or the driver change no row
+(fault 9).
 
-Each task of the source pulls its splits from a `penstock serve` process. What an attempt of a slot got is compared
-byte for byte; the sink, a folder of Parquet a micro-batch, with the rows that Hudi returned.
+Each task of the source pulls its splits from a `penstock serve` process. The test compares the rows of each attempt of
+a slot byte for byte, and the sink, a folder of Parquet per micro-batch, with Hudi's rows.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"
 BEFORE = "inc_06"
 COMMITS = ["inc_07", "inc_09", "inc_10", "inc_11"]
-"""A micro-batch each, behind BEFORE. The second, which is harmed, has two tasks."""
+"""One micro-batch each, after BEFORE. The second one, with the fault, has two tasks."""
 EXECUTOR = "CoarseGrainedExecutorBackend"
 AWAY_S = 9.0
-"""How long an ordinary restart of the server takes under load."""
+"""The time of an ordinary restart of the server under load."""
 
 
 class Cluster:
-    """Master, workers, a server of the table, and the driver of the moment; each workspace is a stream's."""
+    """Master, workers, a server of the table, and the current driver; each stream has a workspace."""
 
     def __init__(self, table: pathlib.Path, folder: pathlib.Path) -> None:
         self._folder, self._started = folder, list[LineProcess]()
@@ -53,7 +53,7 @@ class Cluster:
         self._serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", self.address]
         self._serve += ["--state", str(folder / "state")]
         self._server = self._start(self._serve, "server.log")
-        # two names of one host: Spark runs no copy of a task on the host that it is running on
+        # two names of one host: Spark does not run a copy of a task on the same host
         self._workers = [
             self._daemon("worker.Worker", "-c", "1", "-m", "1g", "-d", str(folder / host), self._master, host=host)
             for host in ("127.0.0.1", "localhost")
@@ -61,7 +61,8 @@ class Cluster:
         assert self._server.line() == self.address
 
     def restart_server(self, away_s: float, while_away: Callable[[], object]) -> None:
-        """-9, `while_away`, and a new process on the same state when `away_s` have passed."""
+        """Kills the server with SIGKILL, calls `while_away`, and starts a new process on the same state after
+        `away_s`."""
         self._server.kill()
         while_away()
         begin_s = time.monotonic()
@@ -70,7 +71,7 @@ class Cluster:
         assert self._server.line() == self.address
 
     def driver(self, *, speculates: bool) -> LineProcess:
-        """The driver that runs, else a new one."""
+        """The running driver, otherwise a new one."""
         if self._driver is None or self._speculates != speculates:
             self.kill_driver()
             script = pathlib.Path(__file__).with_name("cluster_driver.py")
@@ -80,13 +81,13 @@ class Cluster:
         return self._driver
 
     def kill_driver(self) -> None:
-        """-9, with its JVM; the master takes its executors away."""
+        """Kills the driver and its JVM with SIGKILL; the master ends its executors."""
         if self._driver is not None:
             self._driver.kill()
             self._driver = None
 
     def executors(self) -> dict[str, int]:
-        """Process of each executor that runs, by its folder's name (`app-…/0`)."""
+        """The process of each running executor, by its folder's name (`app-…/0`)."""
         executors_by_id = {}
         for worker in self._workers:
             for child in psutil.Process(worker.pid).children():
@@ -97,7 +98,7 @@ class Cluster:
         return executors_by_id
 
     def stop(self) -> None:
-        """Leaves nothing running: executors end with their worker's process group, or because it is gone."""
+        """Stops all processes: executors end with their worker's process group, or because the worker is gone."""
         left = list(self.executors().values())
         for process in reversed(self._started):
             process.kill()
@@ -121,33 +122,33 @@ class Cluster:
 
 
 class Stream:
-    """A stream's folder: its checkpoint, what it wrote, what its attempts noted."""
+    """A stream's folder: its checkpoint, its output, and the records of its attempts."""
 
     def __init__(self, folder: pathlib.Path, address: str, harm: str, harmed: int, **options: str) -> None:
         self.folder = folder
         (folder / "attempts").mkdir()
         requested = {"server": address, "table": "t", "folder": str(folder), "harm": harm, "harmed": harmed}
-        self.asked = json.dumps({**requested, "options": options})
+        self.request = json.dumps({**requested, "options": options})
 
     def harmed(self) -> dict[str, Any]:
-        """What the attempt noted that does not go on; waits for it."""
+        """The record of the waiting attempt; waits for it."""
         waited(lambda: (self.folder / "harmed").exists(), "a task that does harm")
         return self.attempts(0)[-1]
 
     def go(self) -> None:
-        """Tasks that still stay go on (those of killed executors and drivers, whose workers nobody ends)."""
+        """Lets waiting tasks continue (also those of killed executors and drivers)."""
         (self.folder / "go").touch()
 
     def attempts(self, slot: int) -> list[dict[str, Any]]:
-        """The notes of every attempt of that slot in every micro-batch that was harmed, the earliest first."""
-        harmed = json.loads(self.asked)["harmed"]
+        """The records of every attempt of the slot in every micro-batch with a fault, the earliest first."""
+        harmed = json.loads(self.request)["harmed"]
         notes = sorted(
             (self.folder / "attempts").glob(f"{harmed}-{slot}-*.json"), key=lambda path: path.stat().st_mtime_ns
         )
         return [json.loads(note.read_text()) for note in notes]
 
     def check(self, golden: Any, rows_of: RowsOf) -> None:
-        """The sink is what Hudi returned, micro-batch for micro-batch."""
+        """The sink has Hudi's rows, micro-batch by micro-batch."""
         written = sorted(int(path.name) for path in (self.folder / "out").iterdir())
         assert written == list(range(len(COMMITS)))
         for batch_id, query_id in enumerate(COMMITS):
@@ -155,8 +156,8 @@ class Stream:
             assert rows_of(rows) == rows_of(golden.expected(CASE, query_id)), query_id
 
     def check_attempts(self, *, executors: int) -> None:
-        """The harmed slot was read more than once, on so many executors, and each attempt got the same bytes; it was
-        one of two. Their processes were started by the daemon of `penstock.engine.spark.daemon`."""
+        """The slot was read more than once, on so many executors, and each attempt got the same bytes; it was one of
+        two. The daemon of `penstock.engine.spark.daemon` started their processes."""
         assert self.attempts(1)
         notes = self.attempts(0)
         assert len(notes) > 1
@@ -176,7 +177,7 @@ def waited(until: Callable[[], object], what: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """For all tests here; the order of the tests is the one with the fewest drivers."""
+    """For all tests of this module, in an order that needs the fewest drivers."""
     created = Cluster(golden.table(CASE), tmp_path_factory.mktemp("cluster"))
     try:
         yield created
@@ -190,34 +191,38 @@ def late(golden: Any) -> dict[str, str]:
     return {"after": key}
 
 
-def test_a_task_is_retried(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
-    """It has read its slot when it fails: the next attempt reads the same."""
+def test_task_that_fails_is_retried_with_the_same_rows(
+    cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """It fails after it has read its slot: the next attempt reads the same rows."""
     stream = Stream(tmp_path, cluster.address, "fail", 1, **late(golden))
     driver = cluster.driver(speculates=True)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     assert driver.line() == "done"
     stream.check(golden, rows_of)
     stream.check_attempts(executors=1)
 
 
-def test_a_slow_task_is_run_twice(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
+def test_slow_task_runs_twice_with_the_same_rows(
+    cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
     """Speculation: the copy on the other executor ends the micro-batch, and the first attempt is killed."""
     stream = Stream(tmp_path, cluster.address, "stay", 1, **late(golden))
     driver = cluster.driver(speculates=True)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     assert driver.line() == "done"
     assert not (stream.folder / "go").exists(), "the first attempt never went on"
     stream.check(golden, rows_of)
     stream.check_attempts(executors=2)
 
 
-def test_the_driver_is_killed_in_mid_batch(
+def test_driver_killed_in_mid_batch_changes_no_row(
     cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    """With a plan open, one task done and the other reading: a new driver goes on from the checkpoint."""
+    """With an open plan, one task done and the other reading: a new driver continues from the checkpoint."""
     stream = Stream(tmp_path, cluster.address, "stay all", 1, **late(golden))
     driver = cluster.driver(speculates=True)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     before = stream.harmed()
     waited(lambda: stream.attempts(1), "the other slot")
     cluster.kill_driver()
@@ -225,19 +230,19 @@ def test_the_driver_is_killed_in_mid_batch(
     (checkpointed,) = [sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))]
     assert checkpointed == ["0"]
     driver = cluster.driver(speculates=False)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     assert driver.line() == "done"
     stream.check(golden, rows_of)
     assert {note["executor"].split("/")[0] for note in stream.attempts(0)} > {before["executor"].split("/")[0]}
 
 
-def test_the_server_restarts_under_a_micro_batch(
+def test_server_restart_during_a_micro_batch_changes_no_row(
     cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    """It is away when the tasks ask for their first splits: they wait for it, and none of them fails."""
+    """It is down when the tasks request their first splits: they wait for it, and none of them fails."""
     stream = Stream(tmp_path, cluster.address, "plan", 1, **late(golden))
     driver = cluster.driver(speculates=False)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     waited(lambda: (tmp_path / "harmed").exists(), "the plan of a micro-batch")
     cluster.restart_server(AWAY_S, stream.go)
     assert driver.line() == "done"
@@ -246,11 +251,13 @@ def test_the_server_restarts_under_a_micro_batch(
     assert notes and not any(note["attempt"] for note in notes), "a task failed"
 
 
-def test_an_executor_is_lost(cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf) -> None:
-    """Killed in mid-stage: another takes the slot and reads the same."""
+def test_executor_that_is_lost_changes_no_row(
+    cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
+) -> None:
+    """Killed in mid-stage: another executor reads the same slot again."""
     stream = Stream(tmp_path, cluster.address, "stay", 1, **late(golden))
     driver = cluster.driver(speculates=False)
-    driver.go_on(stream.asked)
+    driver.go_on(stream.request)
     executor = stream.harmed()["executor"]
     os.kill(cluster.executors()[executor], signal.SIGKILL)
     assert driver.line() == "done"

@@ -1,6 +1,6 @@
-"""The Spark suite once more on the oldest PySpark that is supported. Long: installs that release, runs for minutes.
+"""Runs the Spark suite on the oldest supported PySpark. Long: installs that release, and runs for minutes.
 
-The environment is this one's packages behind a PySpark of its own, kept under `.cache/`.
+The environment has this environment's packages after another PySpark, kept under `.cache/`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def environment_with(pyspark: str, folder: pathlib.Path) -> pathlib.Path:
-    """Python of an environment with this PySpark, everything else from the running one."""
+    """A Python with this PySpark, and the other packages of the running one."""
     python = folder / "bin" / "python"
     if not (folder / ".ready").exists():
         venv.create(folder, with_pip=True, clear=True)
@@ -32,7 +32,7 @@ def environment_with(pyspark: str, folder: pathlib.Path) -> pathlib.Path:
             text=True,
         )
         later = [path for path in sys.path if path.endswith("site-packages")] or [sysconfig.get_path("purelib")]
-        (pathlib.Path(completed.stdout.strip()) / "behind.pth").write_text("".join(f"{path}\n" for path in later))
+        (pathlib.Path(completed.stdout.strip()) / "dependencies.pth").write_text("".join(f"{path}\n" for path in later))
         (folder / ".ready").touch()
     return python
 
@@ -49,7 +49,7 @@ def test_the_spark_suite_passes_on_the_oldest_pyspark() -> None:
         text=True,
     )
     assert version.stdout.strip() == OLDEST
-    # A wheel kept as an install is found through the .pth; its console script is the running environment's.
+    # A wheel kept as an install is imported through the .pth; its console script is the running environment's.
     path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
     run = subprocess.run(
         [str(python), "-P", "-m", "pytest", "-q", "-m", "spark and not long", "tests/spark"],

@@ -1,4 +1,4 @@
-"""With a server a task neither lists nor plans: it pulls splits of a plan that the server made once."""
+"""With a server a task neither lists nor plans: it pulls splits of a plan that the server created once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load(spark: SparkSession, server: Any, **options: str) -> DataFrame:
     return spark.read.format("penstock").options(server=server.address, **options).load(CASE)
 
 
-def test_each_split_is_handed_out_once_to_at_least_two_tasks(
+def test_splits_are_assigned_once_to_at_least_two_tasks(
     spark: SparkSession, server: Any, enumerator_log: Any, golden: Any, rows_of: RowsOf
 ) -> None:
     frame = load(spark, server, slots="3")
@@ -53,7 +53,7 @@ def test_tasks_report_what_they_read(spark: SparkSession, server: Any, enumerato
     assert sum(int(event["bytes"]) for event in finished.values()) > 0
 
 
-def test_the_planner_gives_tiny_splits_one_task(spark: SparkSession, server: Any, enumerator_log: Any) -> None:
+def test_planner_puts_small_splits_in_one_task(spark: SparkSession, server: Any, enumerator_log: Any) -> None:
     assert load(spark, server).rdd.getNumPartitions() == 1
     assert int(enumerator_log.events("plan opened")[0]["slots"]) == 1
 
@@ -62,14 +62,14 @@ def test_the_planner_gives_tiny_splits_one_task(spark: SparkSession, server: Any
 def test_tasks_need_no_timeline(
     spark: SparkSession, moved: pathlib.Path, deployment: str, golden: Any, rows_of: RowsOf
 ) -> None:
-    """The plan is made at the first action; with `.hoodie` gone its tasks still finish, and a new load() fails."""
+    """The plan is created at the first action. Without `.hoodie` its tasks still finish, and a new load() fails."""
     expected = rows_of(golden.expected(CASE, "snapshot"))
     with serve({"t": str(moved)}, "127.0.0.1:0") as running:
         options = {"slots": "2", **({"server": running.address} if deployment == "server" else {})}
         reader = spark.read.format("penstock").options(**options)
         target = "t" if deployment == "server" else str(moved)
         frame = reader.load(target)
-        assert frame.rdd.getNumPartitions() == 2  # plans, reads nothing
+        assert frame.rdd.getNumPartitions() == 2  # plans, reads no rows
         (moved / ".hoodie").rename(moved.with_name("hoodie-away"))
         assert rows_of(frame) == expected
         assert rows_of(frame.union(frame)) == expected + expected
@@ -77,7 +77,7 @@ def test_tasks_need_no_timeline(
             reader.load(target).count()
 
 
-def test_an_unknown_plan_fails_and_is_never_empty(spark: SparkSession, golden: Any) -> None:
+def test_unknown_plan_fails_and_is_never_empty(spark: SparkSession, golden: Any) -> None:
     tables = {"t": str(golden.table(CASE))}
     with serve(tables, "127.0.0.1:0") as running:
         frame = spark.read.format("penstock").option("server", running.address).load("t")
@@ -87,7 +87,7 @@ def test_an_unknown_plan_fails_and_is_never_empty(spark: SparkSession, golden: A
         frame.count()
 
 
-def test_a_slot_holds_its_number_and_nothing_else(server: Any) -> None:
+def test_slot_holds_only_its_number(server: Any) -> None:
     source = PenstockDataSource({"server": server.address, "path": CASE, "where": "ts > 0", "slots": "2"})
     partitions = source.reader(source.schema()).partitions()
     assert len(partitions) == 2

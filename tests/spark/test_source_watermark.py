@@ -1,4 +1,4 @@
-"""The enumerator's watermark in Spark: the columns, the helper, windows that close, a stream that ends by itself."""
+"""The enumerator's watermark in Spark: the columns, the helper, windows that close, a stream that ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.progress import PROGRESS_S
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "A_merge_event_timestamp_v9_h120"
-"""Six commits with event times from 5 to 9 o'clock, in no order; the last one holds the lowest and a middle one."""
+"""Six commits with event times from 5 to 9 o'clock, unordered; the last one holds the lowest and a middle one."""
 LAST = "20261120213117962"
 COLUMNS = ["_penstock_watermark", "_penstock_marker"]
 END = "9999-01-01 00:00:00"
@@ -40,7 +40,7 @@ class MicroBatches:
 
 
 def timed(spark: SparkSession, golden: Any, **options: str) -> DataFrame:
-    """A stream by event time that ends."""
+    """A stream by event time with an end."""
     arguments = {
         "eventTime": "ts",
         "maxOutOfOrderness": "0s",
@@ -52,7 +52,7 @@ def timed(spark: SparkSession, golden: Any, **options: str) -> DataFrame:
 
 
 def to_its_end(frame: DataFrame, folder: pathlib.Path, mode: str = "append") -> tuple[MicroBatches, list[Any]]:
-    """Runs a query until it has ended by itself: its micro-batches and their progress."""
+    """Runs a query until it ends: its micro-batches and their progress."""
     batches = MicroBatches()
     writer = frame.writeStream.foreachBatch(batches).outputMode(mode)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
@@ -85,7 +85,7 @@ def test_every_row_carries_its_watermark_and_the_end_a_marker(
 
 
 def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
-    """All windows are emitted by a query that ends by itself, and no row was late."""
+    """A query that ends emits all windows, and no row was late."""
     frame = with_source_watermark(timed(spark, golden), "ts")
     assert set(frame.columns).isdisjoint(COLUMNS)
     counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"), "count")
@@ -118,8 +118,8 @@ def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, 
 def test_the_last_window_of_an_idle_table_closes_by_the_clock(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """Nothing comes, and the watermark stands at the highest row, in the last window of a second: a second later that
-    one is emitted too. No marker row is counted."""
+    """Without new rows the watermark stays at the highest row, in the last window of a second. After one more second
+    this window is emitted too. No marker row is counted."""
     options = {"eventTime": "ts", "maxOutOfOrderness": "0s", "after": "earliest", "idleTimeout": "1s"}
     load = spark.readStream.format("penstock").options(**options).load(str(golden.table(CASE)))
     counts = with_source_watermark(load, "ts").groupBy(F.window("ts", "1 second")).count()
@@ -140,7 +140,7 @@ def test_the_last_window_of_an_idle_table_closes_by_the_clock(
 def test_sql_over_a_view_whose_filter_does_not_hold_the_watermark_back(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """The last micro-batch has no row, nor a marker, of that hour: its watermark counts all the same."""
+    """The last micro-batch has neither a row nor a marker of that hour; its watermark still counts."""
     with_source_watermark(timed(spark, golden), "TS").createOrReplaceTempView("timed_rows")
     frame = spark.sql("select count(*) as n from timed_rows where hour(ts) = 6 group by window(ts, '1 hour')")
     batches, _ = to_its_end(frame, tmp_path)
@@ -167,7 +167,7 @@ def test_a_declared_schema_holds_the_columns(spark: SparkSession, golden: Any, t
         to_its_end(bare, tmp_path / "bare")
 
 
-def test_what_the_helper_refuses(spark: SparkSession, golden: Any) -> None:
+def test_helper_refuses_invalid_arguments(spark: SparkSession, golden: Any) -> None:
     plain = spark.read.format("penstock").load(str(golden.table(CASE)))
     with pytest.raises(ConfigurationError, match="no column _penstock_watermark: load it with the option eventTime"):
         with_source_watermark(plain, "ts")

@@ -1,6 +1,6 @@
-"""Checkpoints that queries of an earlier release left behind: they resume, and each micro-batch has the same rows.
+"""Checkpoints of queries of an earlier release resume, and each micro-batch has the same rows.
 
-tests/fixtures/releases holds them; each query failed in its second micro-batch, which was planned and not committed.
+tests/fixtures/releases holds them. Each query failed in its second micro-batch, which was planned and not committed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stream gives each commit once, capped to one commit a micro-batch the very rows of that commit."""
+"""A stream delivers each commit once; with one commit per micro-batch, exactly the rows of that commit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from penstock.enumerator.server.run import serve
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 SERVICES = {"inc_05", "inc_08"}
-"""The compaction and the clustering of the two tables: no data commits."""
+"""The compaction and the clustering of the two tables, which are not data commits."""
 CASES = ["B_v9_inc_mor", "B_v6_inc_mor"]
 
 
 def data_commits(golden: Any, case: str) -> dict[str, str]:
-    """Order key of each data commit, in order, to the id of the query that asks for it alone."""
+    """Order key of each data commit, in order, to the id of the query of that commit."""
     return {
         query["end"]: query["id"]
         for query in golden.case(case)["queries"]
@@ -49,7 +49,7 @@ def stream(
 
 
 def drained(writer: DataStreamWriter) -> list[Any]:
-    """Runs what is available; the progress of every micro-batch that had a new offset."""
+    """Runs the available micro-batches; the progress of each with a new offset."""
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(120), "the stream did not end"
     return [p for p in query.recentProgress if p["sources"][0]["startOffset"] != p["sources"][0]["endOffset"]]
@@ -61,7 +61,7 @@ def end_key(progress: Any) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_commit_a_micro_batch(
+def test_stream_with_one_commit_per_micro_batch(
     spark: SparkSession, golden: Any, deployment: str, case: str, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     commits = data_commits(golden, case)
@@ -106,10 +106,10 @@ def test_two_commits_a_micro_batch_after_a_position(
     assert rows_of(batches.tables[2]) == rows_of(last)
 
 
-def test_a_restart_goes_on_behind_the_last_micro_batch(
+def test_restarted_stream_continues_after_the_last_micro_batch(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    """The sink fails in micro-batch 3; the run after it repeats that one, then goes on; the third has nothing."""
+    """The sink fails in micro-batch 3. The next run repeats it, then continues; the third has no data."""
     commits = data_commits(golden, "B_v6_inc_mor")
     batches = MicroBatches()
 
@@ -137,7 +137,7 @@ def test_a_restart_goes_on_behind_the_last_micro_batch(
 def test_a_commit_that_completes_while_the_stream_waits(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
-    """A continuous query: the last commit's completion is held back until everything before it was delivered."""
+    """A continuous query: the last commit's completion is held back until everything before it is delivered."""
     table = golden.copy("B_v9_inc_mor", tmp_path)
     (last,) = (table / ".hoodie" / "timeline").glob("*_20261120213516257.deltacommit")
     aside = tmp_path / last.name
@@ -177,7 +177,7 @@ def test_a_commit_that_completes_while_the_stream_waits(
         ({"failOnDataLoss": "false", "onLostRange": "fail"}, "give one of them"),
     ],
 )
-def test_what_a_stream_refuses(
+def test_stream_refuses_invalid_options(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(PySparkException, match=f"(?s){text}"):
@@ -198,7 +198,7 @@ def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden:
 
 
 def as_version_1(checkpoint: pathlib.Path) -> None:
-    """Rewrites a checkpoint's offsets as the release before wrote them."""
+    """Rewrites a checkpoint's offsets in the format of the previous release."""
     for log in (checkpoint / "offsets").glob("[0-9]*"):
         *head, offset = log.read_text().splitlines()
         reported = json.loads(offset)
@@ -212,7 +212,7 @@ def as_version_1(checkpoint: pathlib.Path) -> None:
 def test_a_checkpoint_of_version_1_goes_on(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf, planned: bool
 ) -> None:
-    """Planned, not committed: Spark asks for the same range of two old offsets again."""
+    """Planned, not committed: Spark requests the same range of two old offsets again."""
     commits = list(data_commits(golden, "B_v9_inc_mor").values())
     target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
     batches = MicroBatches()
@@ -254,8 +254,8 @@ def test_the_snapshot_first_by_default(
     assert rows == rows_of(golden.expected("B_v9_inc_mor", "snapshot"))
 
 
-def test_the_golden_tables_are_whole(golden: Any) -> None:
-    """The services left out above are services by the catalogue, and bring no rows."""
+def test_golden_tables_have_the_expected_services(golden: Any) -> None:
+    """The services omitted above are services in the catalogue, and have no rows."""
     for case in CASES:
         assert len(data_commits(golden, case)) == 9
         for service in SERVICES:

@@ -1,6 +1,6 @@
-"""kill -9 in mid-stream, of the driver and of the server: no commit is skipped, none comes twice, each is whole.
+"""SIGKILL in mid-stream, of the driver and of the server: no commit is skipped or repeated, and each is complete.
 
-The driver (restart_driver.py) waits at every step for this test, so each kill hits the moment it is meant for.
+The driver (restart_driver.py) waits for this test at every step, so that each kill is at a defined moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DATA_COMMITS = [f"inc_{n:02}" for n in (1, 2, 3, 4, 6, 7, 9, 10, 11)]
 
 
 class Bench:
-    """A table, a server for it, drivers over one checkpoint, and the files they write."""
+    """A table, its server, drivers over one checkpoint, and their output files."""
 
     def __init__(self, table: pathlib.Path, workspace: pathlib.Path) -> None:
         self._table, self._workspace = table, workspace
@@ -35,20 +35,20 @@ class Bench:
         self.address = "127.0.0.1:0"
 
     def server(self) -> LineProcess:
-        """`penstock serve`; a second one takes the first one's address."""
+        """`penstock serve`; a second one has the address of the first."""
         command = [sys.executable, "-m", "penstock", "serve", "--table", f"t={self._table}", "--listen", self.address]
         server = self._start(command, "server.log")
         self.address = server.line()
         return server
 
     def driver(self) -> LineProcess:
-        """A driver that goes on from the checkpoint."""
+        """A driver that continues from the checkpoint."""
         script = pathlib.Path(__file__).with_name("restart_driver.py")
         paths = [str(self._workspace / "checkpoint"), str(self.output)]
         return self._start([sys.executable, str(script), self.address, "t", *paths], "driver.log")
 
     def stop(self) -> None:
-        """Leaves nothing running."""
+        """Stops all processes."""
         for process in self._started:
             process.kill()
 
@@ -59,14 +59,14 @@ class Bench:
 
 @pytest.fixture
 def bench(golden: Any, tmp_path: pathlib.Path) -> Iterator[Bench]:
-    """Nothing of it outlives the test."""
+    """Stops all processes after the test."""
     created = Bench(golden.table(CASE), tmp_path)
     yield created
     created.stop()
 
 
 def run_until(driver: LineProcess, step: str) -> list[str]:
-    """Lets the driver go on until it says `step`, where it waits; all it said."""
+    """Lets the driver continue until it prints `step`, where it waits; all its lines."""
     message = [driver.line()]
     while message[-1] != step:
         assert not message[-1].startswith("failed"), message[-1]
@@ -86,12 +86,12 @@ def check(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
 
 
 def steps(first: int, last: int) -> list[str]:
-    """What a driver says from one micro-batch to another."""
+    """The lines of a driver from one micro-batch to the next."""
     return [f"{step} {n}" for n in range(first, last + 1) for step in ("planned", "written")]
 
 
 def test_the_driver_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
-    """With rows written but not committed: they are read and written again, from a plan made anew."""
+    """With rows written but not committed: they are read and written again, with a new plan."""
     bench.server()
     first = bench.driver()
     assert run_until(first, "written 3") == steps(0, 3)
@@ -103,8 +103,8 @@ def test_the_driver_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> Non
 
 
 def test_the_server_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
-    """With a plan open the stream fails, naming the plan, and goes on when it is started again; between two
-    micro-batches it goes on by itself."""
+    """With an open plan the stream fails with an error that names the plan, and continues after a restart of the query.
+    Between two micro-batches it continues by itself."""
     server, driver = bench.server(), bench.driver()
     assert run_until(driver, "planned 2") == [*steps(0, 1), "planned 2"]
     server.kill()
