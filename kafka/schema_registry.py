@@ -52,7 +52,7 @@ def _registry_of(url: str, _process: int) -> SchemaRegistry:
 
 
 class ConfluentRegistry:
-    """A registry behind Confluent's client. Reads each id once, follows no redirect. Any thread."""
+    """A registry, read by Confluent's client. Reads each id once, follows no redirect. Any thread."""
 
     def __init__(self, parts: SplitResult) -> None:
         self._name = f"schema registry at {parts.hostname}"

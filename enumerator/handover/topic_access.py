@@ -1,4 +1,4 @@
-"""Client settings of the topics behind tables, from the server's configuration or from requests in this process.
+"""Client settings of the topics of tables, from the server's configuration or from requests in this process.
 
 Settings may hold secrets: they stay in memory, and no text shows them.
 """

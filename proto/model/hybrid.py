@@ -189,7 +189,7 @@ class TopicRecords:
 def kafka_position(phase: Phase, read: int) -> Position:
     """The position after the hand-over at which `read` offsets of the topic are consumed."""
     if not 0 <= read <= MAX_OFFSET:
-        raise ConfigurationError(f"records behind the hand-over: got {read}, expected 0 to {MAX_OFFSET}")
+        raise ConfigurationError(f"records after the hand-over: got {read}, expected 0 to {MAX_OFFSET}")
     count = read + (1 if phase is Phase.KAFKA else 0)
     return Position(InstantTime(f"{_ABOVE_INSTANTS}{count:022d}"))
 
