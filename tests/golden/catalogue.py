@@ -1,4 +1,4 @@
-"""Which entries of the golden tables count, and what Penstock is asked for each (tests/golden/README.md)."""
+"""The entries of the golden tables that count, and Penstock's query for each (tests/golden/README.md)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _RANGE_OPTIONS = {
 }
 _FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _BY_ID = "hoodie.schema.on.read.enable"
-"""Hudi finds columns of a table with a schema history by id only if the reader sets this; Penstock always does unless
-it is told not to."""
+"""Hudi matches columns of a table with a schema history by id only if the reader sets this; Penstock does so by
+default."""
 
 _DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
 _HUDI_DEFECTS = re.compile(r"_failed_leftover_v[89]|payload_postgres_v6")
-"""Cases in which Hudi's own rows are wrong, and say so in their notes."""
+"""Cases in which Hudi's own rows are wrong, according to their notes."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A query of a golden table. `must_fail`: the files of the range are gone, so an error is the answer.
-    `columns_by_name`: Hudi found the columns by name, although the table has a schema history."""
+    """A query of a golden table. `must_fail`: the files of the range are deleted, so the expected result is an error.
+    `columns_by_name`: Hudi matched the columns by name, although the table has a schema history."""
 
     case: str
     query_id: str
@@ -46,7 +46,7 @@ class Entry:
 
 
 def counted_entries() -> list[Entry]:
-    """Every entry that counts, in the catalogue's order."""
+    """Every counted entry, in the catalogue's order."""
     return [
         entry
         for file in sorted(_HERE.glob("cases_*.json"))
@@ -57,7 +57,7 @@ def counted_entries() -> list[Entry]:
 
 
 def counted_changes() -> list[Entry]:
-    """Every entry of change data capture that counts, in the catalogue's order."""
+    """Every counted entry of change data capture, in the catalogue's order."""
     counts = []
     for file in sorted(_HERE.glob("cases_*.json")):
         for case in json.loads(file.read_text()):
@@ -76,8 +76,8 @@ def _counts_as_changes(query: Mapping[str, Any]) -> bool:
 
 
 def _changes_range(case: Mapping[str, Any], begin: str | None, end: str | None) -> tuple[Position, Position] | None:
-    """Hudi bounds changes by requested times, Penstock by order keys: None where the same set of instants is no range
-    of ours."""
+    """Hudi bounds changes by requested times, Penstock by order keys: None if the set of instants is no range of
+    Penstock."""
     data = sorted((c or r, r) for r, c, action in case["instants"] if action in _DATA_ACTIONS)
     expected = [place for place, (_, r) in enumerate(data) if r > (begin or "") and (not end or r <= end)]
     if not expected or expected != list(range(expected[0], expected[-1] + 1)):
@@ -104,7 +104,7 @@ def _counts(query: Mapping[str, Any], must_fail: bool) -> bool:
 
 
 def _is_plain(query: Mapping[str, Any]) -> bool:
-    """Whether Hudi's range is bounded as ours is, and no option changes its rows."""
+    """Whether Hudi's range has Penstock's bounds, and no option changes its rows."""
     extra = set(query.get("options") or {}) - _RANGE_OPTIONS
     if not query.get("end"):
         extra.discard(_FALLBACK)

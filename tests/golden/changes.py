@@ -1,4 +1,4 @@
-"""Changes of golden tables: how they are compared with Hudi's, and folded into a state. For tests."""
+"""Changes of golden tables: comparison with Hudi's changes, and folding into a state. For tests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.golden.rows import canonical_texts
 
 OWN = ("_change_type", "_change_instant", "_change_seq")
 UNSETTLED = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")
-"""Meta columns that differ between a change and the row that it left."""
+"""Meta columns that differ between a change and its row."""
 KEY = ("_hoodie_partition_path", "_hoodie_record_key")
 
 DUMPED = "B_v6_cdc_types_cow/cdc_01"
-"""Hudi 0.15.0's reader wrote what its Avro objects look like in memory instead of their values into these images;
-1.2.0's answer for the same range (`cdc_01__r120`) is right, and counted."""
+"""Hudi 0.15.0's reader wrote the memory layout of Avro objects instead of their values into these images. 1.2.0's
+result for the same range (`cdc_01__r120`) is right, and counted."""
 
 
 def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
-    """What Penstock returns for a query, read split by split."""
+    """Penstock's rows for a query, read split by split."""
     plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
     batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
@@ -72,17 +72,17 @@ def _rounded(value: object) -> object:
 
 
 def state_of(rows: pa.Table, *, without: Collection[str] = ()) -> Counter[str]:
-    """Rows as a multiset, without the meta columns that changes do not settle, and `without`."""
+    """Rows as a multiset, without the meta columns that changes do not determine, and without `without`."""
     return Counter(_texts(rows, without))
 
 
 def canonical_changes(changes: pa.Table) -> Counter[str]:
-    """Changes as a multiset, whole rows but for their place among those of the same commit."""
+    """Changes as a multiset, whole rows except for their place among those of the same commit."""
     return Counter(canonical_texts(changes.drop_columns(["_change_seq"])))
 
 
 def balance(changes: pa.Table, *, without: Collection[str] = ()) -> dict[str, int]:
-    """Of each row how many more changes bring it than take it away; rows in balance are left out."""
+    """For each row the number of changes that add it minus those that remove it; rows with 0 are omitted."""
     counts: Counter[str] = Counter()
     for text, kind in zip(_texts(changes, without), changes["_change_type"].to_pylist(), strict=True):
         counts[text] += 1 if kind[0] == "+" else -1
@@ -90,7 +90,7 @@ def balance(changes: pa.Table, *, without: Collection[str] = ()) -> dict[str, in
 
 
 def by_key(rows: pa.Table, *, without: Collection[str] = ()) -> dict[tuple[str, ...], str]:
-    """Each key's row; of a key that the table holds twice the last."""
+    """Each key's row; the last one of a duplicate key."""
     return dict(zip(keys_of(rows), _texts(rows, without), strict=True))
 
 
@@ -102,7 +102,7 @@ def keys_of(rows: pa.Table) -> list[tuple[str, ...]]:
 def folded(
     changes: pa.Table, start: dict[tuple[str, ...], str], *, without: Collection[str] = ()
 ) -> dict[tuple[str, ...], str]:
-    """The last row of each key after every change, one by one in the order of `_change_seq`."""
+    """The last row of each key after every change, applied in the order of `_change_seq`."""
     state = dict(start)
     keys = keys_of(changes)
     kinds, order = changes["_change_type"].to_pylist(), changes["_change_seq"].to_pylist()

@@ -15,10 +15,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def difference(actual: pa.Table, rows: pa.Table) -> str:
-    """'' if the rows are equal, else what differs.
+    """Empty if the rows are equal, otherwise the differences.
 
-    Timestamps compare as UTC micros, decimals by value, maps as sets of entries, floats to 12 digits. Columns that
-    the expectation holds as text compare as text: partition columns may keep a type of their own.
+    Timestamps compare as UTC micros, decimals by value, maps as sets of entries, floats to 12 digits. Columns that are
+    text in the expected rows compare as text, because partition columns may keep another type.
     """
     if sorted(actual.column_names) != sorted(rows.column_names):
         return f"columns: want {sorted(rows.column_names)}, got {sorted(actual.column_names)}"

@@ -1,7 +1,7 @@
-"""Ranges that reach archived instants, and times before the active timeline: exact rows or PositionExpired.
+"""Ranges with archived instants, and times before the active timeline: exact rows or PositionExpired.
 
-Hudi's own answers to most of these are wrong (it filters the latest snapshot, or leaves archived instants out), so what
-is right comes from its snapshots: of the same table, or of the same history before an upgrade archived it.
+Hudi's results for most of these are wrong (it filters the latest snapshot, or omits archived instants). The expected
+rows come from its snapshots of the same table, or of the same history before an upgrade archived it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def place(time: str) -> Position:
 
 
 def data_instants(golden: Golden, case: str) -> list[tuple[str, str]]:
-    """(requested time, order key) of every instant that was written, as the generator noted them down."""
+    """(requested time, order key) of every written instant, from the generator's notes."""
     note = next(note for note in golden.case(case)["notes"] if note.startswith("all data instants"))
     return [(requested, done or requested) for requested, done, _ in json.loads(note.partition(": ")[2])]
 
@@ -48,7 +48,7 @@ def queries(golden: Golden, case: str, *, ends: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_range_that_ends_now_is_the_snapshot_cut_to_its_instants(golden: Golden, case: str) -> None:
+def test_range_up_to_now_is_the_snapshot_limited_to_its_instants(golden: Golden, case: str) -> None:
     requests = queries(golden, case, ends=False)
     assert len(requests) == 6
     for query in requests:
@@ -63,7 +63,7 @@ def test_a_range_that_ends_now_is_the_snapshot_cut_to_its_instants(golden: Golde
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_range_whose_end_state_was_cleaned_is_an_error(golden: Golden, case: str) -> None:
+def test_range_whose_end_state_was_cleaned_is_an_error(golden: Golden, case: str) -> None:
     requested = queries(golden, case, ends=True)
     assert len(requested) == 9
     for query in requested:
@@ -80,7 +80,7 @@ def test_time_travel_to_a_cleaned_state_is_an_error(golden: Golden, case: str) -
 
 @pytest.mark.parametrize("case", CASES)
 def test_chained_ranges_hold_every_row_of_one_range_or_fail(golden: Golden, case: str) -> None:
-    """Whatever is given out of an archived range belongs to it; a range of one instant shows that instant alone."""
+    """The rows of an archived range belong to it; a range of one instant has only its rows."""
     options = failed = 0
     instants = data_instants(golden, case)
     for (_, after), (requested, upto) in itertools.pairwise(instants):
@@ -94,7 +94,7 @@ def test_chained_ranges_hold_every_row_of_one_range_or_fail(golden: Golden, case
     assert failed >= 3 and options >= 3
 
 
-def test_a_savepointed_instant_before_the_active_timeline_is_read(golden: Golden) -> None:
+def test_savepointed_instant_before_the_active_timeline_is_read(golden: Golden) -> None:
     case = "A_savepoint_kept_v9_h120"
     query = next(q for q in golden.case(case)["queries"] if q["id"] == "time_travel_2")
     actual = rows_of(golden.table(case), SnapshotAsOf(InstantTime(query["as_of"])))
@@ -108,7 +108,7 @@ def test_a_savepointed_instant_before_the_active_timeline_is_read(golden: Golden
         ("B_up_mor_v8", "B_up_mor_v9", [("20261120220622704", "20261120220622704")]),
     ],
 )
-def test_an_upgrade_archives_instants_and_changes_no_state(
+def test_upgrade_archives_instants_and_changes_no_state(
     golden: Golden, before: str, after: str, pairs: list[tuple[str, str]]
 ) -> None:
     """Positions are requested times in version 6, completion times from 8 on; Hudi loses rows of these ranges."""

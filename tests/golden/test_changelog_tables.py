@@ -1,5 +1,5 @@
-"""Changelogs that real Hudi wrote (`hoodie.allow.operation.metadata.field`): kinds in log blocks, which no commit's
-schema names (tests/golden/generators/gen_D.py)."""
+"""Changelogs that Hudi wrote (`hoodie.allow.operation.metadata.field`): kinds in log blocks that no commit's schema
+names (tests/golden/generators/gen_D.py)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STORED = [
     [("-U", "d", 4), ("+U", "d", 40), ("-U", "c", 3)],
     [("+I", "b", 20), ("-D", "a", 10)],
 ]
-"""What each commit of the generator's HISTORY stored, in its order."""
+"""The records that each commit of the generator's HISTORY stored, in its order."""
 COMPARED = [
     [("+I", "a", 1), ("+I", "b", 2), ("+I", "c", 3)],
     [("-D", "b", 2), ("-U", "a", 1), ("+U", "a", 10), ("+I", "d", 4)],
     [("-D", "c", 3), ("-U", "d", 4), ("+U", "d", 40)],
     [("-D", "a", 10), ("+I", "b", 20)],
 ]
-"""What each commit did to the rows."""
+"""The changes of each commit to the rows."""
 
 
 class Golden(Protocol):
@@ -62,7 +62,7 @@ def changes_of(table: pathlib.Path, **more: Any) -> list[tuple[Any, ...]]:
 
 
 def in_order(changes: list[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
-    """The changes of each key, in order: between file groups there is none."""
+    """The changes of each key, in order; there is no order between file groups."""
     return {key: [change for change in changes if change[2] == key] for _, _, key, _ in changes}
 
 
@@ -78,7 +78,7 @@ def test_changes_as_rows_are_the_records_as_stored(golden: Golden, case: str) ->
 
 @pytest.mark.parametrize("case", ["D_changelog_cow_v6", "D_changelog_cow_v9", "D_changelog_cdc_cow_v9"])
 def test_changes_of_base_files_are_what_differs(golden: Golden, case: str) -> None:
-    """Hudi leaves the kinds of base rows null: the column is there, and says nothing."""
+    """Hudi leaves the kinds of base rows null: the column exists without values."""
     rows = rows_of(golden.table(case), Snapshot())
     assert KIND in rows.column_names and rows[KIND].null_count == rows.num_rows
     change_rows = changes_of(golden.table(case))
@@ -105,7 +105,7 @@ def test_changes_lead_to_the_state(golden: Golden) -> None:
 
 
 def test_columns_and_filters(golden: Golden) -> None:
-    """The column need not be asked for to mark deletes, and can be filtered by."""
+    """The column marks deletes even if it is not selected, and can be used in a filter."""
     table = golden.table("D_changelog_mor_v9")
     assert sorted(rows_of(table, Snapshot(), columns=("id",))["id"].to_pylist()) == ["b", "d"]
     assert rows_of(table, Snapshot(), columns=("id",), where=f"{KIND} = 'U'")["id"].to_pylist() == ["d"]
@@ -117,7 +117,7 @@ def test_columns_and_filters(golden: Golden) -> None:
 
 
 def test_a_range_before_the_column_went_has_it_if_it_is_asked_for(golden: Golden) -> None:
-    """As of the range's end, so its minus records are deletes; without the column it has the newest schema."""
+    """With the schema of the range's end its minus records are deletes; without the column it has the newest schema."""
     case = "D_changelog_ended_v9"
     table, upto = golden.table(case), Position(InstantTime(golden.case(case)["instants"][4][1]))
     by_kind = rows_of(table, Incremental(EARLIEST, upto), columns=(KIND, "id"))
@@ -126,7 +126,7 @@ def test_a_range_before_the_column_went_has_it_if_it_is_asked_for(golden: Golden
 
 
 class CountingStorage:
-    """A table's storage that notes the data files that are opened."""
+    """A table's storage that records the opened data files."""
 
     def __init__(self, inner: Storage) -> None:
         self._inner, self.base_path = inner, inner.base_path

@@ -35,8 +35,8 @@ def test_entry(golden: Golden, entry: Entry) -> None:
     assert (needed - actual, actual - needed) == (Counter(), Counter())
 
 
-def test_every_entry_is_there_and_the_one_left_out_is_no_answer(golden: Golden) -> None:
-    """One entry is left out: it holds memory dumps, and has a twin by 1.2.0 that is compared."""
+def test_entries_are_complete_except_the_one_with_memory_dumps(golden: Golden) -> None:
+    """One entry is omitted: it contains memory dumps, and 1.2.0's entry of the same range is compared."""
     assert len(ENTRIES) == 220
     names = {str(entry) for entry in ENTRIES}
     assert {DUMPED, f"{DUMPED}__r120"} <= names
@@ -46,8 +46,8 @@ def test_every_entry_is_there_and_the_one_left_out_is_no_answer(golden: Golden) 
     assert dumping == [DUMPED]
 
 
-def test_a_change_that_differs_is_seen(golden: Golden) -> None:
-    """The comparison itself: an operation, an image or an instant changed, a change dropped."""
+def test_comparison_detects_a_change_that_differs(golden: Golden) -> None:
+    """Tests the comparison: a changed operation, image or instant, and a dropped change."""
     expected_rows = golden.expected("B_v9_cdc_mor_data_before", "cdc_all")
     lost = lost_decimals(expected_rows)
     whole = hudi_changes(expected_rows, lost)

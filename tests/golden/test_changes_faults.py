@@ -1,6 +1,6 @@
-"""Changes where others go wrong: what a commit's changes open, filters, unfinished services, logs that are gone.
+"""Changes in known weak points: the files that a commit's changes open, filters, unfinished services, missing logs.
 
-By the names of the fault list: weak points 6 and 14, fault 23.
+Named after the fault list: weak points 6 and 14, fault 23.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Golden(Protocol):
 
 
 class CountingStorage:
-    """A table's storage that notes which files are opened and which folders are listed."""
+    """A table's storage that records the opened files and the listed folders."""
 
     def __init__(self, inner: Storage) -> None:
         self._inner = inner
@@ -74,7 +74,7 @@ class CountingStorage:
 
     @property
     def data_groups(self) -> set[tuple[str, str]]:
-        """The file groups of which a data file was opened."""
+        """The file groups of the opened data files."""
         result = set()
         for path in self.opened:
             folder, _, name = path.rpartition("/")
@@ -141,8 +141,8 @@ CONDITIONS: dict[str, Callable[[pa.Table], Any]] = {
 
 @pytest.mark.parametrize("case", MODES)
 def test_weak_point_06_filters_apply_to_the_finished_change(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
-    """Every row of a base file has its own row group with its own statistics: a filter that reached the images would
-    drop rows of them, and so lose them, or make an insert of an update."""
+    """Every row of a base file has its own row group with statistics: a filter on the images would drop rows, and so
+    lose changes, or turn an update into an insert."""
     path = golden.copy(case, tmp_path)
     for file in path.rglob("*.parquet"):
         if ".hoodie" not in file.parts:
@@ -186,7 +186,7 @@ def test_weak_point_06_hudis_form_is_filtered_by_its_own_columns(golden: Golden,
 def test_weak_point_14_an_unfinished_compaction_changes_nothing(
     golden: Golden, tmp_path: pathlib.Path, case: str
 ) -> None:
-    """The same changes with the plan there and without it, logs behind it compared with what lies before it."""
+    """The same changes with and without the plan; logs after it are compared with the state before it."""
     path = golden.copy(case, tmp_path)
     layout = open_table(str(path)).properties.layout
     folder = path / ".hoodie" / ("timeline" if layout == 2 else "")
@@ -206,7 +206,7 @@ def test_weak_point_14_an_unfinished_compaction_changes_nothing(
 
 
 def longest_range(path: pathlib.Path) -> tuple[str, pa.Table]:
-    """The first begin whose range to the end is not cleaned away, and the changes of that range."""
+    """The first begin whose range to the end is not cleaned, and the changes of that range."""
     timeline = open_table(str(path)).timeline()
     for begin in ["", *sorted(timeline.order_key(item) for item in timeline.completed_writes)]:
         with contextlib.suppress(PositionExpired):
@@ -219,7 +219,7 @@ def change_logs(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def without_change_logs(path: pathlib.Path) -> int:
-    """Deletes every `.cdc` file; how many there were."""
+    """Deletes every `.cdc` file; their number."""
     result = change_logs(path)
     for file in result:
         file.unlink()
@@ -228,7 +228,8 @@ def without_change_logs(path: pathlib.Path) -> int:
 
 @pytest.mark.parametrize("case", MODES)
 def test_weak_point_14_a_first_write_into_a_new_partition_needs_no_change_log(golden: Golden, case: str) -> None:
-    """Groups that a commit opened have none: each row is an insert, also where other groups of that commit logged."""
+    """Groups that a commit created have none: each row is an insert, also if other groups of that commit logged
+    changes."""
     table = open_table(str(golden.table(case)))
     plan = planned(golden.table(case), changes())
     new = 0
@@ -248,7 +249,7 @@ def test_weak_point_14_a_first_write_into_a_new_partition_needs_no_change_log(go
 
 @pytest.mark.parametrize("case", ["B_v9_inc_mor", "B_v9_inc_cow", "B_v6_inc_mor"])
 def test_weak_point_14_deletes_and_upserts_without_change_logs(golden: Golden, case: str) -> None:
-    """Tables that never logged a change give all kinds, and lead to the state."""
+    """Tables without logged changes return all kinds, which fold to the state."""
     path = golden.table(case)
     assert not change_logs(path)
     result = rows_of(path, changes())
@@ -258,7 +259,8 @@ def test_weak_point_14_deletes_and_upserts_without_change_logs(golden: Golden, c
 
 @pytest.mark.parametrize("case", MODES)
 def test_fault_23_changes_without_their_logs_are_the_same(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
-    """Every change log deleted: images are rebuilt from the states, through compaction, clustering and replacement."""
+    """Every change log is deleted: images are rebuilt from the states, through compaction, clustering and
+    replacement."""
     path = golden.copy(case, tmp_path)
     logged = rows_of(path, changes())
     assert any(isinstance(source, LoggedImages) for source in sources(planned(path, changes())))
@@ -269,7 +271,7 @@ def test_fault_23_changes_without_their_logs_are_the_same(golden: Golden, tmp_pa
 
 @pytest.mark.parametrize("case", MODES)
 def test_fault_23_a_compaction_or_clustering_between_adds_no_change(golden: Golden, case: str) -> None:
-    """The range of a service alone is empty; ranges that end before it and begin behind it miss nothing."""
+    """The range of only a service is empty; ranges that end before it and begin after it miss nothing."""
     path = golden.table(case)
     table = open_table(str(path))
     timeline = table.timeline()

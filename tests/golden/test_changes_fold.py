@@ -1,4 +1,4 @@
-"""Changes as rows lead to the state they are of: at every data instant of every golden table that is still readable."""
+"""Changes fold to the state at every data instant of every golden table that is still readable."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ MULTIPLIED = (
     "B_v6_cdc_cow_data_before_after",
     "B_v6_timeline_mor",
 )
-"""Hudi 0.15.0's writer multiplied the decimals of carried-over rows by 100 when it rewrote a clustered file: rows
-changed that no commit wrote. Compared without the column `amt`; `test_a_rewrite_multiplied_decimals` is the proof."""
+"""Hudi 0.15.0's writer multiplied the decimals of carried-over rows by 100 when it rewrote a clustered file, so rows
+changed without a commit. Compared without the column `amt`; `test_a_rewrite_multiplied_decimals` proves it."""
 
 BY_COMPACTION = "B_v8_inc_mor"
 COMPACTED_AT = "20261120215733184"
-"""1.0.2's compaction wrote rows that lose the merge: rows changed that no commit wrote. Compared up to it, and from it
-on; `test_a_compaction_changed_rows` is the proof."""
+"""1.0.2's compaction wrote rows that lose the merge, so rows changed without a commit. Compared up to it, and after it;
+`test_a_compaction_changed_rows` proves it."""
 
 STORED_KINDS = re.compile(r"D_changelog_(?!cow|cdc_cow|spark)")
-"""Changelogs whose writer stored minus records with another ordering value than the rows that they take away: their
-changes fold (`test_changelog_tables`), but do not balance."""
+"""Changelogs whose writer stored minus records with another ordering value than that of the removed rows: their changes
+fold (`test_changelog_tables`), but do not balance."""
 
 READABLE = (PositionExpired, UnsupportedFeature, ConfigurationError, CorruptFile, CorruptBlock, SchemaMismatch)
-"""What may stand in the way of a state of a golden table: files that were cleaned, or damaged on purpose."""
+"""Reasons why a state of a golden table is unreadable: files that were cleaned, or deliberately damaged."""
 
 
 class Golden(Protocol):
@@ -83,8 +83,8 @@ def data_keys(path: pathlib.Path) -> list[str]:
 
 
 def check(path: pathlib.Path, begin: str, key: str) -> bool:
-    """The rows at `begin` ('': none) and the changes of (begin, key] lead to the rows at `key`. False if either cannot
-    be read any more."""
+    """The rows at `begin` ('': none) and the changes of (begin, key] fold to the rows at `key`. False if either is
+    unreadable."""
     if STORED_KINDS.match(path.name):
         return False
     without = ("amt",) if path.name in MULTIPLIED else ()
@@ -92,7 +92,7 @@ def check(path: pathlib.Path, begin: str, key: str) -> bool:
         change_rows = changes_of(path, begin, key)
     except PositionExpired:
         return False
-    except READABLE:  # then the state cannot be read either
+    except READABLE:  # then the state is unreadable, too
         with pytest.raises(READABLE):
             rows_at(path, key)
         return False
@@ -106,7 +106,7 @@ def check(path: pathlib.Path, begin: str, key: str) -> bool:
     sequence = change_rows["_change_seq"].to_pylist()
     assert len(set(sequence)) == len(sequence), what
     assert all(text.startswith(instant) for text, instant in _places(path, change_rows)), what
-    if len(set(keys_of(rows))) == rows.num_rows:  # a table may hold a key twice: no fold by key then
+    if len(set(keys_of(rows))) == rows.num_rows:  # with duplicate keys a fold by key is not possible
         assert folded(change_rows, by_key(start, without=without), without=without) == by_key(rows, without=without), (
             what
         )
@@ -125,7 +125,7 @@ def _same(result: pa.Table, start: pa.Table, rows: pa.Table, without: tuple[str,
 
 
 def _places(path: pathlib.Path, rows: pa.Table) -> list[tuple[str, str]]:
-    """Of each change its place, and the order key of its instant."""
+    """The place of each change, and the order key of its instant."""
     timeline = read_timeline(open_table(str(path))).timeline
     keys = {str(item.requested_time): str(timeline.order_key(item)) for item in timeline.completed_writes}
     instants = rows["_change_instant"].to_pylist()
@@ -138,18 +138,18 @@ def begin_of(name: str, key: str) -> str:
 
 @pytest.mark.exhaustive
 def test_changes_lead_to_the_newest_state(golden: Golden) -> None:
-    """Of every golden table its newest state: from the start, or from the first state since when no file is gone."""
+    """The newest state of every golden table: from the start, or from the first state whose files all exist."""
     compared = 0
     for name in golden.names():
         path = golden.table(name)
         keys = data_keys(path)
         begins = [begin_of(name, keys[-1]), *keys[:-1]] if keys else []
-        compared += any(check(path, begin, keys[-1]) for begin in begins)  # the longest range that is not cleaned away
+        compared += any(check(path, begin, keys[-1]) for begin in begins)  # the longest range that is not cleaned
     assert compared >= 155
 
 
 def test_changes_lead_to_any_state(golden: Golden) -> None:
-    """A sample of the states on the way."""
+    """A sample of the earlier states."""
     rng = random.Random(20261121)
     names = sorted(golden.names())
     compared = 0
@@ -174,7 +174,7 @@ def test_changes_lead_to_every_state(golden: Golden) -> None:
 
 
 def check_pieces(path: pathlib.Path) -> bool:
-    """Changes commit by commit are those of the whole range, with the same places. False if it cannot be read."""
+    """The changes commit by commit are those of the whole range, with the same places. False if it is unreadable."""
     keys = data_keys(path)
     try:
         whole = changes_of(path, "", keys[-1])
@@ -183,7 +183,7 @@ def check_pieces(path: pathlib.Path) -> bool:
     pieces = [changes_of(path, after, upto) for after, upto in zip(["", *keys], keys, strict=False)]
     together = pa.concat_tables(pieces).sort_by("_change_seq")
     assert together.equals(whole.sort_by("_change_seq")), path.name
-    for piece, after, upto in zip(pieces, ["", *keys], keys, strict=False):  # the first may hold archived instants too
+    for piece, after, upto in zip(pieces, ["", *keys], keys, strict=False):  # the first may include archived instants
         result = {text.partition(".")[0] for text in piece["_change_seq"].to_pylist()}
         assert all(after < key <= upto for key in result), path.name
     return True
@@ -203,8 +203,8 @@ def test_changes_commit_by_commit_are_those_of_the_range_in_every_table(golden: 
 
 @pytest.mark.parametrize("name", MULTIPLIED)
 def test_a_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
-    """Why `amt` is left out of these tables: a commit left rows alone (sequence number and all), and then they have a
-    hundred times the amount. Nothing else of any row that a commit left alone differs."""
+    """The reason why `amt` is omitted in these tables: a commit did not write rows (same sequence number), but then
+    they have a hundred times the amount. No other value of such rows differs."""
     multiplied = 0
     before: dict[str, dict[str, Any]] = {}
     for key in data_keys(golden.table(name)):
@@ -222,8 +222,8 @@ def test_a_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
 
 
 def test_a_compaction_changed_rows(golden: Golden) -> None:
-    """Why the changes of this table begin anew at its compaction: the states right before it and of it differ, and no
-    commit lies between. Two keys fell back to writes with an ordering value below that of the row they had."""
+    """The reason why this table's changes restart at its compaction: the states directly before and after it differ,
+    and there is no commit between. Two keys returned to writes with a lower ordering value than their row."""
     path = golden.table(BY_COMPACTION)
     keys = data_keys(path)
     last = max(key for key in keys if key < COMPACTED_AT)
@@ -237,7 +237,7 @@ def test_a_compaction_changed_rows(golden: Golden) -> None:
 
 
 def test_changes_of_a_group_come_in_order(golden: Golden) -> None:
-    """Split by split as read: `_change_seq` ascends, and ordinals count every change."""
+    """Split by split: `_change_seq` ascends, and ordinals count every change."""
     for name in ("B_v9_cdc_mor_op_key_only", "B_v6_cdc_cow_op_key_only", "B_v9_inc_mor", "A_replace_ops_v9_h120"):
         path = golden.table(name)
         plan = plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=Changes(ChangeFormat.ROWS)))

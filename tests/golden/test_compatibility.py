@@ -1,4 +1,4 @@
-"""docs/reference/compatibility.md says what this suite asserts, entry by entry."""
+"""docs/reference/compatibility.md agrees with the assertions of this suite, entry by entry."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_suite_asserts(tool: ModuleType) -> None:
+def test_compatibility_page_agrees_with_the_suite(tool: ModuleType) -> None:
     assert (REPOSITORY / "docs" / "reference" / "compatibility.md").read_text() == tool.document(tool.asserted())
 
 
-def test_every_golden_table_is_about_a_feature(tool: ModuleType) -> None:
+def test_golden_tables_each_cover_a_feature(tool: ModuleType) -> None:
     named = {tool.feature_of(case) for case, _ in tool.asserted()}
     assert named == {feature for feature, _ in tool.FEATURES}
 
 
-def test_an_entry_that_differs_changes_the_page(tool: ModuleType) -> None:
+def test_compatibility_page_changes_with_an_entry_that_differs(tool: ModuleType) -> None:
     outcomes = tool.asserted()
     outcomes[next(iter(outcomes))] = "other rows"
     assert "other rows (1)" in tool.document(outcomes)

@@ -1,8 +1,8 @@
-"""A native changelog (`_hoodie_operation`, as Flink writers store it). CRAFTED: no Hudi wrote this table; its files are
-made here, in the layout of version 6, because none of the golden releases' Spark writers stores a changelog.
+"""A native changelog (`_hoodie_operation`, as Flink writers store it). CRAFTED: Hudi did not write this table. The test
+writes its files in the layout of version 6, because no Spark writer of the golden releases stores a changelog.
 
-Facts: Hudi `HoodieOperation` (I, -U, U, D), `HoodieRecord.OPERATION_METADATA_FIELD`; a merged read treats D and -U as
-deletes, a streaming read hands every record on with its kind.
+Facts: Hudi `HoodieOperation` (I, -U, U, D), `HoodieRecord.OPERATION_METADATA_FIELD`. A merged read treats D and -U as
+deletes, a streaming read returns every record with its kind.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COMMITS: dict[int, list[list[Stored]]] = {
     5: [[("I", "b", 20), ("D", "a", 10)]],
 }
 """Instant → its log blocks → records in the order in which they were stored. Instant 3 is a compaction; the last record
-of instant 4 is an update whose new row went elsewhere."""
+of instant 4 is an update whose new row is in another file group."""
 KINDS = {"I": "+I", None: "+I", "-U": "-U", "U": "+U", "D": "-D"}
 BASE_ROWS = [("U", "a", 10, 2), (None, "c", 3, 1), ("I", "d", 4, 2)]
 STATES = {1: {"a": 1, "b": 2, "c": 3}, 2: {"a": 10, "c": 3, "d": 4}, 4: {"a": 10, "d": 40}, 5: {"b": 20, "d": 40}}
@@ -83,7 +83,7 @@ class Changelog:
         stat = {
             "fileId": "group",
             "path": name,
-            "prevCommit": "null" if number == 1 or operation == "COMPACT" else self.slice,  # a slice of logs alone
+            "prevCommit": "null" if number == 1 or operation == "COMPACT" else self.slice,  # a slice of only logs
             "numWrites": counts[0],
             "numDeletes": counts[1],
             "numInserts": counts[0] if number == 1 else 0,
@@ -155,7 +155,7 @@ def stored(*numbers: int) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_a_snapshot_treats_d_and_minus_u_as_deletes(table: pathlib.Path) -> None:
+def test_snapshot_treats_d_and_minus_u_as_deletes(table: pathlib.Path) -> None:
     for number, state in STATES.items():
         rows = rows_of(table, Incremental(EARLIEST, Position(instant(number))))
         assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == state
@@ -163,7 +163,7 @@ def test_a_snapshot_treats_d_and_minus_u_as_deletes(table: pathlib.Path) -> None
 
 
 def test_changes_as_rows_are_the_kinds_as_stored_in_the_order_of_the_log(table: pathlib.Path) -> None:
-    """An update's sides are rows of their own, none is merged away, and none is made up."""
+    """The sides of an update are separate rows; none is merged or added."""
     assert in_order(rows_of(table, changes())) == stored(1, 2, 4, 5)
 
 
@@ -192,8 +192,8 @@ def test_stored_changes_lead_to_the_state(table: pathlib.Path) -> None:
         assert {key for _, key in folded(result, {})} == set(state)
 
 
-def test_hudis_form_compares_states(table: pathlib.Path) -> None:
-    """One change a key and commit, told by what was there before and after."""
+def test_hudi_format_compares_states(table: pathlib.Path) -> None:
+    """One change per key and commit, from the rows before and after it."""
     rows = rows_of(table, changes(ChangeFormat.HUDI))
     images = [
         [None if text is None else json.loads(text)["v"] for text in rows[side].to_pylist()]
@@ -215,7 +215,7 @@ def test_hudis_form_compares_states(table: pathlib.Path) -> None:
     assert actual == sorted(expected, key=str)
 
 
-def test_a_delete_block_is_deletes_of_keys(tmp_path: pathlib.Path) -> None:
+def test_delete_block_is_deletes_of_keys(tmp_path: pathlib.Path) -> None:
     changelog = Changelog(tmp_path / "t")
     changelog.log(1, COMMITS[1])
     changelog.log(2, [], deletes=["a", "c"])
@@ -231,7 +231,7 @@ def test_an_unknown_kind_is_corrupt(tmp_path: pathlib.Path) -> None:
         rows_of(changelog.folder, changes())
 
 
-def test_a_log_that_is_gone_is_an_error(tmp_path: pathlib.Path) -> None:
+def test_missing_log_is_an_error(tmp_path: pathlib.Path) -> None:
     changelog = Changelog(tmp_path / "t")
     for number in (1, 2):
         changelog.log(number, COMMITS[number])

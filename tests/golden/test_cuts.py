@@ -1,6 +1,7 @@
-"""Ranges that start or end inside an instant: cut anywhere, the parts of a golden table are the whole, nothing twice.
+"""Ranges that start or end inside an instant: cut at any position, the parts of a golden table are the whole, without
+duplicates.
 
-What the parts must be is made from whole-instant answers alone: by file group as of the instant and before it.
+The expected rows of the parts come only from whole instants: by file group as of the instant and before it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.golden
 
 Group = tuple[str, str]
 STAMPING = ("A_log_compaction", "rescale")
-"""Tables whose services put their own instant into rows: what was delivered cannot be told from rows alone."""
+"""Tables whose services write their own instant into rows: delivered rows cannot be identified by rows alone."""
 
 
 class Golden(Protocol):
@@ -39,7 +40,7 @@ class Golden(Protocol):
 
 
 def by_group(path: pathlib.Path, query: Query) -> dict[Group, Counter[str]]:
-    """The rows of a query by the file group of the split that gave them, meta columns included."""
+    """The rows of a query by the file group of their split, with meta columns."""
     plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, metadata=False))
     groups: dict[Group, Counter[str]] = {}
     for split in plan.splits:
@@ -59,13 +60,13 @@ def bag(records: list[dict[str, Any]]) -> Counter[str]:
 
 
 def written(row: dict[str, Any]) -> tuple[str, ...]:
-    """What tells a written record, whatever file it went on to."""
+    """The identity of a written record, independent of the file."""
     names = ("_hoodie_commit_seqno", "_hoodie_partition_path", "_hoodie_record_key")
     return tuple(row[name] for name in names)
 
 
 class Place:
-    """A place inside an instant, with its neighbours."""
+    """A position inside an instant, with its neighbours."""
 
     def __init__(self, instant: str, order_key: str, before: str, last: str, index: int, groups: list[Group]) -> None:
         self.instant, self.index, self.first = instant, index, set(groups)
@@ -87,7 +88,7 @@ def facts_of(path: pathlib.Path) -> TimelineFacts | None:
 
 
 def places(path: pathlib.Path) -> Iterator[Place]:
-    """Every place inside an instant of the table."""
+    """Every position inside an instant of the table."""
     facts = facts_of(path)
     if facts is None or not facts.commits:
         return
@@ -113,7 +114,7 @@ def sampled(path: pathlib.Path, most: int) -> list[Place]:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(6))
-def test_changes_of_the_parts_are_the_changes_of_the_whole(golden: Golden, part: int) -> None:
+def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) -> None:
     checked = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
@@ -131,7 +132,7 @@ def test_changes_of_the_parts_are_the_changes_of_the_whole(golden: Golden, part:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(6))
-def test_the_rows_at_a_place_are_those_of_each_group_as_of_the_instant_or_before_it(golden: Golden, part: int) -> None:
+def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(golden: Golden, part: int) -> None:
     checked = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
@@ -187,10 +188,10 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
 
 
 @pytest.mark.parametrize("case", ["A_clustering_done_v9_h120", "A_clustering_done_v6_h0150"])
-def test_a_clustering_that_mixed_what_was_delivered_with_what_was_not(
+def test_clustering_that_mixed_delivered_and_undelivered_rows(
     golden: Golden, tmp_path: pathlib.Path, case: str
 ) -> None:
-    """The groups that it replaced tell whose rows are whose; once they are gone, no row is guessed."""
+    """The replaced groups identify the rows. Without them, no row is guessed."""
     path = golden.copy(case, tmp_path)
     mixed = []
     for place in places(path):
@@ -216,7 +217,7 @@ def test_a_clustering_that_mixed_what_was_delivered_with_what_was_not(
             rows(path, Incremental(place.at, place.last))
 
 
-def test_a_place_between_the_stats_of_a_group_is_refused_by_its_nearest_border(golden: Golden) -> None:
+def test_position_between_the_stats_of_a_group_is_refused_with_the_nearest_valid_one(golden: Golden) -> None:
     path = golden.table("B_v9_inc_cow")
     place = next(iter(places(path)))
     beyond = Position(place.at.order_key, 9_999)
@@ -227,7 +228,7 @@ def test_a_place_between_the_stats_of_a_group_is_refused_by_its_nearest_border(g
 
 
 @pytest.mark.parametrize("query", ["rows", "changes"])
-def test_instants_left_out_are_not_of_the_range(golden: Golden, query: str) -> None:
+def test_excluded_instants_are_not_in_the_range(golden: Golden, query: str) -> None:
     path = golden.table("B_v9_inc_cow")
     facts = read_timeline(open_table(str(path)))
     completed = [i for i in completed_in_order(facts.timeline, frozenset()) if facts.is_data(i)]

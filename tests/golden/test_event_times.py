@@ -1,4 +1,4 @@
-"""Event-time bounds of golden tables' splits against the rows that reading them gives: never narrower, of any query."""
+"""Event-time bounds of golden tables' splits against their rows: the bounds include every row, in every query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.table.timeline.active import Timeline
 
 pytestmark = pytest.mark.golden
 
-TOLD = (
+REPORTED = (
     "A_block_parquet_v6_h0150",
     "A_block_parquet_v9_h120",
     "A_types_parquet_log_v9_h120",
@@ -50,7 +50,7 @@ TOLD = (
     "B_v9_cdc_mor_data_before_after",
     "B_v9_cdc_types_mor",
 )
-"""Tables of whose splits files tell at least some bounds."""
+"""Tables whose files have at least some bounds of their splits."""
 
 READ = (
     "A_types_v6_h0150",
@@ -62,7 +62,7 @@ READ = (
     "A_evo_widen_v9_h120",
     "A_evo_on_read_v9_h120",
 )
-"""Tables all of whose splits must be read: logs of Avro blocks without statistics, or columns found by id."""
+"""Tables whose splits must all be read: logs of Avro blocks without statistics, or columns matched by id."""
 
 UNIT = "ms"
 DAY_US = 86_400_000_000
@@ -74,7 +74,7 @@ class Golden(Protocol):
 
 
 def queries(timeline: Timeline) -> Iterator[Query]:
-    """The state now; the newest half of what happened, as rows and as changes; all changes."""
+    """The current state; the newest half of the instants, as rows and as changes; all changes."""
     yield Snapshot()
     keys = sorted({timeline.order_key(item) for item in timeline.completed_writes})
     if keys:
@@ -93,7 +93,7 @@ def event_columns(scan: Scan) -> dict[str, pa.DataType]:
 
 
 def times_us(column: pa.Array) -> list[int]:
-    """Every value in microseconds, by another way than the code under test."""
+    """Every value in microseconds, computed independently of the code under test."""
     kind = column.type
     if pa.types.is_date32(kind):
         return [(day - dt.date(1970, 1, 1)).days * DAY_US for day in column.drop_null().to_pylist()]
@@ -103,7 +103,7 @@ def times_us(column: pa.Array) -> list[int]:
 
 
 def rows_of_splits(scan: Scan, splits: tuple[Split, ...], columns: list[str]) -> dict[str, dict[str, list[int]]]:
-    """By split and column the event times of all rows."""
+    """The event times of all rows, by split and column."""
     rows = ChangesOf(ChangeFormat.ROWS, scan.rows.instants) if isinstance(scan.rows, ChangesOf) else scan.rows
     wide = replace(scan, columns=tuple(columns), rows=rows)
     result: dict[str, dict[str, list[int]]] = {}
@@ -125,8 +125,9 @@ def check(split: Split, times: list[int], reported: Counter[str]) -> None:
     reported[type(split.event_time).__name__] += 1
 
 
-def told_of(table: HudiTable, query: Query) -> Counter[str]:
-    """Checks every column, with and without the metadata table, statistics alone and with reading; what they told."""
+def reported_of(table: HudiTable, query: Query) -> Counter[str]:
+    """Checks every column, with and without the metadata table, by statistics alone and by reading; the reported
+    outcomes."""
     reported: Counter[str] = Counter()
     try:
         plain = plan_request(table, "t", PlanRequest(table="t", query=query))
@@ -135,7 +136,7 @@ def told_of(table: HudiTable, query: Query) -> Counter[str]:
             return reported
         truth = rows_of_splits(plain.scan, plain.splits, list(columns))
     except (PositionExpired, TableError, FormatError):
-        return reported  # the query has no rows to compare with
+        return reported  # the query has no rows to compare
     sources = TimeSources(FooterCache(), scan_event_time)
     for name, kind in columns.items():
         request = PlanRequest(
@@ -156,11 +157,11 @@ def told_of(table: HudiTable, query: Query) -> Counter[str]:
     return reported
 
 
-@pytest.mark.parametrize("case", [*TOLD, *READ])
-def test_no_row_lies_outside_its_splits_bounds(golden: Golden, case: str) -> None:
+@pytest.mark.parametrize("case", [*REPORTED, *READ])
+def test_rows_are_within_the_bounds_of_their_splits(golden: Golden, case: str) -> None:
     table = open_table(str(golden.table(case)))
     reported = Counter[str]()
     for query in queries(table.timeline()):
-        reported += told_of(table, query)
+        reported += reported_of(table, query)
     assert sum(reported.values()) > 0
-    assert bool(reported["EventTimeBounds"] + reported["NoEventTimes"]) == (case in TOLD), reported
+    assert bool(reported["EventTimeBounds"] + reported["NoEventTimes"]) == (case in REPORTED), reported

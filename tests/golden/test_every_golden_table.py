@@ -1,4 +1,4 @@
-"""Every golden entry that counts, through planner and reader: Hudi's rows, or the error that must be."""
+"""Every counted golden entry, through planner and reader: Hudi's rows, or the expected error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ LATE_ROWS = {
     "B_v9_nbcc_mor/inc_mid": {"k1"},
 }
 """Ranges in which Hudi also returns rows (by record key) that lose the merge against an older row with a higher
-ordering value: its reader has only the range's files. The catalogue marks most such ranges by `full`, these not."""
+ordering value, because its reader has only the range's files. The catalogue marks most such ranges by `full`, but not
+these."""
 
 ENTRIES = counted_entries()
 
@@ -42,7 +43,7 @@ class Golden(Protocol):
 
 
 def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
-    """What Penstock returns for a query, read split by split."""
+    """Penstock's rows for a query, read split by split."""
     plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
     batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
@@ -69,14 +70,14 @@ def test_entry(golden: Golden, entry: Entry) -> None:
     assert difference(actual, expected_rows(golden, entry)) == ""
 
 
-def test_no_entry_is_lost() -> None:
-    """The catalogue has as many entries as were counted when it was copied."""
+def test_catalogue_has_every_entry() -> None:
+    """The catalogue has as many entries as when it was copied."""
     assert len(ENTRIES) == 1045
     assert sum(entry.must_fail for entry in ENTRIES) == 6
 
 
-def test_lost_rows_are_an_error_and_hudis_rows_only_on_request(golden: Golden) -> None:
-    """Two logs that commits name are gone, a third is damaged: Hudi loses ten updates in silence (marked WRONG)."""
+def test_lost_rows_are_an_error_and_skipped_only_on_request(golden: Golden) -> None:
+    """Two logs that commits name are missing, a third is damaged: Hudi silently loses ten updates (marked WRONG)."""
     case = "A_corrupt_middle_v6_h0150"
     with pytest.raises(CorruptFile, match=r"log\.1_0-1743-1430 .*instant 20261120215015719 names it"):
         rows_of(golden.table(case), Snapshot())
@@ -84,7 +85,7 @@ def test_lost_rows_are_an_error_and_hudis_rows_only_on_request(golden: Golden) -
     assert difference(abandoned, golden.expected(case, "snapshot")) == ""
 
 
-def test_a_block_of_a_completed_instant_that_is_cut_is_an_error(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_truncated_block_of_a_completed_instant_is_an_error(golden: Golden, tmp_path: pathlib.Path) -> None:
     """The last log of a golden table without its last bytes, before planning."""
     for case in ("A_merge_event_long_v6_h0150", "A_merge_event_long_v9_h120"):
         folder = tmp_path / case
@@ -96,8 +97,8 @@ def test_a_block_of_a_completed_instant_that_is_cut_is_an_error(golden: Golden, 
         assert rows_of(folder, Snapshot(), skip_corrupt=True).num_rows > 0
 
 
-def test_runs_of_row_groups_give_the_rows_of_the_file(golden: Golden, tmp_path: pathlib.Path) -> None:
-    """A golden table whose base files were written anew with one row in each row group."""
+def test_runs_of_row_groups_return_the_rows_of_the_file(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """A golden table whose base files are rewritten with one row per row group."""
     folder = tmp_path / "table"
     shutil.copytree(golden.table("B_v9_inc_cow"), folder)
     for file in folder.glob("*/*.parquet"):
@@ -108,8 +109,8 @@ def test_runs_of_row_groups_give_the_rows_of_the_file(golden: Golden, tmp_path: 
     assert difference(rows_of(folder, Snapshot(), target_split_bytes=1), rows) == ""
 
 
-def test_a_row_that_differs_is_seen(golden: Golden) -> None:
-    """The comparison itself: one value changed, one row dropped, one doubled."""
+def test_comparison_detects_a_row_that_differs(golden: Golden) -> None:
+    """Tests the comparison: one changed, one dropped and one duplicate row."""
     rows = golden.expected("B_v9_inc_cow", "snapshot")
     assert difference(rows, rows) == ""
     assert "1 missing" in difference(rows.slice(1), rows)

@@ -1,4 +1,4 @@
-"""Hand-over points of the tables that were filled from Kafka: the offsets that the catalogue says."""
+"""Hand-over points of the tables that were filled from Kafka: the offsets of the catalogue."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def resolved(
 
 
 @pytest.mark.parametrize(("name", "point"), list(points()))
-def test_the_offsets_of_the_catalogue(golden: Golden, tmp_path: pathlib.Path, name: str, point: dict[str, Any]) -> None:
+def test_handover_offsets_equal_the_catalogue(
+    golden: Golden, tmp_path: pathlib.Path, name: str, point: dict[str, Any]
+) -> None:
     rules = WriterHints()
     if "error" in point:
         with pytest.raises(ConfigurationError, match="several writers"):
@@ -69,16 +71,16 @@ def test_the_offsets_of_the_catalogue(golden: Golden, tmp_path: pathlib.Path, na
 
 
 @pytest.mark.parametrize("name", ["C_v6_streamer", "C_v6_sink", "C_v9_sink"])
-def test_without_an_instant_the_newest_counts(golden: Golden, tmp_path: pathlib.Path, name: str) -> None:
+def test_handover_without_an_instant_uses_the_newest(golden: Golden, tmp_path: pathlib.Path, name: str) -> None:
     outcome = resolved(golden, tmp_path, name, None)
     assert outcome.offsets.by_partition() == {int(p): o for p, o in CASES[name]["handover"]["offsets"].items()}
 
 
 @pytest.mark.parametrize(("name", "broken"), [("C_v6_streamer", ()), ("C_v6_sink", ("o6",)), ("C_v9_sink", ())])
-def test_the_records_below_the_offsets_are_the_table(
+def test_records_below_the_offsets_are_the_table(
     golden: Golden, tmp_path: pathlib.Path, name: str, broken: tuple[str, ...]
 ) -> None:
-    """Replays the topic's dump up to the offsets: the highest ordering value of each key is Hudi's own snapshot."""
+    """Replays the topic's dump up to the offsets: the highest ordering value of each key equals Hudi's snapshot."""
     below = resolved(golden, tmp_path, name, None).offsets.by_partition()
     lines = (GOLDEN / CASES[name]["kafka"]["topic_dump"]).read_text().splitlines()
     newest: dict[str, dict[str, Any]] = {}
@@ -93,5 +95,5 @@ def test_the_records_below_the_offsets_are_the_table(
     assert left, "the topic has records that the table has not"
     rows = {row["id"]: row for row in golden.expected(name, "snapshot").to_pylist()}
     assert rows.keys() == newest.keys()
-    for key in rows.keys() - set(broken):  # o6: the payload of Hudi 0.15 lets the later write win
+    for key in rows.keys() - set(broken):  # o6: with the payload of Hudi 0.15 the later write wins
         assert {column: rows[key][column] for column in newest[key]} == newest[key]

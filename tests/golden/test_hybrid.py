@@ -1,6 +1,6 @@
-"""Hybrid reads of the golden tables that real writers filled from a topic: the lake, then the rest of the topic.
+"""Hybrid reads of golden tables that Hudi filled from a topic: the lake, then the rest of the topic.
 
-Truth is the topic itself: what a replay of all of it leaves is what the hybrid read's changes leave.
+The expected rows come from a replay of the whole topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 
 @pytest.fixture
 def checkpoint(golden: Any, tmp_path: pathlib.Path, case: str) -> str:
-    """The folder of the streaming query that wrote the table; '' of a table that none wrote."""
+    """The folder of the streaming query that wrote the table; empty: no query wrote it."""
     packed = golden.case(case).get("checkpoint")
     if packed is None:
         return ""
@@ -41,7 +41,7 @@ def checkpoint(golden: Any, tmp_path: pathlib.Path, case: str) -> str:
 
 
 def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple[StreamPoint, dict[str, Any]]]:
-    """Every row of the stream until the topic holds no more, with the point whose batch it is in."""
+    """Every row of the stream until the end of the topic, with the point of its batch."""
     changelog = hybrid.mode is HybridMode.CHANGELOG
     query = Changes(ChangeFormat.ROWS) if changelog else Incremental()
     scope = StreamScope(request=PlanRequest(table="t", query=query, hybrid=hybrid))
@@ -62,7 +62,7 @@ def delivered(path: str, topic: ScriptedTopic, hybrid: Hybrid) -> Iterator[tuple
 
 
 def folded(rows: Iterator[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """By id what is left: the highest ts, of equal ones the later."""
+    """The remaining row of each id: the highest ts, of equal ones the later."""
     left: dict[str, tuple[Any, ...]] = {}
     for row in rows:
         known = left.get(row["id"])
@@ -73,7 +73,7 @@ def folded(rows: Iterator[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
 @pytest.mark.parametrize("mode", list(HybridMode))
-def test_row_19_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_leaves(
+def test_row_19_hybrid_read_folds_to_a_replay_of_the_whole_topic(
     golden: Any, case: str, mode: HybridMode, checkpoint: str
 ) -> None:
     topic = ScriptedTopic.of_golden(GOLDEN, golden.case(case))
@@ -93,10 +93,11 @@ def test_row_19_what_a_hybrid_read_leaves_is_what_a_replay_of_the_whole_topic_le
 
 
 @pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink"])
-def test_row_01_a_writer_killed_between_its_data_and_its_commit_costs_nothing(
+def test_row_01_writer_killed_between_its_data_and_its_commit_changes_no_row(
     golden: Any, case: str, checkpoint: str, tmp_path: pathlib.Path
 ) -> None:
-    """Its files and the start of its commit are there, its completion is not; of a query neither the batch's end."""
+    """Its files and the start of its commit exist, its completion does not; for a query, neither does the batch's
+    end."""
     table = golden.copy(case, tmp_path)
     timeline = table / ".hoodie" / ("timeline" if (table / ".hoodie" / "timeline").is_dir() else "")
     done = max(timeline.glob("2*.deltacommit"), key=lambda file: file.name)

@@ -1,4 +1,4 @@
-"""Log compactions of golden tables change no row, as of any time and in any range."""
+"""Log compactions of golden tables change no row, at any time and in any range."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows_of(folder: pathlib.Path, query: Query) -> pa.Table:
 
 
 @pytest.mark.parametrize("case", ["A_log_compaction_v6_h0150", "A_log_compaction_v8_h102", "A_log_compaction_v9_h120"])
-def test_the_state_behind_a_log_compaction_is_the_state_before_it(golden: Golden, case: str) -> None:
+def test_state_after_a_log_compaction_is_the_state_before_it(golden: Golden, case: str) -> None:
     folder = golden.table(case)
     facts = read_timeline(open_table(str(folder)))
     writes = facts.timeline.completed_writes
@@ -50,9 +50,9 @@ def test_the_state_behind_a_log_compaction_is_the_state_before_it(golden: Golden
 
 
 @pytest.mark.parametrize("case", ["A_log_compaction_v6_h0150", "A_log_compaction_v8_h102", "A_log_compaction_v9_h120"])
-def test_a_range_over_log_compactions_has_the_rows_that_its_instants_wrote(golden: Golden, case: str) -> None:
-    """1.2.0 stamps what it rewrites with the log compaction's instant: rows would go missing by their commit time.
-    What each instant wrote is told by the state at its own end, before any log compaction behind it."""
+def test_range_over_log_compactions_has_the_rows_that_its_instants_wrote(golden: Golden, case: str) -> None:
+    """1.2.0 writes the log compaction's instant to rewritten rows, so their commit time does not identify them. The
+    expected rows of each instant come from the state at its end, before later log compactions."""
     folder = golden.table(case)
     facts = read_timeline(open_table(str(folder)))
     line = facts.timeline
@@ -78,5 +78,5 @@ def test_a_range_over_log_compactions_has_the_rows_that_its_instants_wrote(golde
 
 
 def _answer(rows: pa.Table) -> pa.Table:
-    """Without the columns in which 1.2.0 puts the log compaction's own."""
+    """The rows without the columns that 1.2.0 sets to the log compaction's instant."""
     return rows.drop_columns(["_hoodie_commit_time", "_hoodie_commit_seqno"])

@@ -1,4 +1,4 @@
-"""What write stats say of log files, held against the files of every golden table: the rule that judges damage."""
+"""Write stats about log files, compared with the files of every golden table: the rule that detects damage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def logs_of(golden: Golden, case: str) -> list[tuple[Scan, FileRef, pa.Buffer]]:
     ]
 
 
-def test_every_log_of_every_table_holds_what_its_instants_say(golden: Golden) -> None:
+def test_logs_of_every_table_match_the_stats_of_their_instants(golden: Golden) -> None:
     known, unknown, unread, wrong = 0, [], set(), []
     for case in CASES:
         for scan, log, data in logs_of(golden, case):

@@ -1,5 +1,5 @@
-"""The metadata tables of the golden tables: their listings are the folders', their statistics are true, and no plan
-depends on whether they are read."""
+"""The metadata tables of the golden tables: their listings equal the folders, their statistics are correct, and no plan
+depends on whether they are used."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ UNCOMMITTED = {
     "B_v8_timeline_mor": 1,
     "B_v9_timeline_mor_pending_compaction": 2,
 }
-"""Files in which folders and metadata differ, all of instants that are pending: base files that a compaction set back
-to inflight left behind, a log that a rollback underway has deleted."""
+"""Files in which folders and metadata differ, all of pending instants: base files of a compaction that was reset to
+inflight, a log that a rollback in progress has deleted."""
 COLSTATS = ("B_v6_colstats_mor", "B_v8_colstats_mor", "B_v9_colstats_cow", "B_v9_colstats_mor")
 
 
@@ -74,7 +74,7 @@ class Golden(Protocol):
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The metadata table is asked however few partitions there are."""
+    """Uses the metadata table however few partitions there are."""
     monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
 
 
@@ -93,7 +93,7 @@ def sizes(table: HudiTable, *, metadata: bool) -> dict[str, int]:
     return files
 
 
-def test_the_list_of_tables_is_complete(golden: Golden) -> None:
+def test_list_of_tables_is_complete(golden: Golden) -> None:
     listed = [name for name in golden.names() if FILES in indexes(open_table(str(golden.table(name))).properties)]
     assert sorted(listed) == sorted(WITH_METADATA)
 
@@ -142,7 +142,9 @@ def test_plans_are_the_same_with_and_without(golden: Golden, case: str) -> None:
 
 
 @pytest.mark.usefixtures("always")
-def test_one_read_a_plan_and_only_the_partitions_needed(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_table_is_read_once_per_plan_for_the_needed_partitions(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, requested = MetadataTable.records, []
 
     def records(self: MetadataTable, partition: str, keys: Any) -> Any:
@@ -173,8 +175,8 @@ def true_bounds(case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", COLSTATS)
-def test_column_statistics_are_the_true_ones(golden: Golden, case: str) -> None:
-    """Bounds and counts of every column of every file; null bounds where a column holds nulls alone."""
+def test_column_statistics_equal_the_files(golden: Golden, case: str) -> None:
+    """Bounds and counts of every column of every file; null bounds if a column has only nulls."""
     _, metadata = opened(golden.table(case))
     records = metadata.records(COLUMN_STATS, None)
     checked = 0
@@ -232,13 +234,13 @@ def test_event_time_bounds_of_slices_with_logs(golden: Golden, case: str, column
         assert not split.logs or split.event_time == UnknownBounds()
 
 
-def test_a_plain_long_has_no_unit_and_so_no_bounds(golden: Golden) -> None:
+def test_column_of_plain_longs_has_no_unit_and_so_no_bounds(golden: Golden) -> None:
     plan = event_time_plan(golden.table("B_v9_colstats_mor"), "et_ms")
     assert {split.event_time for split in plan.splits} == {UnknownBounds()}
 
 
-def test_bounds_hold_the_rows_of_the_split(golden: Golden) -> None:
-    """Over merged rows, for every table whose column has statistics: no row lies outside."""
+def test_bounds_include_the_rows_of_the_split(golden: Golden) -> None:
+    """Over merged rows, for every table whose column has statistics: every row is within the bounds."""
     import pyarrow.compute as pc
 
     from penstock.reader.read_split import read_split
@@ -257,7 +259,7 @@ def test_bounds_hold_the_rows_of_the_split(golden: Golden) -> None:
 
 
 def lacking(path: pathlib.Path) -> None:
-    """The newest instant is taken out of the metadata table's timeline."""
+    """The newest instant is removed from the metadata table's timeline."""
     files = sorted((path / ".hoodie/metadata/.hoodie/timeline").glob("2*deltacommit"))
     for file in files[-2:]:
         file.unlink()
@@ -285,7 +287,7 @@ DAMAGES = (lacking, cut_base_or_log, nothing_there, no_files, damaged_properties
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_folders_do_for_a_metadata_table_that_cannot_be_used(
+def test_folders_are_listed_if_the_metadata_table_is_unusable(
     golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, damage: Any
 ) -> None:
     path = golden.copy("B_v9_timeline_mor", tmp_path)
@@ -305,8 +307,10 @@ def test_folders_do_for_a_metadata_table_that_cannot_be_used(
 
 
 @pytest.mark.usefixtures("always")
-def test_one_warning_a_plan(golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Listing and statistics both want a metadata table that cannot be used."""
+def test_unusable_metadata_table_is_one_warning_per_plan(
+    golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both listing and statistics need a metadata table that is unusable."""
     path = golden.copy("B_v9_colstats_mor", tmp_path)
     nothing_there(path)
     with caplog.at_level(logging.WARNING, "penstock.enumerator"):
@@ -314,7 +318,7 @@ def test_one_warning_a_plan(golden: Golden, tmp_path: pathlib.Path, caplog: pyte
     assert len(caplog.records) == 1
 
 
-def test_damaged_statistics_leave_bounds_open(
+def test_damaged_statistics_give_no_bounds(
     golden: Golden, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = golden.copy("B_v9_colstats_mor", tmp_path)
@@ -330,10 +334,10 @@ def test_damaged_statistics_leave_bounds_open(
 
 
 @pytest.mark.usefixtures("always")
-def test_a_file_that_the_metadata_table_lacks_is_found_in_its_folder(
+def test_file_missing_in_the_metadata_table_is_read_from_its_folder(
     golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A metadata table that is wrong although it looks whole: the plan is made again from folders."""
+    """A metadata table that is wrong although it looks complete: the plan is repeated from folders."""
     path = golden.copy("B_v9_colstats_cow", tmp_path)
     table = open_table(str(path))
     expected = plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=Snapshot(), metadata=False))
@@ -345,8 +349,8 @@ def test_a_file_that_the_metadata_table_lacks_is_found_in_its_folder(
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("case", ["B_v6_colstats_mor", "B_v9_colstats_mor"])
-def test_mutations_of_a_metadata_table_change_no_plan(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
-    """Bytes of its files changed, taken out, put in: the same splits, with the same bounds or none."""
+def test_metadata_table_with_mutations_changes_no_plan(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    """With changed, removed and inserted bytes in its files: the same splits, with the same bounds or none."""
     path = golden.copy(case, tmp_path)
     whole = event_time_plan(path, "et")
     files = [

@@ -1,4 +1,4 @@
-"""Filters on golden tables: whatever is pruned early, the rows and ordinals of the full read filtered."""
+"""Filters on golden tables: with any pruning, the rows and ordinals equal the filtered full read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.golden.catalogue import counted_entries
 pytestmark = pytest.mark.golden
 
 WITHOUT_SNAPSHOT = ("A_block_hfile_v9_h120", "A_corrupt_middle_v6_h0150")
-"""Their snapshots are errors: HFile blocks, files that are gone."""
+"""Their snapshots are errors: HFile blocks, missing files."""
 
 Rows = dict[tuple[str, int], str]
 """Rows as text by split and ordinal."""
@@ -42,7 +42,7 @@ class Golden(Protocol):
 
 
 def read(table: HudiTable, query: Query, where: str = "", *, metadata: bool = True) -> tuple[Rows, int]:
-    """(rows, how many row groups were pruned)."""
+    """(rows, number of pruned row groups)."""
     request = PlanRequest(table="t", query=query, where=where, metadata=metadata)
     plan = plan_request(table, "t", request)
     rows: Rows = {}
@@ -57,7 +57,7 @@ def read(table: HudiTable, query: Query, where: str = "", *, metadata: bool = Tr
 
 
 def full(table: HudiTable, query: Query) -> tuple[Rows, pa.RecordBatch, list[tuple[str, int]]]:
-    """Every row as text, all rows as one batch, and where each of them is from."""
+    """Every row as text, all rows as one batch, and the origin of each."""
     plan = plan_request(table, "t", PlanRequest(table="t", query=query))
     batches, places = [], []
     for split in plan.splits:
@@ -72,7 +72,7 @@ def full(table: HudiTable, query: Query) -> tuple[Rows, pa.RecordBatch, list[tup
 
 
 def literal(value: Any, kind: pa.DataType) -> str | None:
-    """A value as a filter spells it; None if it cannot."""
+    """A value as a literal of a filter; None: it has no literal."""
     if pa.types.is_boolean(kind):
         return str(value).upper()
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
@@ -89,7 +89,7 @@ def literal(value: Any, kind: pa.DataType) -> str | None:
 
 
 def leaves(batch: pa.RecordBatch, luck: random.Random) -> list[str]:
-    """Conditions from values that are there, some on each column that filters compare."""
+    """Conditions on existing values, some on each column that filters support."""
     columns: list[str] = []
     for field, values in zip(batch.schema, batch.columns, strict=True):
         known = (
@@ -115,7 +115,7 @@ def literal_kind(kind: pa.DataType) -> bool:
 
 
 def conditions(batch: pa.RecordBatch, seed: str, partition_fields: tuple[str, ...], count: int) -> list[str]:
-    """Seeded filters over a table's rows: single conditions and trees, the partition's columns always among them."""
+    """Seeded filters over a table's rows: single conditions and trees, always also on the partition's columns."""
     luck = random.Random(zlib.crc32(seed.encode()))
     simple = leaves(batch, luck)
     of_path = [text for text in simple if text.split("`")[1] in partition_fields]
@@ -127,7 +127,7 @@ def conditions(batch: pa.RecordBatch, seed: str, partition_fields: tuple[str, ..
 
 
 def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: bool = True) -> int:
-    """Filtered reads against the filtered full read; returns how many row groups were pruned."""
+    """Filtered reads against the filtered full read; the number of pruned row groups."""
     all_files, batch, places = full(table, query)
     total = 0
     for where in conditions(batch, seed, table.properties.partition_fields, count):
@@ -140,7 +140,7 @@ def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: 
 
 
 @pytest.mark.parametrize("case", sorted({entry.case for entry in counted_entries()}))
-def test_a_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_table(str(golden.table(case)))
     if case in WITHOUT_SNAPSHOT:
         with pytest.raises((CorruptFile, UnsupportedFeature)):
@@ -174,9 +174,9 @@ WITH_STATISTICS = (
 
 
 @pytest.mark.parametrize("case", WITH_STATISTICS)
-def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read-optimized queries have log-free files alone; each is asked for around every bound of whole numbers, dates
-    and timestamps."""
+def test_files_are_pruned_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read-optimized queries have only log-free files; the test filters around every bound of integers, dates and
+    timestamps."""
     monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
     table = open_table(str(golden.table(case)))
     if COLUMN_STATS not in indexes(table.properties):
@@ -198,13 +198,13 @@ def test_files_are_ruled_out_by_column_statistics(golden: Golden, case: str, mon
     assert dropped > 0
 
 
-def test_something_is_pruned(golden: Golden) -> None:
+def test_filters_prune_some_row_groups(golden: Golden) -> None:
     cases = ("B_v9_inc_cow", "B_v9_cdc_types_cow", "A_types_v6_h0150", "A_part_special_v9_h120")
     assert sum(compare(open_table(str(golden.table(case))), Snapshot(), 6, case) for case in cases) > 10
 
 
 @pytest.mark.parametrize("case", ["B_v6_timeline_mor", "B_v9_colstats_mor", "B_v9_arch_mor"])
-def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, case: str) -> None:
+def test_metadata_table_is_read_only_for_matching_partitions(golden: Golden, case: str) -> None:
     table = open_table(str(golden.table(case)))
     request = PlanRequest(table="t", query=Snapshot())
     schema = arrow_schema(parse_record_schema(plan_request(table, "t", request).scan.schema_json, "t"))
@@ -222,8 +222,8 @@ def test_the_metadata_table_is_asked_for_partitions_that_match(golden: Golden, c
         assert committed <= {info.name for info in actual[first]} and len(every) > 1
 
 
-def test_special_partition_values_are_ruled_out_by_the_value_that_rows_show(golden: Golden) -> None:
-    """Null, empty, escaped and percent values: a partition is planned if and only if a row of it is kept."""
+def test_special_partition_values_are_pruned_by_the_value_in_the_rows(golden: Golden) -> None:
+    """Null, empty, escaped and percent values: a partition is planned if and only if a row of it matches."""
     table = open_table(str(golden.table("A_part_special_v9_h120")))
     all_files, batch, places = full(table, Snapshot())
     field = table.properties.partition_fields[0]

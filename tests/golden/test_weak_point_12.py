@@ -1,6 +1,6 @@
-"""Weak point 12 of Hudi's own source: readers that shared state, ended on something empty, looped on something cut.
+"""Weak point 12 of Hudi's own source: readers that shared state, ended at empty steps, looped on truncated data.
 
-Here: nothing is shared between splits, closing twice is safe, empty is not the end, truncated is an error.
+In Penstock splits share nothing, closing twice is safe, an empty step is not the end, and truncated data is an error.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_weak_point_12_closing_twice_is_safe_wherever_the_reader_is(query: Query
 
 
 def test_weak_point_12_a_step_without_changes_is_not_the_end(golden: Golden) -> None:
-    """A step that changes nothing, put before each of the others: what comes behind it still comes."""
+    """A step without changes before each of the others: later steps are still returned."""
     plan = planned(golden.table(CASES[0]), CHANGES)
     checked = 0
     for split in plan.splits:
