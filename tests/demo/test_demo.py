@@ -27,7 +27,7 @@ def data(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def demo(data: pathlib.Path, *read_paths: str) -> tuple[int, str]:
-    """The demo in this process: exit code and what it printed."""
+    """Runs the demo in this process; returns its exit code and output."""
     printed = io.StringIO()
     return run(Console(file=printed, width=200), data=data, read_paths=read_paths), printed.getvalue()
 
@@ -42,7 +42,7 @@ def test_every_range_and_the_snapshot_equal_hudi(data: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["snapshot.parquet", "commit_2.parquet"])
-def test_one_altered_row_is_found(data: pathlib.Path, file: str) -> None:
+def test_one_altered_row_is_detected(data: pathlib.Path, file: str) -> None:
     rows = pq.read_table(data / file)
     status = rows["status"].to_pylist()
     status[3] = "altered"
@@ -54,7 +54,7 @@ def test_one_altered_row_is_found(data: pathlib.Path, file: str) -> None:
     assert "status='altered'" in printed
 
 
-def test_one_missing_row_is_found(data: pathlib.Path) -> None:
+def test_one_missing_row_is_detected(data: pathlib.Path) -> None:
     pq.write_table(pq.read_table(data / "snapshot.parquet").slice(1), data / "snapshot.parquet")
     code, printed = demo(data, "arrow")
     assert code == 1
@@ -64,7 +64,7 @@ def test_one_missing_row_is_found(data: pathlib.Path) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
-    """All four ways of reading, as a user starts them. Two slots request splits. No file remains."""
+    """All four read paths, as a user starts them. Two slots request splits. No file remains."""
     command = [sys.executable, "-m", "penstock", "demo"]
     result = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=170

@@ -12,7 +12,7 @@ from tests.docs.doc_world import world as running_world
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """py4j and pyspark close their sockets when they are collected, not when they are done."""
+    """py4j and pyspark close their sockets when they are garbage-collected, not at the end of their use."""
     for item in items:
         if item.path.is_relative_to(pathlib.Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))

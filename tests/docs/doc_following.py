@@ -37,9 +37,9 @@ class Page:
             case "bash":
                 self._shell.run(text)
             case "console":
-                for command, shown in steps(text):
+                for command, output in steps(text):
                     printed = self._shell.run(command)
-                    assert not shown or looks_like(shown, printed), f"{block.place}: {command}\nprinted\n{printed}"
+                    assert not output or looks_like(output, printed), f"{block.place}: {command}\nprinted\n{printed}"
             case "sql":
                 for statement in filter(None, map(str.strip, text.split(";"))):
                     self._spark.sql(statement).collect()

@@ -19,7 +19,7 @@ _HEADING: Final = re.compile(r"^#{1,6} (.+?)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: `why_not` is the reason of `<!-- not run: reason -->` in the line above it."""
+    """A fenced block. `why_not` is the reason in `<!-- not run: reason -->` on the line above it."""
 
     page: str
     line: int
@@ -29,22 +29,22 @@ class Block:
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The place of the block, for messages."""
         return f"{self.page}:{self.line}"
 
     @property
     def runs(self) -> bool:
-        """Whether the test runs it."""
+        """Whether the test runs the block."""
         return self.language in RUN and self.why_not is None
 
     @property
     def needs_spark(self) -> bool:
-        """Whether it runs in Spark."""
+        """Whether the block runs in Spark."""
         return self.runs and (self.language == "sql" or (self.language == "python" and "spark" in self.text))
 
 
 def pages() -> list[str]:
-    """README.md and everything under docs/ but the records of measurements."""
+    """README.md and all pages under docs/ except the measurement results."""
     results = [path.relative_to(REPOSITORY) for path in (REPOSITORY / "docs").rglob("*.md")]
     return ["README.md", *sorted(str(path) for path in results if path.parts[1] != "results")]
 
@@ -74,7 +74,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def _prose(page: str) -> list[str]:
-    """The page's lines outside of fenced blocks."""
+    """The lines of the page outside of fenced blocks."""
     lines, is_inside = [], False
     for line in (REPOSITORY / page).read_text().splitlines():
         if line.lstrip().startswith("```"):
@@ -85,7 +85,7 @@ def _prose(page: str) -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of the headings, as on code hosts."""
+    """The anchors of the headings, as code hosts generate them."""
     results: set[str] = set()
     for line in _prose(page):
         if heading := _HEADING.match(line):
@@ -101,5 +101,5 @@ def links(page: str) -> list[str]:
 
 
 def named_files(page: str) -> set[str]:
-    """Pages that the text names by their path from the top, in blocks and comments of blocks too."""
+    """Pages that the text names by their path from the repository root, including blocks and comments of blocks."""
     return set(re.findall(r"(?<![\w/.])docs/[\w/-]+\.md", (REPOSITORY / page).read_text()))

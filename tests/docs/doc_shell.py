@@ -1,4 +1,4 @@
-"""A page's shell: `bash` and `console` blocks run one by one, and keep folder, variables and background jobs."""
+"""The shell of a page: `bash` and `console` blocks run one by one and share folder, variables and background jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSE_S: Final = 0.05
 
 
 class Shell:
-    """One page's shell; `close` ends what it left running."""
+    """The shell of one page; `close` ends its background jobs."""
 
     def __init__(self, folder: pathlib.Path, notes: pathlib.Path, environment: Mapping[str, str], served: str) -> None:
         """`folder` is the first working directory; `notes` keeps variables and folder between two blocks. `served`: the
@@ -90,10 +90,10 @@ def steps(console: str) -> list[tuple[str, str]]:
     return [(command, "\n".join(lines)) for command, lines in parsed]
 
 
-def looks_like(shown: str, printed: str) -> bool:
-    """Whether output equals the output on a page, line by line, without trailing blanks. `…` matches any text, and
-    alone in a line any lines."""
-    expected = [line.rstrip() for line in shown.strip("\n").splitlines()]
+def looks_like(output: str, printed: str) -> bool:
+    """Whether output equals the output on a page, line by line, without trailing blanks. `…` matches any text; a line
+    of only `…` matches any lines."""
+    expected = [line.rstrip() for line in output.strip("\n").splitlines()]
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "…" else r".*?".join(map(re.escape, line.split("…"))) + r"\n"
         for line in expected

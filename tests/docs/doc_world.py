@@ -19,7 +19,8 @@ from penstock.enumerator.server.run import serve
 from tests.certificates import Authority
 
 SERVED = "127.0.0.1:7432"
-"""The server's address on every page. A page that starts one gets a free port for it, the others share one server."""
+"""The server's address on every page. A page that starts a server gets a free port for it; the others share one
+server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def world(folder: pathlib.Path) -> Iterator[World]:
-    """Makes it, with one server of both tables."""
+    """Creates the tables and one server for both."""
     lake, etc = folder / "lake", folder / "etc"
     unpack_table(packaged_data(), lake / "orders")
     _write_clicks(lake / "clicks")
@@ -85,7 +86,7 @@ def _fill(etc: pathlib.Path) -> None:
 
 
 def _write_clicks(table: pathlib.Path) -> None:
-    """A table of clicks of the customers of `orders`, in one commit: files as Hudi's version 6 lays them out."""
+    """A table of clicks of the customers of `orders`, in one commit, with the file layout of Hudi's version 6."""
     instant, begin = "20261120233736000", dt.datetime(2025, 10, 9, 8, 53, 20, tzinfo=dt.UTC)
     customers = ("Aino", "Berta", "Ciro", "Dara", "Eino", "Fleur", "Goran")
     name = f"clicks-0_0-1-1_{instant}.parquet"

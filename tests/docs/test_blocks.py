@@ -1,7 +1,7 @@
 """Runs the code blocks of the documentation: the blocks of a page in order, in one folder.
 
-A block that is not run says so: ```text, or `<!-- not run: reason -->` in the line above it, of which there
-may be few. In Python, `expression  # → value` is checked; in `console` blocks, what is printed (`…`: anything).
+A block that is not run is marked: ```text, or `<!-- not run: reason -->` on the line above it; their number is limited.
+In Python, `expression # → value` is checked; in `console` blocks, the output is compared (`…`: any text).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.docs.doc_world import World
 from tests.loopback_ports import free_port
 
 ILLUSTRATIONS = 8
-"""Blocks in a language that runs that are not run; more than these need a good reason."""
+"""The limit of blocks that could run but do not; more of them need a good reason."""
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_is_run_or_has_a_reason() -> None:
     page_blocks = [block for page in pages() for block in blocks(page)]
     assert [block.place for block in page_blocks if block.language not in (*RUN, *SHOWN)] == []
     commands = re.compile(r"^(\$ |(sudo )?(penstock|pip|make|helm|docker) [a-z])", re.MULTILINE)
@@ -33,7 +33,7 @@ def test_every_block_says_what_it_is() -> None:
 
 
 def followed_pages() -> Iterator[Any]:
-    """Every page with a block that runs, those that need Spark marked so."""
+    """Every page with a block that runs, with a marker for those that need Spark."""
     for page in pages():
         page_blocks = [block for block in blocks(page) if block.runs]
         if page_blocks:
@@ -43,7 +43,7 @@ def followed_pages() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("page_blocks", list(followed_pages()))
-def test_a_page_can_be_followed(
+def test_blocks_of_a_page_run_in_order(
     page_blocks: list[Block],
     world: World,
     tmp_path: pathlib.Path,
@@ -57,7 +57,9 @@ def test_a_page_can_be_followed(
     page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark)
     monkeypatch.chdir(page.folder)
     if spark is not None:
-        spark.conf.set("spark.sql.shuffle.partitions", "1")  # of small state each costs each micro-batch as much
+        spark.conf.set(
+            "spark.sql.shuffle.partitions", "1"
+        )  # each partition of small state costs the same time per micro-batch
     try:
         for block in page_blocks:
             page.follow(block)

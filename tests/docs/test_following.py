@@ -1,4 +1,4 @@
-"""Following a page detects its mistakes."""
+"""Negative controls of `doc_following`: mistakes of a page are detected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_output_is_compared_line_by_line() -> None:
     assert steps("$ one \\\n>   more\nout\n$ two\n") == [("one \\\n  more", "out"), ("two", "")]
 
 
-def test_names_stand_for_paths_and_nothing_else() -> None:
+def test_names_replace_only_paths() -> None:
     names = {"/lake": "L", SERVED: "S"}
     assert (
         with_names(f"/lake/orders s3://b/lake /lakes {SERVED} x/lake", names) == "L/orders s3://b/lake /lakes S x/lake"

@@ -1,4 +1,4 @@
-"""The picture on the front page is the one that its source draws."""
+"""The picture on the front page equals the output of its source."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def tool() -> ModuleType:
     return module
 
 
-def test_picture_is_what_its_source_draws(
-    tool: ModuleType, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_picture_matches_its_source(tool: ModuleType, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["draw_overview.py", "--check"])
     assert tool.main() == 0
     monkeypatch.setattr(tool, "TARGET", tmp_path / "overview.svg")

@@ -1,6 +1,7 @@
-"""A TCP proxy that drops, delays, cuts or duplicates bytes in one or both directions. For tests.
+"""A TCP proxy that drops, delays, cuts or duplicates bytes in one or both directions; for tests.
 
-Bytes are dropped or duplicated as they were received. gRPC peers see a silent or a broken connection.
+Bytes are dropped or duplicated in the chunks in which they were received. gRPC peers see a silent or a broken
+connection.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CHUNK_BYTES: Final = 65536
 
 @dataclass(slots=True)
 class Way:
-    """The faults of one direction from now on: bytes are lost, late, or sent twice (`doubled` times)."""
+    """The faults of one direction from now on: bytes are lost, delayed, or sent `doubled` times."""
 
     dropped: bool = False
     delay_s: float = 0.0
@@ -32,7 +33,8 @@ class Way:
 
 
 class FaultProxy:
-    """Passes bytes on between clients and the server at `target` (HOST:PORT). As a context manager it closes."""
+    """Forwards bytes between clients and the server at `target` (HOST:PORT). A context manager, which closes the
+    proxy."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -45,11 +47,11 @@ class FaultProxy:
 
     @property
     def address(self) -> str:
-        """Where clients connect to."""
+        """The address for clients."""
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def heal(self) -> None:
-        """Both directions pass bytes again. Connections that lost bytes are cut, as they cannot continue."""
+        """Removes the faults of both directions. Connections that lost bytes are cut, because they cannot continue."""
         broken = self.to_server.lost_bytes or self.to_client.lost_bytes
         self.to_server.heal()
         self.to_client.heal()
@@ -85,7 +87,7 @@ class FaultProxy:
             host, _, port = self.target.rpartition(":")
             try:
                 far = socket.create_connection((host, int(port)), timeout=10)
-            except OSError:  # as a load balancer without a backend
+            except OSError:  # like a load balancer without a backend
                 near.close()
                 continue
             far.settimeout(None)

@@ -13,8 +13,11 @@ from tests.unit.enumerator.test_service import World
 
 @dataclass
 class Checked:
-    """A world that checks split assignment. Each split is finished once, by its holder; splits of a file group are
-    finished in the order of commits; no two readers hold splits of a file group while the earlier one is open."""
+    """A simulation that checks split assignment.
+
+    Each split is finished once, by its holder. Splits of a file group are finished in the order of commits. No two
+    readers hold splits of a file group while the earlier one is open.
+    """
 
     world: World
     finished: list[str] = field(default_factory=list)

@@ -1,7 +1,8 @@
-"""Memory that a million pending splits in a state directory take. Run as `python million_splits.py WHAT DIR`.
+"""Memory of a million pending splits in a state directory.
 
-`plan`: plans ten rounds of 100,000 splits, assigns 20,000 and commits 5,000. `replay`: opens that state in a new
-process. Prints pending splits, and the growth of the peak of resident memory in MiB since before.
+Run as `python million_splits.py WHAT DIR`. `plan`: plans ten rounds of 100,000 splits, assigns 20,000 and commits
+5,000. `replay`: opens this state in a new process. Prints the pending splits, and the growth of the peak of resident
+memory in MiB.
 """
 
 from __future__ import annotations

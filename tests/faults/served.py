@@ -1,6 +1,6 @@
-"""Real `penstock serve` and `penstock tail` processes, waiting for conditions, and comparison with Hudi's changes.
+"""Real `penstock serve` and `penstock tail` processes, waits for conditions, and comparison with Hudi's changes.
 
-Every wait has a deadline, and fails with what the process logged.
+Every wait has a deadline, and fails with the log of the process.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Served:
         return self
 
     def wait_ready(self) -> None:
-        """Waits for SERVING and closes the cached connection to the process before."""
+        """Waits for SERVING and closes the cached connection to the previous process."""
         until(lambda: self._lives() and self.serves() == "SERVING", f"SERVING; its log: {self.log.read_text()[-2000:]}")
         self.client().close()
 
@@ -116,7 +116,7 @@ class Served:
         self.wait_killed()
 
     def wait_killed(self) -> None:
-        """Waits until the process ended by SIGKILL, from a failpoint or `kill`."""
+        """Waits until the process has ended by SIGKILL, from a failpoint or `kill`."""
         assert self.process is not None
         assert self.process.wait(PROGRESS_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
         assert self.process.stdout is not None
@@ -155,7 +155,7 @@ class Served:
 
 
 def end(process: subprocess.Popen[str] | None) -> None:
-    """Kills the process, also if it is suspended, and waits for its end."""
+    """Kills the process, even if it is suspended, and waits for its end."""
     if process is None:
         return
     with contextlib.suppress(OSError):
@@ -189,9 +189,9 @@ def drain(reader: Consumer) -> list[pa.RecordBatch]:
 def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) -> list[Any]:
     """Differences between these batches and the changes that Hudi returned for the whole table, as multisets; empty if
     they are equal."""
-    want, got = golden.expected(case, "cdc_all"), pa.Table.from_batches(batches)
-    lost = lost_decimals(want)
-    expected, actual = hudi_changes(want, lost), hudi_changes(got, lost)
+    hudi_rows, received = golden.expected(case, "cdc_all"), pa.Table.from_batches(batches)
+    lost = lost_decimals(hudi_rows)
+    expected, actual = hudi_changes(hudi_rows, lost), hudi_changes(received, lost)
     assert expected.total() >= 20
     return [*(("lacks", item) for item in expected - actual), *(("too much", item) for item in actual - expected)]
 

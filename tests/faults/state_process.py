@@ -1,9 +1,10 @@
-"""A process on a state directory, for tests that kill it. Run as `python state_process.py WHAT DIR …`.
+"""A process on a state directory, for tests that kill it.
 
-`append`: four threads append through a journal and print each number once it is durable, until killed.
-`transactions N CHECKPOINT`: N transactions (three records and a plan each), a checkpoint after the given one, then
-SIGKILL to itself. `serve`: prints its epoch, then appends a record for each line of stdin; `takeover` as well.
-`full BYTES`: appends until the system refuses to make a file longer than that; prints what was durable and the errors.
+Run as `python state_process.py WHAT DIR …`. `append`: four threads append through a journal and print each number when
+it is durable, until killed. `transactions N CHECKPOINT`: N transactions (three records and a plan each), a checkpoint
+after the given one, then SIGKILL to itself. `serve`: prints its epoch, then appends a record for each line of stdin; so
+does `takeover`. `full BYTES`: appends until the system refuses to extend a file beyond this size; prints the durable
+numbers and the errors.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def full(directory: str, size_bytes: str) -> None:
             store.append([StoredRecord("number", 1, b"%d " % i + b"." * 2000)])
         except PenstockError as error:
             print_line(f"{error.code} {error}")
-            if i % 2:  # twice, whatever the number was
+            if i % 2:  # twice, for every number
                 break
         else:
             print_line(f"durable {i}")

@@ -1,4 +1,4 @@
-"""What the tests of faults of a state directory share: its processes, its copies, what a store holds."""
+"""Helpers of the tests of state directories: processes, copies, contents of a store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def everything(store: Store) -> tuple[list[bytes], dict[str, list[bytes]]]:
 
 
 def reopened(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
-    """What a new store on the directory holds."""
+    """The contents that a new store reads from the directory."""
     store = open_sqlite(directory)
     try:
         return everything(store)

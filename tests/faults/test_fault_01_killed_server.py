@@ -1,7 +1,7 @@
-"""Fault 1, at the server: killed with -9 before an append, after it and before the reply, after the reply.
+"""Fault 1, at the server: SIGKILL before an append, between the append and the reply, and after the reply.
 
-A call without an answer is repeated at the next process. A durable call gets the same answer; any other call has had
-no effect. In the end every split is finished once, and the changes equal Hudi's.
+A call without an answer is repeated at the next process. A durable call gets the same answer; any other call has had no
+effect. Finally every split is finished once, and the changes equal Hudi's.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Call = tuple[str, Callable[[Answers], Any]]
 
 
 def chain(server: Served, calls: Iterable[Call]) -> Answers:
-    """Each call in a process that is killed before it appends, then in one that is killed before it replies; then,
-    answered, in one that is killed in the next call: so after the reply. All answers to one call are the same one."""
+    """Each call runs in a process that is killed before it appends, then in one that is killed before it replies; after
+    an answer, the next call kills the process. All answers to one call are equal."""
     state = server.log.parent / "state"
     answers: Answers = {}
     last: Call | None = None

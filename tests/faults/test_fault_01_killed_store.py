@@ -31,4 +31,4 @@ def test_fault_01_every_acknowledged_record_is_there_after_kill_9(tmp_path: path
         for number in set(numbers):
             assert stored[thread].count(number) >= numbers.count(number)
         assert all(b in (a + 1, 0) for a, b in zip(stored[thread], stored[thread][1:], strict=False))
-    assert len(payloads) <= len(lines) + 8  # twice, each of four threads had one append that it had not reported yet
+    assert len(payloads) <= len(lines) + 8  # twice, each of four threads had one append that was not reported yet

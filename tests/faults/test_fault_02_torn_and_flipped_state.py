@@ -1,4 +1,4 @@
-"""Fault 2: a torn tail of the state's log is dropped, whole transactions at a time; damage in the middle is refused.
+"""Fault 2: a torn tail of the state's log is dropped in whole transactions; damage in the middle is refused.
 
 The oracle of a torn tail is SQLite's file format: this module parses the WAL frames that end a transaction.
 """
@@ -22,14 +22,14 @@ HEADER = 32
 
 
 def killed(directory: pathlib.Path, transactions: int, checkpoint: int = -1) -> bytes:
-    """Makes a state whose process was killed; its WAL."""
+    """Creates the state of a killed process; returns its WAL."""
     with started("transactions", directory, transactions, checkpoint) as process:
         assert process.wait() == -9
     return (directory / "penstock.db-wal").read_bytes()
 
 
 def commit_ends(wal: bytes) -> list[int]:
-    """Offsets at which a transaction of the WAL is whole (the frame's size of the database is not 0)."""
+    """Offsets at which a transaction of the WAL is complete (the frame's size of the database is not 0)."""
     salts = wal[16:24]
     ends = []
     for at in range(HEADER, len(wal) - FRAME + 1, FRAME):
@@ -42,7 +42,7 @@ def commit_ends(wal: bytes) -> list[int]:
 
 
 def expected(transactions: int) -> tuple[list[bytes], dict[str, list[bytes]]]:
-    """What so many transactions of `state_process` give."""
+    """The contents after this number of transactions of `state_process`."""
     payloads = [b"%d %d" % (i, n) + b"." * 500 for i in range(transactions) for n in range(3)]
     pieces = [b"scan", *(b"split %d" % n for n in range(3))]
     return payloads, {f"plan {i}": pieces for i in range(transactions)}
@@ -54,7 +54,9 @@ def test_fault_02_a_torn_tail_gives_a_prefix_of_whole_transactions(
 ) -> None:
     wal = killed(tmp_path / "state", transactions, checkpoint)
     ends = commit_ends(wal)
-    before = checkpoint + 1 if checkpoint >= 0 else -1  # without a checkpoint the opening's commit is in the WAL too
+    before = (
+        checkpoint + 1 if checkpoint >= 0 else -1
+    )  # without a checkpoint the commit of the opening is in the WAL too
     assert len(ends) + before == transactions
     edges = {end + d for end in [0, HEADER, *ends] for d in (-1, 0, 1, 9)}
     offsets = sorted(at for at in edges | set(range(0, len(wal), 997)) if 0 <= at <= len(wal))
@@ -70,7 +72,7 @@ def test_fault_02_a_torn_tail_gives_a_prefix_of_whole_transactions(
     assert seen == set(range(max(before, 0), transactions + 1))
 
 
-def test_fault_02_a_torn_state_goes_on(tmp_path: pathlib.Path) -> None:
+def test_fault_02_torn_state_continues(tmp_path: pathlib.Path) -> None:
     wal = killed(tmp_path / "state", 5)
     with (tmp_path / "state" / "penstock.db-wal").open("r+b") as stream:
         stream.truncate(len(wal) - 100)
@@ -113,8 +115,8 @@ def flip(path: pathlib.Path, offset: int, mask: int = 0x10) -> None:
         stream.write(bytes([byte ^ mask]))
 
 
-def made(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
-    """A state at rest, all of it in the database; what it holds."""
+def stopped_state(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
+    """The state of a stopped process, completely in the database; returns its contents."""
     store = open_sqlite(directory)
     for i in range(12):
         pieces = PlanPieces(f"plan {i}", b"scan" * 50, tuple(b"split %d" % n * 20 for n in range(3)))
@@ -126,7 +128,7 @@ def made(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[bytes]]]:
 
 
 def test_fault_02_a_flipped_bit_in_the_database_never_gives_other_content(tmp_path: pathlib.Path) -> None:
-    whole = made(tmp_path / "state")
+    whole = stopped_state(tmp_path / "state")
     size = (tmp_path / "state" / "penstock.db").stat().st_size
     refused = 0
     header = range(100)
@@ -150,7 +152,7 @@ def test_fault_02_a_flipped_bit_in_the_database_never_gives_other_content(tmp_pa
 
 
 def test_fault_02_damage_names_the_record_and_what_to_do(tmp_path: pathlib.Path) -> None:
-    made(tmp_path / "state")
+    stopped_state(tmp_path / "state")
     database = tmp_path / "state" / "penstock.db"
     for match in re.finditer(rb"7\.{400}", database.read_bytes()):  # pages keep their old content
         flip(database, match.start() + 5)
@@ -159,12 +161,12 @@ def test_fault_02_damage_names_the_record_and_what_to_do(tmp_path: pathlib.Path)
         open_sqlite(tmp_path / "state")
     for hint in ("penstock state check", "backup", "reset the consumer groups"):
         assert hint in str(caught.value)
-    assert database.read_bytes() == before  # no epoch was taken
+    assert database.read_bytes() == before  # the epoch is unchanged
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.7])
 def test_fault_02_a_database_cut_short_is_refused(tmp_path: pathlib.Path, share: float) -> None:
-    made(tmp_path / "state")
+    stopped_state(tmp_path / "state")
     database = tmp_path / "state" / "penstock.db"
     data = database.read_bytes()
     database.write_bytes(data[: int(len(data) * share)])

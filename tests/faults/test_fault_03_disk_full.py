@@ -1,4 +1,5 @@
-"""Fault 3: a full or failing disk. What was not durable is not acknowledged; the store stays down until reopened."""
+"""Fault 3: a full or failing disk. Records that are not durable are not acknowledged; the store stays down until
+reopened."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from tests.faults.state_steps import reopened, started
 
 
 def small(uri: str) -> sqlite3.Connection:
-    """A database that may have 24 pages."""
+    """A database limited to 24 pages."""
     connection = plain_connect(uri)
     connection.execute("PRAGMA max_page_count = 24")
     return connection
 
 
 class FailingConnection(sqlite3.Connection):
-    """A disk whose sync fails when the test says so."""
+    """A disk whose sync fails on request of the test."""
 
     failing = False
 
@@ -46,7 +47,7 @@ def record(number: int) -> StoredRecord:
 
 
 def stays_down(store: SqliteStore, text: str) -> None:
-    """Every call says what happened, whatever it is."""
+    """Each call reports its error, whatever the error is."""
     calls = [lambda: store.append([record(0)]), lambda: store.rewrite([]), lambda: next(store.records())]
     for call in [*calls, store.plan_ids, lambda: store.scan("p"), lambda: store.splits("p", [0])]:
         with pytest.raises(StorageError, match=text):
@@ -89,10 +90,10 @@ def test_fault_03_a_failed_sync_is_not_tried_again(tmp_path: pathlib.Path, rewri
     assert reopened(tmp_path / "state")[0] == [record(0).payload]
 
 
-def test_fault_03_a_failed_disk_that_has_no_room_is_called_full(
+def test_fault_03_failed_disk_without_space_is_reported_as_full(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite itself does not say so where it cannot lengthen a file that it maps."""
+    """SQLite itself does not report it when it cannot extend a memory-mapped file."""
     store = open_sqlite(tmp_path / "state", connect=failing)
     monkeypatch.setattr(FailingConnection, "failing", True)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
@@ -115,7 +116,7 @@ def test_fault_03_every_waiting_call_gets_the_disk_error(tmp_path: pathlib.Path)
 
 
 def survives(wait: object) -> bool:
-    """Whether the wait ends well within the test's time."""
+    """Whether the wait ends well within the time of the test."""
     assert callable(wait)
     try:
         wait(20)

@@ -21,7 +21,7 @@ from tests.faults.state_steps import everything, reopened, started
 
 @dataclass
 class Faked:
-    """A clock that moves by sleeping; something may happen at a time."""
+    """A clock that advances in `sleep`, with actions at given times."""
 
     now: float = 0.0
     slept: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Faked:
 
 
 def ask(process: subprocess.Popen[str], line: str) -> str:
-    """Makes the other process append a line and returns what it prints."""
+    """Requests the other process to append a line and returns its output."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(line + "\n")
     process.stdin.flush()
@@ -50,7 +50,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_fault_04_the_second_gives_up_and_names_the_first(tmp_path: pathlib.Path) -> None:
+def test_fault_04_second_server_gives_up_and_names_the_first(tmp_path: pathlib.Path) -> None:
     with started("serve", tmp_path / "state") as other:
         assert first_line(other) == "epoch 1"
         clock = Faked()
@@ -62,7 +62,7 @@ def test_fault_04_the_second_gives_up_and_names_the_first(tmp_path: pathlib.Path
         other.stdin.close()
 
 
-def test_fault_04_the_second_waits_until_the_first_ends(tmp_path: pathlib.Path) -> None:
+def test_fault_04_second_server_waits_until_the_first_ends(tmp_path: pathlib.Path) -> None:
     first = open_sqlite(tmp_path / "state")
     first.append([StoredRecord("k", 1, b"a")])
     clock = Faked(at=3.0)
@@ -93,11 +93,11 @@ def test_fault_04_a_takeover_fences_the_first(tmp_path: pathlib.Path) -> None:
         assert refused.startswith("FENCED ") and f"epoch 2 writes now (process {os.getpid()} on " in refused
         assert ask(other, "d").startswith("FENCED ")
         store.append([StoredRecord("line", 1, b"e")])
-        with pytest.raises(StorageError, match=f"process {os.getpid()} "):  # the newest leader's lock counts
+        with pytest.raises(StorageError, match=f"process {os.getpid()} "):  # the lock of the newest leader counts
             open_sqlite(state)
         assert other.stdin is not None
         other.stdin.close()
-    with pytest.raises(StorageError, match=f"process {os.getpid()} "):  # also when the first has ended
+    with pytest.raises(StorageError, match=f"process {os.getpid()} "):  # even if the first has ended
         open_sqlite(state)
     assert check_state(state).live
     store.close()

@@ -1,4 +1,5 @@
-"""Faults 5, 6 and 7 with real readers: stopped longer than their lease, killed within a split, cut off from the server.
+"""Faults 5, 6 and 7 with real readers: stopped longer than their lease, killed within a split, disconnected from the
+server.
 
 In every case the committed batches are Hudi's changes, each once.
 """
@@ -40,7 +41,7 @@ PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")
 
 @contextmanager
 def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
-    """A process of `reader_process.py`, gone at the end."""
+    """A process of `reader_process.py`, killed at the end."""
     with log.open("a") as stderr:
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), server.address, reader_id],
@@ -55,7 +56,7 @@ def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterato
 
 
 def read_line(process: subprocess.Popen[str], line: str = "") -> str:
-    """Sends `line` to the process, if any, and returns its next line."""
+    """Sends `line`, if given, to the process and returns its next line."""
     assert process.stdin is not None and process.stdout is not None
     if line:
         process.stdin.write(line + "\n")
@@ -95,7 +96,7 @@ def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: A
         assert read_line(zombie, "go on").startswith("FENCED ")
         before = server.metric("penstock_split_events_total", event="fenced")
         stale = SplitProgress(ref=SplitRef("r0", 0), ordinal=1, finished=True)
-        with pytest.raises(Fenced, match="it is no member"):  # whatever its own clock says
+        with pytest.raises(Fenced, match="it is no member"):  # independent of its own clock
             client.commit_splits(Member("t", "g", "zombie", epoch), (stale,))
         assert server.metric("penstock_split_events_total", event="fenced") == before + 1
         assert server.metric("penstock_reader_records_total") == rows
@@ -129,7 +130,8 @@ SHORT = CallLimits(deadline_ms=1_500, attempts=1, heartbeat_deadline_ms=1_500)
 
 
 def test_fault_07_reader_without_heartbeats_stops_before_its_lease_ends(golden: Any, tmp_path: pathlib.Path) -> None:
-    """Bytes take 0.4 s each way: a lease that the reader counted from an answer would end later than the server's."""
+    """Bytes take 0.4 s in each direction: a lease that the reader counted from an answer would end later than the
+    server's."""
     with (
         Served(tmp_path, golden.table(CASE), lease="4s") as server,
         FaultProxy(server.address) as proxy,
@@ -158,7 +160,7 @@ def test_fault_07_reader_without_heartbeats_stops_before_its_lease_ends(golden: 
 
 
 def answers(call: Any) -> bool:
-    """Whether it does, instead of a StorageError."""
+    """Whether the call raises Fenced; False for a StorageError."""
     try:
         call()
     except StorageError:
@@ -167,8 +169,8 @@ def answers(call: Any) -> bool:
 
 
 def test_fault_07_commit_whose_answer_is_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
-    """Only one direction is open: the server gets the commit, the reader gets no answer and stops. After it joins again
-    it receives what follows that commit."""
+    """Only one direction is open: the server gets the commit, but the reader gets no answer and stops. After it joins
+    again it continues after this commit."""
     with (
         Served(tmp_path, golden.table(CASE), lease="3s") as server,
         FaultProxy(server.address) as proxy,

@@ -1,4 +1,4 @@
-"""Fault 8: calls that come twice, late, in another order: each counts once."""
+"""Fault 8: repeated, late and reordered calls: each counts once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Network:
 
 @dataclass
 class Reader:
-    """Joins, requests splits and commits over the network; a run of `steps` ends at any of them."""
+    """Joins, requests splits and commits over the network; a run of `steps` ends at any call."""
 
     name: str
     checked: Checked
@@ -71,7 +71,7 @@ class Reader:
     answered: dict[tuple[Member, int], GroupAnswer] = field(default_factory=dict)
 
     def steps(self) -> Iterator[bool]:
-        """Whether the group has ended, again and again."""
+        """Whether the group has ended; repeatable."""
         while True:
             self.joins += 1
             request_id = f"{self.name}-{self.joins}"
@@ -81,7 +81,7 @@ class Reader:
             yield False
             try:
                 yield from self._work(joined.member)
-            except Fenced:  # by a late call of its own to join: nothing of it counts, it begins anew
+            except Fenced:  # a late repetition of its join: it has no effect, and the reader starts again
                 continue
 
     def _work(self, member: Member) -> Iterator[bool]:
@@ -143,7 +143,7 @@ def test_fault_08_a_repeated_plan_is_one_plan() -> None:
 
 
 class Doubling:
-    """An enumerator that makes every call twice under one request id; both answers must be equal."""
+    """An enumerator that sends every call twice with one request id; both answers must be equal."""
 
     def __init__(self, client: EnumeratorClient) -> None:
         self._client = client

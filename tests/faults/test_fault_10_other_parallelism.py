@@ -1,4 +1,4 @@
-"""Fault 10: after a restart there are more or fewer readers: each pending split has one owner, and its order."""
+"""Fault 10: after a restart the number of readers differs: each pending split has one owner and keeps its order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_fault_10_pending_splits_are_read_by_another_number_of_readers(before: i
             for member in first:
                 world.service.leave_group(member)
         second = joined(world, [f"new{n}" for n in range(after)])
-        for _ in range(12):  # the old ones are silent
+        for _ in range(12):  # the previous readers are silent
             world.clock.now_ms += 5_000
             world.service.coordinator.tick()
             for member in second:
@@ -45,7 +45,7 @@ def joined(world: World, reader_ids: list[str]) -> list[Member]:
 
 
 def read(checked: Checked, members: list[Member], chance: random.Random, calls: int) -> None:
-    """So many calls of readers, each asking, or finishing some of what it holds, until the group ends."""
+    """This number of calls of readers, each a request or a commit of held splits, until the group ends."""
     held: dict[Member, list[AssignedSplit]] = {member: [] for member in members}
     sequences = dict.fromkeys(members, 0)
     for _ in range(calls):

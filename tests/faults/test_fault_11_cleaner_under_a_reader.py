@@ -1,4 +1,4 @@
-"""Fault 11: the cleaner takes a file between planning and reading: an error that names it, never other rows."""
+"""Fault 11: the cleaner deletes a file between planning and reading: an error that names it, never other rows."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.golden
 
 @pytest.fixture
 def service(golden: Any, tmp_path: pathlib.Path) -> Iterator[EnumeratorService]:
-    """Over a copy of the table that the test may damage."""
+    """A reader of a copy of the table that the test may damage."""
     yield EnumeratorService({"t": str(golden.copy(CASE, tmp_path))}, poll_ms=None)
 
 
 def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
     golden: Any, tmp_path: pathlib.Path, service: EnumeratorService
 ) -> None:
-    """The split stays the reader's, at the row where it was; with its file again it is read to its end."""
+    """The reader keeps the split at its current row; when the file exists again, the split is read to its end."""
     with Consumer(
         None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=100, enumerator=service
     ) as reader:
@@ -66,7 +66,7 @@ def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
 
 
 def take_away(table: pathlib.Path, away: pathlib.Path) -> list[pathlib.Path]:
-    """Moves every data file away."""
+    """Moves all data files to another folder."""
     away.mkdir()
     files = [path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts] + list(table.rglob(".*cdc*"))
     for path in files:

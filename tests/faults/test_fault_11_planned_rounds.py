@@ -1,7 +1,7 @@
-"""Fault 11 at a group: the cleaner takes files of a planned round; the group follows `onLostRange`.
+"""Fault 11 at a group: the cleaner deletes files of a planned round; the group follows `onLostRange`.
 
-Hudi wrote the table: five commits, with cleaning after each. The test deletes what a cleaner that keeps one
-commit less would have deleted.
+Hudi wrote the table: five commits, with cleaning after each. The test deletes the files that a cleaner which retains
+one commit less would have deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CASE = "B_up_cow_cdc_v9"
 
 
 def consumed(reader: Consumer) -> list[Any]:
-    """Rows that the reader gets until nothing is left."""
+    """The rows that the reader gets until no split is left."""
     rows = []
     while (consumed := reader.poll(0)) is not None:
         rows += consumed.batch.to_pylist()
@@ -44,8 +44,8 @@ def texts(rows: list[Any]) -> list[str]:
 def test_fault_11_group_with_a_cleaned_round_follows_on_lost_range(
     golden: Any, tmp_path: pathlib.Path, query: str, policy: str
 ) -> None:
-    """Rows: every row that can still be answered, also that of the lost round in its newest state. Changes: those of
-    the commits after the lost ones. The group never assigns the same split forever."""
+    """Rows: every row that can still be read, including the rows of the lost round in their newest state. Changes:
+    those of the commits after the lost ones. The group never assigns the same split forever."""
     path = golden.copy(CASE, tmp_path)
     script = ScriptedTimeline(path, tmp_path / "aside")
     begin, lost, later = script.data[-4], script.data[-3], script.data[-2]
@@ -76,12 +76,12 @@ def test_fault_11_group_with_a_cleaned_round_follows_on_lost_range(
         service.split_discovery.discover()
         assert service.list_groups()[0].state == "running"
     with reader() as second:
-        got = []
+        received = []
         for _ in range(5):
             service.split_discovery.discover()
-            got += consumed(second)
+            received += consumed(second)
     begins = {"incremental": script.keys[begin], "cdc": script.keys[lost]}
     after = "earliest" if policy == "snapshot" else begins[query]
     expected = read(str(path), query=query, after=after).read_all().to_pylist()
-    assert texts(got) == texts(expected) and len(got) > 2
+    assert texts(received) == texts(expected) and len(received) > 2
     assert service.list_groups()[0].committed.order_key == script.keys[script.data[-1]] > script.keys[later]

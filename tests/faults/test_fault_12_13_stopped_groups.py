@@ -1,4 +1,4 @@
-"""Faults 12 to 14 at the service: what the timeline lost or got late stops the group until it is reset."""
+"""Faults 12 to 14 at the service: lost or late instants stop the group until it is reset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.enumerator.test_service import Clock, Script, World
 
 ERRORS = [
     PositionExpired("file f.parquet of table /lake was cleaned"),
-    LateInstant("instant 7 completed behind position 9"),
+    LateInstant("instant 7 completed before position 9"),
     DataInvalidated("instant 7 of table /lake was rolled back"),
 ]
 
@@ -35,7 +35,7 @@ ERRORS = [
 def test_fault_13_group_stays_stopped_over_a_restart_until_a_reset(
     error: PenstockError, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command line, over a server."""
+    """Resets the group with the command line, through a server."""
     world = World(Script(newest=2))
     world.script.fails = [error]
     world.service.split_discovery.discover()
@@ -56,13 +56,13 @@ def test_fault_13_group_stays_stopped_over_a_restart_until_a_reset(
 
 
 def service_on(script: ScriptedTimeline, store: MemoryStore, clock: Clock) -> EnumeratorService:
-    """A new process on that state."""
+    """A new process on this state."""
     coordinator = durable_coordinator(store, DirectJournal(store), clock_ms=clock, settings=CoordinatorSettings())
     return EnumeratorService({"t": str(script.path)}, clock_ms=clock, coordinator=coordinator, poll_ms=None)
 
 
 def consumed(service: EnumeratorService) -> list[Any]:
-    """What a reader of group `g` gets until nothing is left."""
+    """The rows that a reader of group `g` gets until no split is left."""
     batches = []
     with Consumer(None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", enumerator=service) as reader:
         service.split_discovery.discover()
@@ -76,7 +76,8 @@ def consumed(service: EnumeratorService) -> list[Any]:
 def test_fault_13_rollback_of_a_consumed_instant_stops_the_group_of_a_real_table(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """Also after a restart; what was consumed is never taken back silently. After a reset all of it is read anew."""
+    """The group stays stopped after a restart; consumed rows are never silently retracted. After a reset all rows are
+    read again."""
     script, store, clock = ScriptedTimeline(golden.copy(CASE, tmp_path), tmp_path / "aside"), MemoryStore(), Clock()
     service = service_on(script, store, clock)
     assert not differing(golden, consumed(service))
@@ -96,8 +97,9 @@ def test_fault_13_rollback_of_a_consumed_instant_stops_the_group_of_a_real_table
 
 
 @pytest.mark.golden
-def test_fault_12_a_group_goes_on_when_what_it_consumed_is_archived(golden: Any, tmp_path: pathlib.Path) -> None:
-    """The position of the group follows instants that are only in the archive; a new group cannot start before them."""
+def test_fault_12_group_continues_when_consumed_instants_are_archived(golden: Any, tmp_path: pathlib.Path) -> None:
+    """The position of the group advances over instants that are only in the archive; a new group cannot start before
+    them."""
     path = golden.copy("A_archive_v9_h120", tmp_path)
     table = open_table(str(path))
     script, store, clock = ScriptedTimeline(path, tmp_path / "aside"), MemoryStore(), Clock()

@@ -1,6 +1,6 @@
-"""Faults 12 to 15 and 20 for a consumer: archived, rolled back, late, layouts, a lost metadata table.
+"""Faults 12 to 15 and 20 for a consumer: archived, rolled back and late instants, layouts, a lost metadata table.
 
-Real tables whose timelines are taken apart and put together again (`scripted_timeline`).
+Real tables whose timelines are rebuilt step by step (`scripted_timeline`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def following(progress: Progress, limits: RoundLimits = NO_LIMITS, *, metadata: 
 
 
 def everything(table: HudiTable, progress: Progress, limits: RoundLimits = NO_LIMITS) -> tuple[Counter[str], Progress]:
-    """All changes after the progress, and the progress at the end."""
+    """All changes after the progress, and the final progress."""
     rows: Counter[str] = Counter()
     for _ in range(100):
         answer = advance(table, "t", following(progress, limits))
@@ -60,7 +60,7 @@ def scripted(golden: Any, tmp_path: pathlib.Path, case: str) -> ScriptedTimeline
 
 
 def archived_data(table: HudiTable) -> list[InstantTime]:
-    """Requested times of the archived data instants: while they were active, a progress remembered all of them."""
+    """Requested times of the archived data instants: the progress contained all of them while they were active."""
     return sorted(InstantTime(time) for time, commit in table.archive().commits.items() if not commit.is_service)
 
 
@@ -80,7 +80,7 @@ def test_fault_12_consumed_instants_that_were_archived_are_no_fault(golden: Any,
 def test_fault_13_planned_instant_rolled_back_before_reading_is_dropped(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
-    """(a), (b): the position is before the instant, so the next discovery ignores it."""
+    """Cases (a) and (b): the position is before the instant, so the next discovery ignores it."""
     script = scripted(golden, tmp_path, case)
     table, last = script.open(), script.data[-1]
     before = start_progress(table, at(script.keys[script.data[-2]]))
@@ -93,7 +93,7 @@ def test_fault_13_planned_instant_rolled_back_before_reading_is_dropped(
 def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
-    """(c), and a restore to before the position."""
+    """Case (c), and a restore to before the position."""
     script = scripted(golden, tmp_path, case)
     table = script.open()
     progress = start_progress(table, None)
@@ -107,7 +107,7 @@ def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
 
 @pytest.mark.parametrize("case", COW)
 def test_fault_13_recreated_table_is_refused(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
-    """Whatever a group remembers: another table's instants are all later, or all earlier, than its own."""
+    """For every progress of a group: the instants of another table are all later, or all earlier, than its own."""
     script = scripted(golden, tmp_path, case)
     table = script.open()
     old = InstantTime("20200101000000000")
@@ -127,7 +127,7 @@ def test_fault_13_recreated_table_is_refused(golden: Any, tmp_path: pathlib.Path
 def test_fault_14_instants_completed_out_of_order_are_each_read_once(
     golden: Any, tmp_path: pathlib.Path, case: str, limits: RoundLimits
 ) -> None:
-    """One that was requested second completes fourth: whatever the limits, each instant comes once."""
+    """The instant requested second completes fourth: each instant is read once, for all limits."""
     script = scripted(golden, tmp_path, case)
     table = script.open()
     *early, late, last = script.data
@@ -160,7 +160,7 @@ def test_fault_14_instant_completed_before_the_position_is_an_error(
 
 @pytest.mark.parametrize("case", ["A_archive_v9_h120", "A_archive_v6_h0150", "B_v9_arch_mor", "B_v6_arch_mor"])
 def test_fault_14_late_instant_archived_before_discovery_is_an_error(golden: Any, case: str) -> None:
-    """It completed before the position; the archiver took it with the consumed instants around it."""
+    """It completed before the position; the archiver archived it with the consumed instants around it."""
     table = open_table(str(golden.table(case)))
     newest, archived = start_progress(table, None), archived_data(table)
     *known, late = archived
@@ -212,7 +212,7 @@ def test_fault_14_abandoned_instant_is_skipped_with_a_warning_and_late_after(
 
 
 def test_fault_15_writers_with_clock_skew_are_read_in_order_of_completion(golden: Any, tmp_path: pathlib.Path) -> None:
-    """An hour's difference in requested times, completion the other way round; each round ends after the last."""
+    """Requested times differ by an hour, and completion is in reverse order; each round ends after the last."""
     script = scripted(golden, tmp_path, "B_v9_inc_cow")
     first, second = script.data[:2]
     script.take_behind(second)
@@ -243,8 +243,8 @@ def test_fault_20_a_lost_or_damaged_metadata_table_changes_no_round(golden: Any,
     assert isinstance(gone, NextRound) and bag(gone) == bag(expected)
 
 
-def test_scenario_13_a_group_goes_on_through_an_upgrade(golden: Any, tmp_path: pathlib.Path) -> None:
-    """A progress of layout 1 on the table as it was upgraded: the same changes in all, none twice."""
+def test_scenario_13_group_continues_through_an_upgrade(golden: Any, tmp_path: pathlib.Path) -> None:
+    """A progress of layout 1 continues on the upgraded table: the same changes in total, without repetition."""
     checked = 0
     for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
         table = open_table(str(golden.table(case)))
@@ -257,7 +257,7 @@ def test_scenario_13_a_group_goes_on_through_an_upgrade(golden: Any, tmp_path: p
             ))  # fmt: skip
             assert isinstance(discovered, NextRound)
             new = set(discovered.plan.scan.rows.instants)  # type: ignore[union-attr]
-            assert new == set(requested[place + 1 :]), f"{case} behind {last}"
+            assert new == set(requested[place + 1 :]), f"{case} after {last}"
             assert discovered.progress.layout == 2
             checked += 1
     assert checked > 2

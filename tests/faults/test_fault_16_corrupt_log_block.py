@@ -1,7 +1,8 @@
-"""Fault 16: a log file cut or flipped at every byte. Leftovers of failed appends lose no row; damage is an error.
+"""Fault 16: a log file is truncated or flipped at every byte. Remains of failed appends lose no row; damage is an
+error.
 
-Bad magic, length beyond the file, no footer, garbage between blocks, a last block cut: all of them are among the
-offsets of a small file.
+The offsets of a small file cover all cases: bad magic, a length beyond the file, no footer, garbage between blocks, a
+truncated last block.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def block(folder: SliceFolder, instant: str, *keys: str, text: str = "") -> byte
 
 
 def parts(folder: SliceFolder) -> list[bytes]:
-    """Two data blocks with a leftover between them, and a delete block."""
+    """Two data blocks with the remains of a failed append between them, and a delete block."""
     second = block(folder, "002", "b", "c")
     deleted = slice_writer.delete_block([("a", "IntWrapper", 0)], "003")
     return [block(folder, "001", "a", "b"), second[: len(second) // 2], second, deleted]
 
 
 def read(folder: SliceFolder, content: bytes, **changed: Any) -> list[str] | str:
-    """Keys with their values, or the code of the error."""
+    """Values by key, or the code of the error."""
     folder.logs.clear()
     folder.write_log(content)
     writes = tuple(LogWrite(InstantTime(instant), rows, gone) for instant, rows, gone in WRITES)
@@ -58,7 +59,7 @@ def read(folder: SliceFolder, content: bytes, **changed: Any) -> list[str] | str
 
 
 def payload(content: bytes) -> set[int]:
-    """Offsets of row values and header texts: the framing cannot detect changes there."""
+    """Offsets of row values and header texts, in which the framing cannot detect changes."""
     offsets: set[int] = set()
     for item in read_blocks(content, "file"):
         if isinstance(item, LogBlock):
@@ -75,7 +76,7 @@ def test_fault_16_log_cut_at_any_offset_returns_all_rows_or_an_error(folder: Sli
     for cut in range(len(whole)):
         assert read(folder, whole[:cut]) == "CORRUPT_BLOCK", f"cut at {cut}: a completed instant's rows are cut off"
     leftover = len(pieces[0] + pieces[1])
-    for cut in range(len(pieces[0]) + 6, leftover):  # the leftover itself may end anywhere after its magic
+    for cut in range(len(pieces[0]) + 6, leftover):  # the remains themselves may end anywhere after their magic
         assert read(folder, whole[:cut] + whole[leftover:]) == ROWS
 
 
@@ -104,7 +105,7 @@ def test_fault_16_flipped_framing_byte_returns_all_rows_or_an_error(folder: Slic
     inside = payload(whole)
     errors = 0
     for at, content in flips(whole):
-        answer = read(folder, content)  # whatever the byte: rows or a named error
+        answer = read(folder, content)  # for every byte: rows or a named error
         if at not in inside:
             assert answer == ROWS or isinstance(answer, str), f"byte {at}: {answer}"
             errors += isinstance(answer, str)

@@ -1,4 +1,5 @@
-"""Fault 17: hostile lengths, deep schemas, decompression bombs: stopped by limits, as CORRUPT, memory untouched."""
+"""Fault 17: hostile lengths, deep schemas, decompression bombs: limits refuse them as CORRUPT without large
+allocations."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from tests.fuzz.corpus import GOLDEN, Member, members
 LENGTHS = (2**31 - 1, -1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63), 2**64 - 1)
 PLACE = BlockPlace("t", "file", 0, "001")
 LIMIT_BYTES = 8 << 20
-"""Memory that the refusal of a few hundred bytes may take."""
+"""Memory that the refusal of a few hundred bytes may allocate."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,7 +45,7 @@ def compiled() -> None:
 
 
 def bounded(action: Callable[[], object], *expected: type[Exception]) -> None:
-    """The action fails as expected, and has not taken more memory than LIMIT_BYTES."""
+    """The action fails as expected and allocates at most LIMIT_BYTES."""
     tracemalloc.start()
     arrow = pa.proxy_memory_pool(pa.default_memory_pool())
     before = pa.default_memory_pool()
@@ -60,7 +61,7 @@ def bounded(action: Callable[[], object], *expected: type[Exception]) -> None:
 
 
 def varint(value: int) -> bytes:
-    """A zigzag number of Avro."""
+    """A zigzag-encoded number of Avro."""
     unsigned = (value << 1 ^ value >> 63) & 2**64 - 1
     out = bytearray()
     while unsigned > 0x7F:
@@ -173,7 +174,7 @@ def test_fault_17_a_commit_of_deep_json() -> None:
 
 
 def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
-    """The block announces fewer bytes than it holds, or more than possible: neither is decompressed."""
+    """The block declares fewer bytes than it contains, or more than possible: neither is decompressed."""
     member: Member = members()["hfile"][0]
     for announced in (1, 2**31 - 1, 2**30):
         data = bytearray(member.data)
@@ -181,8 +182,8 @@ def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
         bounded(lambda data=data: list(HFile(pa.BufferReader(bytes(data)), "file").scan()), CorruptFile)
 
 
-def test_fault_17_a_delete_block_that_announces_a_record_too_many(tmp_path: pathlib.Path) -> None:
-    """Its last record begins where the arrays end: a decoder that writes before the check crashes."""
+def test_fault_17_delete_block_that_declares_a_record_too_many(tmp_path: pathlib.Path) -> None:
+    """Its last record begins at the end of the arrays: a decoder that writes before the check crashes."""
     with zipfile.ZipFile(GOLDEN / "A_merge_event_long_v6_h0150.zip") as packed:
         packed.extractall(tmp_path)
     logs = sorted(path for path in tmp_path.glob("**/.*.log.*") if ".hoodie" not in path.parts)

@@ -1,7 +1,7 @@
 """Fault 18: half-written and empty files, on copies of real tables: ignored unless a completed instant names them.
 
-Named by one, they are CORRUPT; a completed commit file without bytes is read again once first. A metadata table that
-lacks a partition changes no row.
+If one does, they are CORRUPT; an empty completed commit file is first read a second time. A metadata table without a
+partition changes no row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def timeline(table: pathlib.Path) -> pathlib.Path:
 
 
 def bases(table: pathlib.Path) -> list[pathlib.Path]:
-    """Base files of the table's own partitions."""
+    """Base files in the partitions of the table."""
     return sorted(path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts)
 
 
@@ -118,7 +118,7 @@ def test_fault_18_empty_completed_commit_file_is_read_twice_then_corrupt(
     def late(storage: ArrowStorage, path: str, limit_bytes: int) -> bytes:
         table_rows = counting(storage, path, limit_bytes)
         if len(seen) == 1 and not victim.stat().st_size:
-            victim.write_bytes(content)  # the store shows the bytes now
+            victim.write_bytes(content)  # the store returns the bytes now
         return table_rows
 
     monkeypatch.setattr(ArrowStorage, "read_bytes", late)

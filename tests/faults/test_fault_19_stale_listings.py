@@ -1,7 +1,7 @@
-"""Fault 19: a listing that lacks, for a time, files that completed instants name, on copies of real tables.
+"""Fault 19: a listing temporarily lacks files that completed instants name, on copies of real tables.
 
 A file that exists under its name is read although no listing has it. A file that does not exist is checked again for a
-bounded time of the injected clock before it counts as damage. No row is lost meanwhile, also with `onCorrupt=skip`.
+bounded time of the injected clock before it counts as damage. No row is lost meanwhile, even with `onCorrupt=skip`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def test_fault_19_unlisted_file_is_read_by_its_name(
 
 
 @BOTH
-def test_fault_19_a_file_that_is_gone_is_damage(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
-    """The negative control: a file that does not exist under its name is not skipped."""
+def test_fault_19_missing_file_is_corrupt(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+    """Negative control: a file that does not exist under its name is not skipped."""
     table = golden.copy(case, tmp_path)
     newest_log(table).unlink()
     with pytest.raises(CorruptFile, match="is missing"):
@@ -81,7 +81,7 @@ def test_fault_19_a_file_that_is_gone_is_damage(golden: Any, tmp_path: pathlib.P
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that advances only by assignment."""
 
     now_ms = 1_000_000
 
@@ -140,7 +140,7 @@ def test_fault_19_group_waits_for_an_unlisted_file_and_continues(
 
 
 @BOTH
-def test_fault_19_a_file_that_stays_away_stops_the_group(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+def test_fault_19_file_missing_for_good_stops_the_group(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     table = golden.copy(case, tmp_path)
     log = newest_log(table)
     log.unlink()

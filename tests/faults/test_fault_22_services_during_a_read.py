@@ -1,8 +1,8 @@
-"""Fault 22: a plan made before compaction, clustering, insert_overwrite or delete_partition, read after they ran and
-before the cleaner: the rows it was made for, none twice and none lost.
+"""Fault 22: a plan created before compaction, clustering, insert_overwrite or delete_partition, and read after them and
+before the cleaner, returns the rows of its instant, each once.
 
-Real tables are put back to each earlier instant (its files stay, as an earlier reader's plan would find them), planned,
-and restored to the newest instant before the plan is read.
+Real tables are set back to each earlier instant (with all their files, as a plan of that time would list them),
+planned, and restored to the newest instant before the plan is read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def instants(table: pathlib.Path) -> list[str]:
 
 @contextmanager
 def as_of(table: pathlib.Path, aside: pathlib.Path, instant: str) -> Iterator[None]:
-    """The table as it was before any later instant was requested."""
+    """The table before any later instant was requested."""
     aside.mkdir()
     moved = [path for path in timeline(table).iterdir() if path.is_file() and path.name[:17].isdigit()]
     for path in moved:
@@ -99,14 +99,14 @@ def test_fault_22_plan_is_read_after_later_table_services(
 
 @pytest.mark.parametrize("case", [case for case in SERVICES if "nbcc" not in case])
 def test_fault_22_services_neither_add_nor_take_rows(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
-    """A compaction or clustering alone changes no row of the snapshot; record keys stay single."""
+    """A compaction or clustering changes no row of the snapshot; record keys stay unique."""
     table = golden.copy(case, tmp_path)
     aside, before, unchanged = tmp_path / "aside", None, 0
     for instant in instants(table):
         with as_of(table, aside, instant):
             try:
                 planned = plan(table, Snapshot())
-            except PenstockError:  # files of so early an instant were cleaned
+            except PenstockError:  # files of this early instant were cleaned
                 before = None
                 continue
             batches = [batch.batch for split in planned.splits for batch in read_split(planned.scan, split)]
@@ -120,7 +120,7 @@ def test_fault_22_services_neither_add_nor_take_rows(golden: Any, tmp_path: path
 
 
 def row_text(row: dict[str, Any]) -> tuple[str, str, str]:
-    """Partition, key and the table's own columns: a log compaction stamps rows with its own instant, as in Hudi."""
+    """Partition, key and the table's own columns: a log compaction sets its own instant in rows, as in Hudi."""
     own = {name: value for name, value in row.items() if not name.startswith("_hoodie_")}
     return row["_hoodie_partition_path"], row["_hoodie_record_key"], repr(own)
 

@@ -1,7 +1,8 @@
-"""Fault 23 and weak points 6 and 14: changes across compaction, with CDC logs of every mode or missing, and filters.
+"""Fault 23 and weak points 6 and 14: changes across compaction, with CDC logs of every mode or without them, and
+filters.
 
-The oracle of an image is the fold: a `-U` or `-D` must be the row as the changes before it left it, and what all
-changes leave is the snapshot.
+The oracle of an image is the fold: a `-U` or `-D` must equal the row after the previous changes, and the result of all
+changes is the snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LOGGED = [
     "B_v6_cdc_cow_op_key_only",
 ]
 REWRITTEN = "B_v6_cdc_cow_op_key_only"
-"""Hudi's own snapshot of it has amt 4125.00 where the last change wrote 41.25: its base files say other."""
+"""Hudi's own snapshot of this table has amt 4125.00 where the last change wrote 41.25: its base files differ."""
 INFERRED = ["A_compaction_pending_v9_h120", "A_compaction_pending_v8_h102"]
 KEY = ("_hoodie_partition_path", "_hoodie_record_key")
 
@@ -35,7 +36,7 @@ Row = dict[str, Any]
 
 
 def changes(table: pathlib.Path, **options: Any) -> list[Row]:
-    """The table's changes from its beginning, in their order."""
+    """The table's changes from its beginning, in order."""
     changed_rows = penstock.read(table, query="cdc", after="earliest", **options).read_all().to_pylist()
     return sorted(changed_rows, key=lambda row: row["_change_seq"])
 
@@ -46,7 +47,7 @@ def own(row: Row) -> str:
 
 
 def fold(changed_rows: list[Row]) -> dict[tuple[str, str], str]:
-    """The rows that the changes leave; each before image must equal the row before it."""
+    """The rows after all changes; each before image must equal the row before it."""
     state: dict[tuple[str, str], str] = {}
     for row in changed_rows:
         key = (row[KEY[0]], row[KEY[1]])
@@ -122,7 +123,7 @@ def test_weak_point_14_a_pending_compaction_changes_no_row(golden: Any, tmp_path
     requested = sorted(path.name[:17] for path in folder.iterdir() if path.name.endswith(".compaction.requested"))
     assert requested
     aside = tmp_path / "aside"
-    for instant in requested:  # as it was before the compaction ended: what it and later instants did is hidden
+    for instant in requested:  # the state before the compaction ended: the compaction and later instants are hidden
         aside.mkdir()
         for path in list(folder.iterdir()):
             name = path.name

@@ -1,6 +1,6 @@
 """Fault 26: abuse of the service. Each bad call gets the right status and code, and changes nothing.
 
-Real sockets on loopback, TLS with certificates of the test's own, a table that counts its reads.
+Real sockets on loopback, TLS with certificates of the test, a table that counts its reads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def served(**settings: object) -> Iterator[Served]:
 
 
 def raw(address: str, call: str, data: bytes, timeout_s: float | None = 5.0) -> tuple[str, str]:
-    """(status, our code) of a call with these very bytes."""
+    """(status, error code) of a call with exactly these bytes."""
     with grpc.insecure_channel(address) as channel:
         ask = channel.unary_unary(SERVICE + call)
         with pytest.raises(grpc.RpcError) as caught:
@@ -288,7 +288,7 @@ def test_old_versions_of_tls_are_refused(secured: Secured) -> None:
 
 @pytest.fixture
 def mutual(tmp_path: pathlib.Path) -> Iterator[tuple[Served, Authority]]:
-    """A server that lets in `spark-*.lake.example`, of whom spark-1 has rights."""
+    """A server that accepts `spark-*.lake.example`; only spark-1 has rights."""
     authority = Authority(tmp_path / "pki")
     pair = authority.signed("server", "127.0.0.1")
     tls = TlsSettings(cert=pair.cert, key=pair.key, client_ca=authority.ca, allowed_sans=("spark-*.lake.example",))
@@ -348,7 +348,7 @@ def test_missing_or_foreign_client_certificate_is_refused(
 # --- limits ---
 
 
-def test_calls_beyond_the_rate_are_refused_and_a_patient_client_is_served() -> None:
+def test_calls_beyond_the_rate_are_refused_and_a_retrying_client_is_served() -> None:
     with served(limits=LimitSettings(rate_per_second=2.0, rate_burst=3)) as service:
         hasty = service.client()
         with pytest.raises(Overloaded, match=r"too many calls from ipv4:127\.0\.0\.1: at most 2 a second, 3 at once"):
@@ -378,11 +378,11 @@ def test_streams_beyond_the_limit_are_refused() -> None:
         with grpc.insecure_channel(service.server.address) as channel:
             ask = channel.unary_unary(SERVICE + "DescribeTable")
             under_way = [ask.future(b"\x0a\x06orders", timeout=60) for _ in range(60)]
-            ended = threading.Semaphore(0)
+            result = threading.Semaphore(0)
             for call in under_way:
-                call.add_done_callback(lambda _: ended.release())
+                call.add_done_callback(lambda _: result.release())
             for _ in range(40):
-                assert ended.acquire(timeout=10), "40 of 60 are refused while 20 wait"
+                assert result.acquire(timeout=10), "40 of 60 are refused while 20 wait"
             codes = [call.code() for call in under_way if call.done()]
             assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * 40
             service.reads.gate.set()
@@ -399,7 +399,9 @@ def test_silent_and_partial_connections_block_no_other_caller() -> None:
             connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: n % 24])
         assert service.client().describe_table("orders")
         for connection in slow:
-            while connection.recv(4096):  # the server's settings, then the end: it hung up on a peer that is silent
+            while connection.recv(
+                4096
+            ):  # the server's settings, then the end of the stream: the server closed the silent connection
                 pass
 
 
@@ -420,7 +422,7 @@ def test_too_many_pings_end_the_connection_and_no_other() -> None:
 
 @pytest.mark.parametrize("call", ["NextSplit", "OpenPlan"])
 def test_requests_that_never_arrive_block_no_other_caller(call: str) -> None:
-    """gRPC holds a thread for each: more of them than one connection may have, for either kind of call."""
+    """gRPC uses a thread for each: more of them than one connection may have, for either kind of call."""
     with served() as service:
         release = threading.Event()
 

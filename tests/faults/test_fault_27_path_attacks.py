@@ -1,4 +1,5 @@
-"""Fault 27: paths that lead elsewhere. Only registered tables are opened, and each file lies under its table's base.
+"""Fault 27: paths outside a table. Only registered tables are opened, and each file is below the base path of its
+table.
 
 Requests go through a real server; hostile metadata is written to a copy of a real table.
 """
@@ -42,7 +43,7 @@ ELSEWHERE = (
 
 @pytest.fixture
 def server(golden: object, tmp_path: pathlib.Path) -> Iterator[tuple[RunningServer, pathlib.Path]]:
-    """A server of one table, `orders`, a copy that the test may damage; and the table's folder."""
+    """A server of one table, `orders`, a copy that the test may damage; and the folder of the table."""
     table = golden.copy(V6, tmp_path)  # type: ignore[attr-defined]
     (tmp_path / "outside.txt").write_text(SECRET)
     with serve({"orders": str(table)}, "127.0.0.1:0") as running:
@@ -116,7 +117,7 @@ def test_encoded_path_is_never_decoded(path: str, as_uri: bool, tmp_path: pathli
 
 
 def data_commit(table: pathlib.Path) -> pathlib.Path:
-    """The newest completed deltacommit of a table of version 6: JSON, so that it can be changed here."""
+    """The newest completed deltacommit of a table of version 6, which is JSON that the test can change."""
     return max((table / ".hoodie").glob("*.deltacommit"))
 
 
@@ -126,7 +127,7 @@ def data_commit(table: pathlib.Path) -> pathlib.Path:
 def test_commit_metadata_cannot_lead_out_of_the_table(
     server: tuple[RunningServer, pathlib.Path], path: str, where: str
 ) -> None:
-    """A plan is refused, or holds no path but those of the table."""
+    """The plan is refused, or contains only paths of the table."""
     running, table = server
     file = data_commit(table)
     commit = json.loads(file.read_text())
@@ -195,7 +196,7 @@ def test_links_out_of_the_root_are_refused_and_links_within_are_read(
 
 
 @pytest.mark.golden
-def test_a_timeline_that_is_a_link_elsewhere_is_refused(
+def test_timeline_that_links_outside_the_table_is_refused(
     server: tuple[RunningServer, pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     running, table = server

@@ -1,4 +1,4 @@
-"""Fault 28: secrets. A run with credentials in every place that takes them; then everything it left is searched."""
+"""Fault 28: secrets. A run with credentials in every setting that accepts them; then all its output is searched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHARED = "s3://bucket/orders?region=eu-west-1"
 
 @pytest.fixture
 def folder(golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """A table that URI names, too."""
+    """A table whose URI contains the secret too."""
     table_copy: pathlib.Path = golden.copy(V9, tmp_path)  # type: ignore[attr-defined]
 
     def opened(path: str) -> Storage:
@@ -51,7 +51,7 @@ def folder(golden: object, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.golden
 @pytest.mark.usefixtures("folder")
 def test_spark_tasks_hold_no_secret_of_the_path() -> None:
-    """Planned in the driver by the credentials of the path, read in tasks by those of executors."""
+    """The driver plans with the credentials of the path, tasks read with those of executors."""
     source = PenstockDataSource({"path": URI})
     reader = source.reader(source.schema())
     (slot,) = [partition.value for partition in reader.partitions()]
@@ -103,7 +103,7 @@ def test_output_logs_and_files_of_a_run_hold_no_secret(
         server.stop(0)
     left += [generate_latest(metrics.registry).decode(), caplog.text]
     left += [record.__dict__ for record in caplog.records]
-    assert plan.scan.base_path == SHARED, "readers are told where the table is, and bring credentials of their own"
+    assert plan.scan.base_path == SHARED, "readers get the address of the table and use their own credentials"
     secrets = ["hush", "AKIAHUSH", token, wrong, token.removeprefix("pst_")]
     for thing in left:
         for text in (str(thing), repr(thing)):
@@ -141,11 +141,11 @@ def _failing(
         ("/lake/orders?x=1", "/lake/orders?x=1"),
     ],
 )
-def test_uri_is_shown_without_secrets(uri: str, shared: str) -> None:
+def test_uri_is_printed_without_secrets(uri: str, shared: str) -> None:
     assert uri_without_credentials(uri) == shared
 
 
-def test_a_token_in_place_of_its_file_is_refused_and_not_repeated() -> None:
+def test_token_instead_of_its_file_is_refused_and_not_printed() -> None:
     token, _ = new_token("spark")
     with pytest.raises(ConfigurationError, match="option serverToken holds a token: give the file") as caught:
         ServerAccess(token=token)
@@ -153,7 +153,7 @@ def test_a_token_in_place_of_its_file_is_refused_and_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("broken", ["s3://AKIAHUSH:hush@bucket/nothing", "hdfs://hush:hush@127.0.0.1:1/x?token=hush"])
-def test_a_server_whose_table_cannot_be_opened_logs_no_secret(
+def test_server_logs_no_secret_of_a_table_that_cannot_be_opened(
     broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unreachable:
@@ -180,12 +180,12 @@ def test_command_line_output_holds_no_secret(tmp_path: pathlib.Path) -> None:
         ["serve", "--table", "s3://AKIAHUSH:hush@bucket/x"],
         ["read", "orders", "--server", "127.0.0.1:1", "--server-token", "pst_hush"],
     ):
-        ended = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "penstock", "-vv", *arguments],
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        assert ended.returncode == 2, ended.stderr
-        assert "hush" not in (ended.stdout + ended.stderr).lower()
+        assert result.returncode == 2, result.stderr
+        assert "hush" not in (result.stdout + result.stderr).lower()

@@ -1,4 +1,4 @@
-"""Fault 29: a million pending splits. Discovery pauses and the position stands; memory is bounded."""
+"""Fault 29: a million pending splits. Discovery pauses, the position does not move, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MIB = 512
 def test_fault_29_back_pressure_pauses_discovery_without_moving_the_position(
     most_pending: int,
 ) -> None:
-    """Hudi's empty batch under back-pressure once overwrote the position: here every commit comes once, in order."""
+    """Hudi's empty batch under back-pressure once overwrote the position: here every commit is read once, in order."""
     world = World(Script(newest=12, splits=3), settings=CoordinatorSettings(max_pending_splits=most_pending))
     split_ids: list[str] = []
     for _ in range(200):

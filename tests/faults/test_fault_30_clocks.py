@@ -1,4 +1,4 @@
-"""Fault 30: clocks that jump, and a server that stands still: no lease ends by it."""
+"""Fault 30: clocks that jump, and a suspended server: neither ends a lease."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from tests.faults.served import CASE, OFTEN, Served, until
 
 DAY_MS: Final = 86_400_000
 LEASE_MS: Final = 3_600_000
-"""Longer than any test: the background threads of the server, which wait by the real clock, tick only at their
-start."""
+"""Longer than any test: the background threads of the server, which wait by the real clock, run only at their start."""
 SPEC: Final = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))))
 
 
 @dataclass
 class Clocks:
-    """This process's clocks, moved by so many milliseconds: the wall clock, and the one that only grows."""
+    """This process's clocks with offsets in milliseconds: the wall clock and the monotonic clock."""
 
     wall_ms: int = 0
     monotonic_ms: int = 0
@@ -45,19 +44,19 @@ class Clocks:
         monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic_ns() + self.monotonic_ms * 1_000_000)
 
     def go_on(self, by_ms: int) -> None:
-        """Moves the clock."""
+        """Advances the clock."""
         self.wall_ms += by_ms
         self.monotonic_ms += by_ms
 
 
 def leases(service: EnumeratorService) -> dict[str, int]:
-    """Milliseconds that each reader's lease has left."""
+    """Remaining milliseconds of each reader's lease."""
     return {reader.reader_id: reader.lease_left_ms for reader in service.describe_group("t", "g").readers}
 
 
 def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[EnumeratorService], None]) -> None:
-    """A server as `penstock serve` builds it, with two readers that hold splits, when `jump` moves a clock: neither
-    loses its lease by that. Then one of both is silent for a lease, and it alone loses its splits."""
+    """A server assembled like `penstock serve`, with two readers that hold splits while `jump` moves a clock: neither
+    loses its lease. Then one of them is silent for a lease, and only it loses its splits."""
     settings = Settings(tables={"t": TableSettings(path=str(path))}, lease_ms=LEASE_MS, poll_interval_ms=DAY_MS)
     with assembly.running_service(settings) as service:
         live, silent = (service.join_group("g", name, SPEC, "x").member for name in ("live", "silent"))
@@ -89,7 +88,7 @@ def _request_splits(service: EnumeratorService, member: Member, sequence: int) -
 
 
 def wall_jump(clocks: Clocks, by_ms: int) -> Callable[[EnumeratorService], None]:
-    """Moves the wall clock; every lease has as much left as before."""
+    """Moves the wall clock; the remaining time of every lease is unchanged."""
 
     def jump(service: EnumeratorService) -> None:
         clocks.wall_ms += by_ms
@@ -103,7 +102,7 @@ def sleep_of_a_day(clocks: Clocks) -> Callable[[EnumeratorService], None]:
 
 
 def lease_by_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks the server: its leases run on the wall clock."""
+    """Negative control: a server whose leases use the wall clock."""
 
     def wall() -> int:
         return time.time_ns() // 1_000_000
@@ -142,7 +141,7 @@ def test_lease_check_detects_leases_on_the_wall_clock(golden: Any, monkeypatch: 
 def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
     golden: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that slept: the readers could renew nothing meanwhile."""
+    """A suspended machine: the readers could not renew their leases meanwhile."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
     jump_and_go_on(golden.table(CASE), clocks, sleep_of_a_day(clocks))

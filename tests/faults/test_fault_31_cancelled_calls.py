@@ -1,4 +1,4 @@
-"""Fault 31: slow readers and cancelled calls: threads do not pile up, and assigned splits are not lost."""
+"""Fault 31: slow readers and cancelled calls: threads do not accumulate, and assigned splits are not lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_fault_31_cancelled_calls_leave_no_threads() -> None:
 
 
 def test_fault_31_splits_of_a_stalled_reader_are_read_by_others() -> None:
-    """Given back at once when it leaves; after its lease when it is just slow, and then its late commit is refused."""
+    """Splits are released at once when their reader leaves, or after its lease when it is slow; then its late commit is
+    refused."""
     for leaves in (True, False):
         world = World()
         world.service.split_discovery.discover()

@@ -1,4 +1,4 @@
-"""Fault 32, at the store: a state of every format version so far is read; one of a newer version is refused by name."""
+"""Fault 32, at the store: states of every format version so far are readable; a newer version is refused by name."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ V1_PLANS = [
     PlanPieces("plan-b", b"", ()),
 ]
 FROZEN = {1: (V1_RECORDS, V1_PLANS)}
-"""Format version -> what `store.v<N>.db` must give, for ever. tests/fixtures/state/README.md says how to add one."""
+"""Format version -> contents of `store.v<N>.db`, which must never change. tests/fixtures/state/README.md describes how
+to add one."""
 
 
 def filled(store: Store) -> None:
-    """What the frozen files hold, through records and plans that are gone again."""
+    """The contents of the frozen files, after records and plans were deleted again."""
     store.append([StoredRecord("gone", 1, b"1")], [PlanPieces("plan-gone", b"s", (b"1", b"2"))])
     store.rewrite(V1_RECORDS[:2])
     store.append(V1_RECORDS[2:], V1_PLANS, ["plan-gone"])
@@ -59,7 +60,7 @@ def test_fault_32_every_version_has_a_frozen_state() -> None:
 
 
 @pytest.mark.parametrize("version", sorted(FROZEN))
-def test_fault_32_a_frozen_state_gives_what_it_held_and_goes_on(tmp_path: pathlib.Path, version: int) -> None:
+def test_fault_32_frozen_state_is_read_and_continued(tmp_path: pathlib.Path, version: int) -> None:
     state = unpacked(version, tmp_path / "state")
     report = check_state(state)
     assert report.format_version == version and report.epoch == 1 and not report.damage
@@ -72,8 +73,8 @@ def test_fault_32_a_frozen_state_gives_what_it_held_and_goes_on(tmp_path: pathli
     store.close()
 
 
-def test_fault_32_todays_store_still_writes_the_frozen_form(tmp_path: pathlib.Path) -> None:
-    """The rows, word for word but the random id: a change of what is written is a new version."""
+def test_fault_32_current_store_writes_the_frozen_format(tmp_path: pathlib.Path) -> None:
+    """The rows, literally except for the random id: a change of the written rows is a new version."""
     store = open_sqlite(tmp_path / "state")
     filled(store)
     store.close()
@@ -92,7 +93,7 @@ def test_fault_32_todays_store_still_writes_the_frozen_form(tmp_path: pathlib.Pa
 
 
 def newer(directory: pathlib.Path, *statements: str) -> pathlib.Path:
-    """The state as another version of Penstock might leave it."""
+    """The state as another version of Penstock might write it."""
     with closing(sqlite3.connect(directory / "penstock.db")) as connection:
         for statement in statements:
             connection.execute(statement)

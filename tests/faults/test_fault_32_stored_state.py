@@ -1,6 +1,6 @@
-"""Fault 32, at the server: the state that a release left behind is opened, and the server goes on as that release did.
+"""Fault 32, at the server: the state of an earlier release is opened, and the server continues as that release did.
 
-tests/fixtures/releases holds the state and every call that the release answered, before and after its restart.
+tests/fixtures/releases contains the state and every call that the release answered, before and after its restart.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ def parts(version: str) -> tuple[list[Json], list[Json]]:
 
 
 def discoveries_ms(lines: list[Json]) -> int:
-    """How far the lines move the clock."""
+    """The milliseconds by which the lines advance the clock."""
     return 5_000 * sum(line.get("step") == "discover" for line in lines)
 
 
 @pytest.fixture
 def replay(golden: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Replay:
-    """Of a state directory that does not exist yet."""
+    """A path for a state directory that does not exist yet."""
     return Replay(golden, monkeypatch, tmp_path / "state")
 
 
@@ -147,7 +147,7 @@ def test_fault_32_state_of_a_release_gives_the_answers_of_that_release(replay: R
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fault_32_a_releases_calls_get_its_answers_from_an_empty_state(replay: Replay, version: str) -> None:
-    """Split ids, positions and plans are those of the release: readers of both can share a table."""
+    """Split ids, positions and plans equal those of the release: readers of both versions can share a table."""
     before, after = parts(version)
     replay.run(before)
     replay.run(after)
@@ -179,7 +179,7 @@ def test_fault_32_the_recording_holds_every_situation(version: str) -> None:
 
 
 def mangled(state: pathlib.Path, old: bytes, new: bytes) -> int:
-    """Rewrites the records of a state with `old` replaced; how many held it."""
+    """Replaces `old` in the records of a state; returns the number of changed records."""
     store = open_sqlite(str(state))
     records = list(store.records())
     changed = [replace(record, payload=record.payload.replace(old, new)) for record in records]
@@ -188,7 +188,7 @@ def mangled(state: pathlib.Path, old: bytes, new: bytes) -> int:
     return sum(before != after for before, after in zip(records, changed, strict=True))
 
 
-def test_fault_32_a_mangled_kind_of_query_in_a_stored_state_is_noticed(replay: Replay) -> None:
+def test_fault_32_mangled_query_kind_in_a_stored_state_is_detected(replay: Replay) -> None:
     """Negative control: metrics identify plans of snapshots by a name in the state."""
     after = opened(replay, VERSIONS[0])
     assert mangled(replay.state, b'"query":"Snapshot"', b'"query":"Snapshoz"') == 1
@@ -197,15 +197,15 @@ def test_fault_32_a_mangled_kind_of_query_in_a_stored_state_is_noticed(replay: R
 
 
 def test_fault_32_a_mangled_phase_in_a_stored_group_is_damage(replay: Replay) -> None:
-    """Negative control: the phase of a group that reads its topic is a name, too."""
+    """Negative control: the phase of a group that reads its topic is a name in the state, too."""
     after = opened(replay, VERSIONS[0])
     assert mangled(replay.state, b'"phase":"kafka"', b'"phase":"topic"')
     with pytest.raises(StateDamaged, match="phase"):
         replay.run(after)
 
 
-def test_fault_32_other_split_ids_are_noticed(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: another digest makes other ids, of splits that are planned from now on alone."""
+def test_fault_32_other_split_ids_are_detected(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: another digest changes the ids, but only of splits that are planned from now on."""
     before, _ = parts(VERSIONS[0])
     monkeypatch.setattr("penstock.enumerator.planning.split_ids._SCHEME", "penstock split 2")
     replay.run(before)

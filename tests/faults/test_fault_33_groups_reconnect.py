@@ -23,7 +23,7 @@ pytestmark = pytest.mark.golden
 
 
 def served(table: str, store: MemoryStore, address: str) -> RunningServer:
-    """A server on that state, with its own service."""
+    """A server on this state, with its own service."""
     coordinator = durable_coordinator(store, Journal(store), clock_ms=monotonic_ms, settings=CoordinatorSettings())
     service = EnumeratorService({"t": table}, coordinator=coordinator, poll_ms=None)
     service.split_discovery.discover()
@@ -34,7 +34,7 @@ def served(table: str, store: MemoryStore, address: str) -> RunningServer:
 
 @pytest.mark.parametrize("faults", ["restarts", "cuts", "doubled bytes", "slow bytes"])
 def test_fault_33_consumer_continues_over_restarts_and_broken_connections(golden: Any, faults: str) -> None:
-    """Something breaks after each batch, before its commit."""
+    """A fault after each batch, before its commit."""
     table, store = str(golden.table(CASE)), MemoryStore()
     server = served(table, store, "127.0.0.1:0")
     with FaultProxy(server.address) as proxy:

@@ -1,4 +1,5 @@
-"""Fault 33: connections that end under a client: a server started anew, a connection that got too old, one cut off."""
+"""Fault 33: connections that end under a client: server restarts, connections beyond their maximum age, cut
+connections."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def over(reads: CountedReads) -> EmbeddedEnumerator:
 
 
 def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
-    """The ids of a whole slot, in order."""
+    """The ids of the splits of a whole slot, in order."""
     split_ids = []
     while not isinstance(answer := client.next_split(plan_id, 0, len(split_ids)), EndOfSlot):
         split_ids.append(answer.split.split_id)
@@ -45,7 +46,7 @@ def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
 def test_client_continues_after_a_server_restart_on_the_same_port(secured: bool, tmp_path: pathlib.Path) -> None:
-    """The plan's coordinator stays (as a durable one would); calls made while the port is closed wait for it."""
+    """The plan's coordinator survives (as a durable one would); calls during the restart wait for the port."""
     access, tls = NO_ACCESS, TlsSettings()
     if secured:
         authority = Authority(tmp_path)
@@ -59,10 +60,10 @@ def test_client_continues_after_a_server_restart_on_the_same_port(secured: bool,
     for _ in range(3):
         server.stop(0)
         answers: list[list[str]] = []
-        asking = threading.Thread(target=lambda answers=answers: answers.append(pulled(client, plan_id)))  # type: ignore[misc]
-        asking.start()
+        caller = threading.Thread(target=lambda answers=answers: answers.append(pulled(client, plan_id)))  # type: ignore[misc]
+        caller.start()
         server = started(enumerator, server.address, tls=tls)
-        asking.join(30)
+        caller.join(30)
         assert answers == [before]
     server.stop(0)
     with started(over(CountedReads()), server.address, tls=tls) as other:
@@ -94,34 +95,34 @@ def test_call_in_flight_when_its_connection_gets_too_old_is_answered() -> None:
     with started(over(reads), limits=limits) as server:
         client = EnumeratorClient(server.address, CallLimits(deadline_ms=20_000, attempts=1))
         answers: list[object] = []
-        asking = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
-        asking.start()
-        asking.join(0.8)  # several times the age
-        assert asking.is_alive()
+        caller = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
+        caller.start()
+        caller.join(0.8)  # several times the maximum age
+        assert caller.is_alive()
         reads.gate.set()
-        asking.join(10)
+        caller.join(10)
         assert answers == [NEWEST]
         assert reads.calls == 1
         server.stop(0)
 
 
 def test_calls_beyond_the_stream_limit_are_all_answered() -> None:
-    """gRPC refuses the streams beyond the limit; the client repeats those calls."""
+    """gRPC refuses the streams beyond the limit; the client repeats these calls."""
     reads = CountedReads()
     with started(over(reads), limits=LimitSettings(streams_per_connection=8)) as server:
         client = EnumeratorClient(server.address, PATIENT)
         answers: list[object] = []
-        asking = [threading.Thread(target=lambda: answers.append(client.newest_position("orders"))) for _ in range(64)]
-        for thread in asking:
+        caller = [threading.Thread(target=lambda: answers.append(client.newest_position("orders"))) for _ in range(64)]
+        for thread in caller:
             thread.start()
-        for thread in asking:
+        for thread in caller:
             thread.join(30)
         assert answers == [NEWEST] * 64
         server.stop(0)
 
 
 class CuttingProxy:
-    """Passes bytes on to a server; `cut` ends every connection at once, as a balancer that was restarted does."""
+    """Forwards bytes to a server; `cut` ends every connection at once, like a restarted load balancer."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -202,13 +203,13 @@ def test_lost_answer_is_requested_again(proxied: tuple[CuttingProxy, CountedRead
     reads.gate = threading.Event()
     client = EnumeratorClient(proxy.address, PATIENT)
     answers: list[object] = []
-    asking = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
-    asking.start()
+    caller = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
+    caller.start()
     end_s = time.monotonic() + PROGRESS_S
     while reads.calls == 0 and time.monotonic() < end_s:
-        asking.join(0.01)
+        caller.join(0.01)
     proxy.cut()
     reads.gate.set()
-    asking.join(PROGRESS_S)
+    caller.join(PROGRESS_S)
     assert answers == [NEWEST]
     assert reads.calls == 2

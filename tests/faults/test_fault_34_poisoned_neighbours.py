@@ -1,7 +1,8 @@
-"""Fault 34: two tables on one server, one of them hostile: the other's groups, plans and streams go on, and health,
-page, metrics and `DescribeServer` say which table is bad and why.
+"""Fault 34: two tables on one server, one of them hostile: groups, plans and streams of the other continue, and health,
+page, metrics and `DescribeServer` name the bad table and the reason.
 
-The hostile table is a real one, changed on disk, or its storage is replaced. In this process, over gRPC on loopback.
+The hostile table is a real one, changed on disk, or its storage is replaced. The test runs in this process, over gRPC
+on loopback.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def newest_commit(table: pathlib.Path) -> pathlib.Path:
 
 
 def counts_beyond_64_bits(table: pathlib.Path) -> None:
-    """Three write stats whose rows add up beyond uint64."""
+    """Three write stats whose total of rows exceeds uint64."""
     path = newest_commit(table)
     commit = json.loads(path.read_text())
     for stats in commit["partitionToWriteStats"].values():
@@ -126,14 +127,14 @@ ON_DISK: tuple[Callable[[pathlib.Path], None], ...] = (
 )
 
 FOR_READERS = (counts_beyond_64_bits,)
-"""Not hostile to the server, which bounds the numbers; a reader names the file."""
+"""Harmless for the server, which bounds the numbers; a reader names the file."""
 
 # --- ways to be hostile: storage
 
 
 @dataclass
 class Weather:
-    """What each operation on the storage of table `bad` does."""
+    """The behaviour of each operation on the storage of table `bad`."""
 
     error: BaseException | None = None
     go_on: threading.Event | None = None
@@ -172,7 +173,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
 
 @dataclass
 class Running:
-    """A server of tables `good` and `bad`, the latter with a group that is there already."""
+    """A server of tables `good` and `bad`; `bad` has a group already."""
 
     service: EnumeratorService
     address: str
@@ -193,7 +194,7 @@ class Running:
             return bytes(answer.read()).decode()
 
     def metric(self, text: str) -> float:
-        """The value of a series, 0 if there is none."""
+        """The value of a series, 0 if it does not exist."""
         lines = (line for line in self.http_get("metrics").splitlines() if line.startswith(text))
         return float(next(lines, "0").rpartition(" ")[2])
 
@@ -338,7 +339,7 @@ def tables(golden: Any, tmp_path: pathlib.Path) -> pathlib.Path:
 def test_fault_34_hostile_table_blocks_no_other(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, poison: Callable[[pathlib.Path], None]
 ) -> None:
-    """The server starts on it, as one does that is started again."""
+    """A restarted server that opens the table."""
     poison(tables / "bad")
     with server(tables, monkeypatch) as running:
         check_server_survives(running, hangs=False, shows=poison not in FOR_READERS)
@@ -393,7 +394,7 @@ def without_turns_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fault_34_checks_detect_missing_isolation(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None], kind: str
 ) -> None:
-    """The negative control."""
+    """Negative control."""
     weather = STORAGE[kind]()
     strike(monkeypatch, weather)
     broken(monkeypatch)

@@ -1,4 +1,4 @@
-"""Weak points of other systems' sources that ours must not have, as the service meets them; each by its number."""
+"""Weak points of other systems' sources that Penstock must not have, checked at the service; each by its number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.enumerator.test_service import Clock, Script, World, at, names, 
 
 
 def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
-    """Both started at the same position: the second is dropped, also if it discovered more."""
+    """Both started at the same position: the second is dropped, even if it discovered more."""
     world = World(Script(newest=3))
     plain = world.script.advance
     other = SplitDiscovery(world.service.coordinator, world.script, lambda table: "/lake", world.clock)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_weak_point_11_waiting_reader_is_woken_during_a_discovery() -> None:
         assert begun.wait(30)
         member = service.join_group("second", "r", spec_of(), "2").member
         gate.set()
-        until(lambda: service.describe_group("t", "second").pending_splits, "it was looked for")
+        until(lambda: service.describe_group("t", "second").pending_splits, "the second discovery")
         assert names(service.request_splits(member, 9, 1)) == ["1/0", "1/1"]
     finally:
         gate.set()

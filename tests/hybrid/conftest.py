@@ -21,7 +21,7 @@ def streamer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """By the fixtures that a test asks for."""
+    """Adds markers by the fixtures of a test."""
     for item in items:
         if item.path.is_relative_to(HERE):
             names = getattr(item, "fixturenames", ())

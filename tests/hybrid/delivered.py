@@ -19,7 +19,7 @@ from tests.hybrid.topic_records import COLUMNS, Row
 
 @dataclass(slots=True)
 class Delivered:
-    """The files of a folder, each read once. Files are written whole, and may be replaced by the same rows."""
+    """The files of a folder, each read once. Files appear completely, and may be replaced by equal rows."""
 
     folder: pathlib.Path
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Delivered:
         return any(not is_of_lake(row) for rows in self._rows.values() for row in rows)
 
     def is_begun(self) -> bool:
-        """Whether there is a row."""
+        """Whether any row was delivered."""
         return any(self._rows.values())
 
     def of_batches(self) -> Iterator[dict[str, Any]]:
@@ -48,8 +48,8 @@ class Delivered:
             yield from self._rows[name]
 
     def of_splits(self) -> Iterator[dict[str, Any]]:
-        """The rows of a folder whose files are parts of splits: what was not committed came again, from the last
-        committed ordinal on, maybe cut elsewhere. AssertionError if files do not make up a split."""
+        """The rows of a folder whose files are parts of splits: uncommitted rows were repeated from the last committed
+        ordinal, possibly in parts of another size. AssertionError if files do not make up a split."""
         parts: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for name in self._rows:
             split, first, end = name.removesuffix(".parquet").split("-")
@@ -60,7 +60,7 @@ class Delivered:
 
 
 def is_of_lake(row: dict[str, Any]) -> bool:
-    """Whether the row comes from the lake: only those rows have values in meta columns."""
+    """Whether the row is from the table: only those rows have values in meta columns."""
     return row["_hoodie_commit_time"] is not None
 
 
@@ -84,7 +84,7 @@ def changed(rows: Iterable[dict[str, Any]]) -> list[Change]:
 
 
 def _chain(split: str, parts: list[tuple[int, int, str]]) -> list[str]:
-    """Files from ordinal 0 to the furthest, each beginning where the one before it ended."""
+    """Files from ordinal 0 to the furthest, each beginning at the end of the previous one."""
     ways: dict[int, list[str]] = {0: []}
     for first, end, name in sorted(parts):
         if first in ways:

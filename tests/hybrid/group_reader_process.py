@@ -1,8 +1,8 @@
-"""A reader of a hybrid consumer group, to be killed at any time; run as a process.
+"""A reader of a hybrid consumer group, which tests kill at any time; run as a process.
 
-Its argument is JSON: `server`, `table`, `options`, `folder`. In the folder: each batch as a file in `out`, written
-before it is committed, named by plan and split and its ordinals; nothing is committed while there is a file `hold`, and
-the file `stop` ends the process.
+Its argument is JSON: `server`, `table`, `options`, `folder`. Each batch is a file in `out` of the folder, written
+before its commit and named by plan, split and ordinals. Nothing is committed while a file `hold` exists; the file
+`stop` ends the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.proto.errors import Fenced, PenstockError
 
 
 def main(text: str) -> None:
-    """Until the file `stop` is there."""
+    """Runs until the file `stop` exists."""
     arguments = json.loads(text)
     folder = pathlib.Path(arguments["folder"])
     consumer = penstock.Consumer(arguments["server"], arguments["table"], **arguments["options"])
@@ -48,7 +48,7 @@ def main(text: str) -> None:
 
 
 def keep(folder: pathlib.Path, consumed: ConsumedBatch) -> None:
-    """A batch as a file; of a batch that comes again the newer one stays."""
+    """Writes a batch as a file; a repeated batch replaces it."""
     split = hashlib.sha256(f"{consumed.plan_id} {consumed.split_id}".encode()).hexdigest()[:20]
     name = f"{split}-{consumed.first_ordinal}-{consumed.next_ordinal}.parquet"
     partial = folder / f".{os.getpid()}-{name}"

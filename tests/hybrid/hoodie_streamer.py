@@ -1,7 +1,7 @@
-"""The real HoodieStreamer: its process, and a job of it that writes a topic of JSON into a table of version 6.
+"""The real HoodieStreamer: its process, and its job that writes a topic of JSON records into a table of version 6.
 
-Belongs here: what a user writes to run the Streamer: arguments, properties, schemas. Not here: when a round is due
-(`lake_rounds`), where it runs (`streamer_environment`).
+The arguments, properties and schemas are those of a user of the Streamer. `lake_rounds` decides when a round runs,
+`streamer_environment` where.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.interop.peer_process import PeerProcess
 
 UTILITIES: Final = "org.apache.hudi.utilities"
 PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
-"""The highest ordering value stays, of equal ones the later; `_hoodie_is_deleted` deletes."""
+"""The record with the highest ordering value wins, among equal ones the later; `_hoodie_is_deleted` deletes."""
 CHECKPOINT_KEY: Final = "deltastreamer.checkpoint.key"
 PROPERTIES: Final = {
     "isolation.level": "read_committed",
@@ -42,14 +42,14 @@ class HoodieStreamer(PeerProcess):
     """The Streamer of Hudi 0.14.0, in one JVM."""
 
     def sync(self, arguments: Sequence[str]) -> None:
-        """A round: from where the table's last commit ended to the topic's end, or its limit. Without records it
+        """A round: from the end of the table's last commit to the end of the topic, or to its limit. Without records it
         commits nothing."""
         self._ask({"do": "sync", "arguments": list(arguments)})
 
 
 class StreamerJob:
-    """A table and its topic. `operation`: UPSERT orders the records of an id by `ts`; INSERT and BULK_INSERT keep each,
-    and have Hudi make keys for them."""
+    """A table and its topic. `operation`: UPSERT orders the records of an id by `ts`; INSERT and BULK_INSERT keep each
+    record, with keys that Hudi generates."""
 
     def __init__(
         self,
@@ -91,12 +91,13 @@ class StreamerJob:
         ]
 
     def run(self, *, at_most: int, compacts: bool) -> None:
-        """A round of about this many records. `compacts`: compacts after it if the table has enough delta commits."""
+        """Runs a round of about this many records. `compacts`: compacts after it if the table has enough delta
+        commits."""
         more = () if compacts else ("--disable-compaction",)
         self._streamer.sync([*self._arguments, "--source-limit", str(at_most), *more])
 
     def hand_overs(self) -> list[dict[int, int]]:
-        """What the Streamer stored in each of its commits: by partition the next offset to read."""
+        """The offsets that the Streamer stored in each of its commits: the next offset to read by partition."""
         commits = sorted(path for path in (self._table / ".hoodie").glob("*commit") if path.stat().st_size)
         stored = [json.loads(path.read_text())["extraMetadata"].get(CHECKPOINT_KEY) for path in commits]
         return [_offsets(text) for text in stored if text]
@@ -104,7 +105,7 @@ class StreamerJob:
 
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[HoodieStreamer]:
-    """The process while it is needed. In CI it must come up; elsewhere the test is skipped with the reason."""
+    """The running process. In CI a failed start is an error; elsewhere the test is skipped with the reason."""
     try:
         peer = HoodieStreamer(streamer_environment.command(), folder)
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:

@@ -1,7 +1,7 @@
-"""The processes of a hybrid run: broker, `penstock serve --state` and readers, killed where the run says.
+"""The processes of a hybrid run: broker, `penstock serve --state` and readers, killed at given moments.
 
 The harness decides which process is killed when, tracks the phase of the readers, and checks errors of processes that
-end by themselves. `topic_records` and `lake_rounds` write, `topic_fold` compares.
+end on their own. `topic_records` and `lake_rounds` write, `topic_fold` compares.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tests.loopback_ports import free_port
 LEASE_S = 3
 HERE = pathlib.Path(__file__).parent
 HANDED_OVER = "hand-over resolved"
-"""What a server or a driver logs when it has fixed the offsets."""
+"""The log message of a server or a driver that has fixed the offsets."""
 EXCUSED = {"KafkaUnavailable", "ServerUnavailable"}
-"""Errors with which a stream may fail while the broker or the server is away for longer than it waits."""
+"""Errors with which a stream may fail while the broker or the server is unreachable for longer than the retries."""
 EXCUSED_CODES = {"KAFKA_UNAVAILABLE", "SERVER_UNAVAILABLE", "FENCED"}
-"""Those with which a reader may end by itself; also where it stood still for longer than its lease."""
+"""Errors with which a reader may end on its own, for example after a suspension longer than its lease."""
 _RAISED = re.compile(r"\bpenstock\.proto\.errors\.(\w+):")
 _CODE = re.compile(r"^error \[(\w+)\]: ", re.MULTILINE)
 
@@ -50,7 +50,7 @@ def has_excused_end(text: str) -> bool:
 
 
 class EntryPoint(StrEnum):
-    """How the stream is read: Spark planning by itself, Spark through a server, or a consumer group."""
+    """The way of reading: Spark with embedded planning, Spark with a server, or a consumer group."""
 
     SPARK = "spark"
     SERVED = "spark-server"
@@ -58,7 +58,7 @@ class EntryPoint(StrEnum):
 
 
 class Moment(StrEnum):
-    """LAKE: rows of the lake come. SWITCHING: the offsets were just fixed. KAFKA: rows of the topic come."""
+    """LAKE: rows of the table arrive. SWITCHING: the offsets were just fixed. KAFKA: rows of the topic arrive."""
 
     LAKE = "lake"
     SWITCHING = "switching"
@@ -114,7 +114,7 @@ class HybridHarness:
         self._hold = self.folder / "hold"
 
     def warm_up(self) -> None:
-        """Starts the Spark drivers, which takes long; they wait for `begin`."""
+        """Starts the Spark drivers, which is slow; they wait for `begin`."""
         if self.entry_point is not EntryPoint.GROUP:
             for actor in self.actors:
                 if actor is not self.server:
@@ -130,7 +130,8 @@ class HybridHarness:
         (self.folder / "begin").touch()
 
     def carry_out(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
-        """Each strike at its moment, in their order. Readers write no second batch before one in the lake."""
+        """Executes the strikes in order, each at its moment. Readers write no second batch before a strike in the
+        lake."""
         for strike in strikes:
             self.wait(lambda moment=strike.moment: self.has_come(moment), within_s, f"moment {strike.moment}")
             until = time.monotonic() + strike.delay_s
@@ -175,13 +176,13 @@ class HybridHarness:
             self._restarting = None
 
     def end(self) -> None:
-        """Readers end by themselves, then the server."""
+        """Waits for the end of the readers, then of the server."""
         (self.folder / "stop").touch()
         for actor in reversed(self.actors):
             if actor is self.server:
                 actor.send(signal.SIGTERM)
             status = actor.process.wait(60) if actor.process else None
-            if status != 0 and not actor.killed:  # killed last, and everything was there before it came back
+            if status != 0 and not actor.killed:  # killed last, after all rows had arrived
                 self.problems.append(f"{actor.name} ended with {status}: {_tail(actor)}")
         self.delivered.refresh()
         self.problems += [text for text in self._failures() if not is_excused(text)]

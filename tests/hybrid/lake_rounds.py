@@ -1,7 +1,7 @@
-"""Real Hudi that fills a table from a topic in rounds while the topic goes on.
+"""Real Hudi writes a topic into a table in rounds while the topic receives more records.
 
-Belongs here: what is written, by which writer, and the offsets that each commit stands for. Not here: the topic
-(`topic_records`), who reads the table meanwhile (`hybrid_harness`).
+A filler chooses the writer and the records of each round, and reports the offsets of each commit. `topic_records`
+writes the topic, `hybrid_harness` reads the table meanwhile.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ UPSERT_COLUMNS: Final = (
     *(f"v.{name} AS {name}" for name in ("n", "at", "amount", "note")),
     "NOT has_value OR coalesce(v._hoodie_is_deleted, false) AS _hoodie_is_deleted",
 )
-"""A tombstone tells neither region nor time: the key and the record's own time do."""
+"""A tombstone has neither region nor time: they come from the key and the timestamp of the record."""
 APPEND_COLUMNS: Final = tuple(f"v.{name} AS {name}" for name in ("id", "region", "ts", "n", "at", "amount", "note"))
 NOT_OF_STREAMER: Final = ("hoodie.write.table.version", "hoodie.compact.inline")
-"""It has a version of its own, and an argument for the other."""
+"""The Streamer has its own table version, and an argument for compaction."""
 COMPACTS: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
 WAITS_S: Final = 120.0
 
 
 class Kind(StrEnum):
-    """What the table is: the latest row of each key, or a row for each record."""
+    """The content of the table: the latest row of each key, or a row for each record."""
 
     UPSERT = "upsert"
     APPEND = "append"
@@ -72,8 +72,8 @@ class Kind(StrEnum):
 
 class WritePath(StrEnum):
     """STREAMER: a Spark batch for each round, with the Streamer's key in its commit. SINK: Spark's streaming sink.
-    HOODIE_STREAMER: the Streamer itself (0.14.0), into version 6. Not for it: tombstones, which it passes over, and
-    transactions, at whose end it waits in vain."""
+    HOODIE_STREAMER: the Streamer itself (0.14.0), into version 6. It supports neither tombstones, which it skips, nor
+    transactions, for whose end it waits forever."""
 
     STREAMER = "streamer"
     SINK = "sink"
@@ -81,10 +81,10 @@ class WritePath(StrEnum):
 
 
 class LakeFiller(threading.Thread):
-    """Writes rounds until stopped. Its thread is the only one that calls Hudi meanwhile; `failure` is its error.
+    """Writes rounds until stopped. Only its thread calls Hudi meanwhile; `failure` is its error.
 
-    `hand_overs`: for each round that was committed, by partition the next offset to read; of the sink for each
-    micro-batch. `streamer`: what HOODIE_STREAMER needs instead of `hudi`.
+    `hand_overs`: for each committed round the next offset to read by partition; for the sink one per micro-batch.
+    `streamer`: HOODIE_STREAMER uses it instead of `hudi`.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class LakeFiller(threading.Thread):
         self._upto = dict.fromkeys(range(PARTITIONS), 0)
         self._type = "MERGE_ON_READ" if kind is Kind.UPSERT or rng.random() < 0.5 else "COPY_ON_WRITE"
         self._compacts = kind is Kind.UPSERT and rng.random() < 0.5
-        ways = ("insert",) if write_path is WritePath.SINK else ("bulk_insert", "insert")
-        """1.2.0's sink fails in a query's second micro-batch of bulk inserts."""
-        way = rng.choice(ways)
-        self._operation = "upsert" if kind is Kind.UPSERT else way
+        operations = ("insert",) if write_path is WritePath.SINK else ("bulk_insert", "insert")
+        """The sink of 1.2.0 fails in a query's second micro-batch of bulk inserts."""
+        operation = rng.choice(operations)
+        self._operation = "upsert" if kind is Kind.UPSERT else operation
         self._job = self._job_of(streamer, folder) if streamer is not None else None
         self._stop_requested = threading.Event()
         self.hand_overs: list[dict[int, int]] = []
@@ -117,7 +117,7 @@ class LakeFiller(threading.Thread):
         self.failure: BaseException | None = None
 
     def begin(self, rounds: int) -> None:
-        """The first rounds, in the caller's thread: then there is a table with a hand-over point."""
+        """Writes the first rounds in the caller's thread: then the table exists, with a hand-over point."""
         for _ in range(rounds):
             self._round(within_s=0)
 
@@ -129,17 +129,18 @@ class LakeFiller(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Stops after the current round."""
         self._stop_requested.set()
 
     def _round(self, within_s: float) -> None:
-        """One round; repeated while the broker is away. A failed attempt left no commit, or a whole one."""
+        """Writes one round; repeats it while the broker is unreachable. A failed attempt leaves no commit or a complete
+        one."""
         give_up = time.monotonic() + within_s
         while True:
             before = self._commits()
             try:
-                self._go_on()
+                self._write_round()
             except (RuntimeError, KafkaException):
                 self.happened["round failed"] += 1
                 if time.monotonic() > give_up:
@@ -151,7 +152,7 @@ class LakeFiller(threading.Thread):
                 self.happened["round"] += 1
                 return
 
-    def _go_on(self) -> None:
+    def _write_round(self) -> None:
         match self.write_path:
             case WritePath.STREAMER:
                 self._ranged()
@@ -161,12 +162,12 @@ class LakeFiller(threading.Thread):
                 self._synced()
 
     def _ranged(self) -> None:
-        """From where the last one ended up to somewhere before the topic's end."""
+        """Writes the range from the end of the last round to an offset before the end of the topic."""
         rng = self._rng
         end = ends(self._brokers, self._topic)
         upto = {p: end[p] if rng.random() < 0.5 else rng.randint(self._upto[p], end[p]) for p in end}
         if not self.hand_overs:
-            upto = end  # there is a table afterwards
+            upto = end  # the first round must create the table
         if upto == self._upto:
             return
         offsets = ",".join(f"{p}:{offset}" for p, offset in sorted(upto.items()))
@@ -202,7 +203,7 @@ class LakeFiller(threading.Thread):
         )
 
     def _of_batch(self, committed: pathlib.Path) -> dict[int, int]:
-        """The offset log of the micro-batch: its last line has the end offsets of each source."""
+        """Reads the offset log of the micro-batch: its last line has the end offsets of each source."""
         offsets = json.loads((self.checkpoint / "offsets" / committed.name).read_text().splitlines()[-1])
         return {int(partition): offset for partition, offset in offsets[self._topic].items()}
 

@@ -1,7 +1,5 @@
-"""A jar whose classes call others by the names that a Hudi bundle gives them.
-
-Belongs here: what the class file format says about names. Not here: which jars (`streamer_environment`).
-"""
+"""Rewrites a jar so that its classes refer to other classes by their names in a Hudi bundle, following the class file
+format. `streamer_environment` selects the jars."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from typing import Final
 
 TEXT: Final = 1
 TWO_PLACES: Final = (5, 6)
-"""Long and double: the next number of the pool stays unused."""
+"""Long and double: the next number of the pool is unused."""
 SIZES: Final = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 """Bytes after the tag of each kind of constant except texts (JVM specification §4.4)."""
 POOL: Final = 8
@@ -35,7 +33,7 @@ def move(jar: pathlib.Path, into: pathlib.Path, packages: Sequence[str], below: 
 
 
 def moved(data: bytes, name: re.Pattern[bytes], below: bytes) -> bytes:
-    """A class file: names stand in the texts of its constant pool, and nothing points into them."""
+    """Rewrites a class file: names are only in the texts of its constant pool, and no offset refers to them."""
     (count,) = struct.unpack_from(">H", data, POOL)
     parts, at, number = [data[: POOL + 2]], POOL + 2, 1
     while number < count:

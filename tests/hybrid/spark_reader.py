@@ -1,9 +1,9 @@
-"""A Spark driver that reads a hybrid stream, to be killed at any time; run as a process.
+"""A Spark driver that reads a hybrid stream, which tests kill at any time; run as a process.
 
-Its argument is JSON: `target`, `options`, `folder`. In the folder: `checkpoint`, `out/BATCH.parquet`, one JSON line a
-failure in `failed.jsonl`. Nothing is read before there is a file `begin`, a micro-batch is not done while there is a
-file `hold`, and the file `stop` ends the process. A failed stream is restarted; the test decides which
-failures are excused. A micro-batch that is repeated must bring what it brought before.
+Its argument is JSON: `target`, `options`, `folder`. In the folder: `checkpoint`, `out/BATCH.parquet`, one JSON line for
+each failure in `failed.jsonl`. It reads nothing before a file `begin` exists, no micro-batch ends while a file `hold`
+exists, and the file `stop` ends the process. A failed stream is restarted; the test decides which failures are excused.
+A repeated micro-batch must have equal rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def main(text: str) -> None:
-    """Until the file `stop` is there."""
+    """Runs until the file `stop` exists."""
     arguments = json.loads(text)
     folder = pathlib.Path(arguments["folder"])
     builder = SparkSession.Builder().master("local[2,4]").appName("hybrid")
@@ -70,22 +70,22 @@ def main(text: str) -> None:
 
 
 def keep(folder: pathlib.Path, batch_id: int, rows: pa.Table) -> None:
-    """A micro-batch as a file; again, its rows must be the same."""
+    """Writes a micro-batch as a file; a repeated micro-batch must have equal rows."""
     path = folder / "out" / f"{batch_id}.parquet"
     if path.exists() and (before := counted(pq.read_table(path))) != (now := counted(rows)):
-        note(folder, f"NOT REPEATED: micro-batch {batch_id} brought {now - before} anew, and {before - now} no more")
+        note(folder, f"NOT REPEATED: micro-batch {batch_id} has the new rows {now - before} and lacks {before - now}")
     partial = path.with_suffix(".partial")
     pq.write_table(rows, partial)
     partial.replace(path)
 
 
 def counted(rows: pa.Table) -> Counter[str]:
-    """Rows as texts."""
+    """Counts of the rows as text."""
     return Counter(json.dumps(row, default=str, sort_keys=True) for row in rows.to_pylist())
 
 
 def note(folder: pathlib.Path, text: str) -> None:
-    """One line."""
+    """Appends one line to `failed.jsonl`."""
     with (folder / "failed.jsonl").open("a") as file:
         file.write(json.dumps(text) + "\n")
 

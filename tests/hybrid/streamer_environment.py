@@ -1,7 +1,8 @@
-"""Where the real HoodieStreamer runs: its jars by Maven and a Python with PySpark 3.4, created once in `.cache/`.
+"""The environment of the real HoodieStreamer: its jars by Maven and a Python with PySpark 3.4, created once in
+`.cache/`.
 
-Of Hudi's releases 0.14.0 alone has the Streamer's module as a jar of its own, without what it stands on: that is in
-Hudi's Spark bundle, under names of its own. So the module's calls are moved to those names, as its bundle does it.
+Only Hudi 0.14.0 publishes the Streamer's module as a separate jar, without its dependencies: these are in Hudi's Spark
+bundle under relocated names. Therefore the calls of the module are relocated to these names, as the bundle does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.kafka_broker import checked
 
 RELEASE: Final = "0.14.0"
 SPARK: Final = "3.4.1"
-"""The release that Hudi 0.14.0 was built with; its Kafka source has no other in the same line."""
+"""The release that Hudi 0.14.0 was built with; its Kafka source supports no other release of this line."""
 MODULE: Final = f"org.apache.hudi:hudi-utilities_2.12:{RELEASE}"
 ARTIFACTS: Final = (
     MODULE,
@@ -32,7 +33,7 @@ ARTIFACTS: Final = (
     "com.twitter:bijection-core_2.12:0.9.7",
     "com.twitter:bijection-avro_2.12:0.9.7",
 )
-"""The module, and what it asks for of others, if only to be loaded."""
+"""The module and its dependencies, including those that are only loaded."""
 PACKAGES: Final = ("com/beust/jcommander", "com/codahale/metrics", "org/apache/commons/io", "org/apache/spark/sql/avro")
 BELOW: Final = "org/apache/hudi"
 REQUIREMENTS: Final = REPOSITORY / "requirements" / "hudi-streamer.txt"
@@ -67,7 +68,7 @@ def command() -> list[str | pathlib.Path]:
 
 
 def _fetch(folder: pathlib.Path) -> None:
-    """These jars and no other, the module's calls moved."""
+    """Downloads only these jars and relocates the calls of the module."""
     maven = shutil.which("mvn")
     if maven is None:
         raise RuntimeError("the Streamer's jars are fetched by Maven: no 'mvn' on the PATH")

@@ -15,7 +15,7 @@ import traceback
 
 
 def start_spark(class_path):
-    """One local session; UTC everywhere, no UI, small."""
+    """One local session: UTC everywhere, no UI, small."""
     from pyspark.sql import SparkSession
 
     session = (
@@ -41,7 +41,7 @@ def start_spark(class_path):
 
 
 def sync(spark, arguments):
-    """What the Streamer's `main` does with them, but for the Spark context, which is there already."""
+    """Does what the `main` function of the Streamer does with the arguments, with the existing Spark context."""
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
     array = gateway.new_array(jvm.java.lang.String, len(arguments))
     for number, argument in enumerate(arguments):
@@ -52,13 +52,13 @@ def sync(spark, arguments):
 
 
 def error_text(error):
-    """An error's text, cut so that every cause of it stays."""
+    """An error's text, truncated so that every cause remains."""
     causes = [line for line in error.splitlines() if line.startswith(("Caused by", "pyspark.", "py4j.", ": "))]
     return "\n".join([*causes, error[-4000:]])
 
 
 def main():
-    """Answers until stdin ends. Whatever Spark prints goes to stderr: stdout carries answers only."""
+    """Answers until stdin ends. Spark's output goes to stderr: stdout carries only answers."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ["TZ"] = "UTC"

@@ -1,5 +1,5 @@
-"""A topic that is not the one the lake was filled from, or that cannot be read: a named error, nothing consumed after
-the fault, and an unchanged position of the group. A real broker beside golden tables."""
+"""A topic that is not the source of the table, or that cannot be read: a named error, nothing consumed after the fault,
+and an unchanged position of the group. A real broker and golden tables."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.progress import PROGRESS_S
 
 CASE = "C_v6_streamer"
 TOPIC = "orders"
-"""The golden table was filled from it up to 17, 12 and 6."""
+"""The source of the golden table up to the offsets 17, 12 and 6."""
 EXPECTED = pathlib.Path(__file__).parents[1] / "golden" / "expected" / CASE / "topic.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A group over the golden table in this process."""
+    """A group of the golden table in this process."""
 
     enumerator: GroupEnumerator
     table: str
@@ -44,7 +44,7 @@ class Reading:
     group: str
 
     def until_error(self, **options: Any) -> tuple[list[dict[str, Any]], PenstockError]:
-        """The rows that were handed out, each committed, before the error that ended it."""
+        """The rows that the consumer returned and committed before the error, and the error."""
         settings = {
             "hybrid": "changelog",
             "kafka_topic": TOPIC,
@@ -62,13 +62,13 @@ class Reading:
         return rows, caught.value
 
     def position(self) -> str:
-        """What the group has consumed."""
+        """The committed position of the group."""
         return str(self.enumerator.describe_group(self.table, self.group).summary.committed.order_key)
 
 
 @pytest.fixture
 def reading(golden: Any, kafka: Any) -> Iterator[Reading]:
-    """No topic is there yet, none stays."""
+    """The topic does not exist before the test, and is deleted after it."""
     with open_group_enumerator(None) as enumerator:
         yield Reading(enumerator, str(golden.table(CASE)), kafka.bootstrap, f"g{uuid.uuid4().hex[:8]}")
     if TOPIC in kafka.admin().list_topics(timeout=10).topics:
@@ -76,7 +76,8 @@ def reading(golden: Any, kafka: Any) -> Iterator[Reading]:
 
 
 def fill(kafka: Any, partitions: int = 3, records: int | None = None) -> None:
-    """The topic as the golden table's writer saw it, and two records more in each partition; its first `records`."""
+    """Creates the topic with the records that the golden table's writer read and two more in each partition; `records`
+    limits the number."""
     kafka.create_topic(TOPIC, partitions=partitions)
     by_partition: dict[int, list[tuple[str | None, str | None]]] = {}
     for line in EXPECTED.read_text().splitlines():
@@ -167,7 +168,7 @@ def test_wrong_credentials_are_refused(
 def test_unreachable_broker_is_reported_by_the_group(
     reading: Reading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker may come back: the group waits in the lake, and the coordinator reports why."""
+    """The broker may come back: the group waits in the table, and the coordinator reports the reason."""
     monkeypatch.setattr(
         topic_metadata, "open_topic", lambda access: topic_metadata.KafkaTopics(access.client, timeout_s=2)
     )
@@ -178,7 +179,7 @@ def test_unreachable_broker_is_reported_by_the_group(
     deadline = time.monotonic() + PROGRESS_S
     with consumer:
         while "no answer from the Kafka brokers" not in caplog.text:
-            assert time.monotonic() < deadline, f"nothing was said of the broker: {caplog.text[-2000:]}"
+            assert time.monotonic() < deadline, f"the broker was not reported: {caplog.text[-2000:]}"
             if (consumed := consumer.poll(200)) is not None:
                 assert all(row["_change_instant"] is not None for row in consumed.batch.to_pylist())
                 consumer.commit(consumed)

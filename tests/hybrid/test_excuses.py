@@ -1,4 +1,4 @@
-"""Which failures a hybrid run excuses: by the class that was raised, not by what its text mentions."""
+"""Failures that a hybrid run excuses: by the class of the error, not by the text of its message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_stream_is_excused_by_what_was_raised(text: str, excused: bool) -> Non
     assert is_excused(SPARK + text) is excused
 
 
-@pytest.mark.parametrize("text", ["", "NOT REPEATED: StorageError brought rows anew", "java.lang.OutOfMemoryError"])
+@pytest.mark.parametrize("text", ["", "NOT REPEATED: StorageError has new rows", "java.lang.OutOfMemoryError"])
 def test_foreign_error_is_not_excused(text: str) -> None:
     assert not is_excused(text)
 

@@ -1,5 +1,5 @@
-"""From the lake into the topic while real Hudi fills the one from the other, and readers, server and broker are killed:
-every record is there, once, and the changes amount to the topic's own state."""
+"""From the table into the topic while real Hudi writes the topic into the table, and readers, server and broker are
+killed: every record is read once, and the changes add up to the state of the topic."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SHORT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
-    """What a run is about; all else is drawn from its seed."""
+class Scenario:
+    """The parameters of a run; the others are drawn from its seed."""
 
     seed: int
     kind: Kind
@@ -45,36 +45,36 @@ class Plot:
 
     @property
     def topic(self) -> str:
-        """No two runs share one."""
+        """Unique for each run."""
         return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
-def test_handed_over(
+def test_readers_lose_and_repeat_nothing_across_the_hand_over(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
 ) -> None:
-    """What `make test` can afford."""
-    _run(Plot(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
+    """The runs of `make test`."""
+    _run(Scenario(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(RUNS))
-def test_handed_over_again_and_again(
+def test_readers_lose_and_repeat_nothing_in_repeated_hand_overs(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
 ) -> None:
-    """PENSTOCK_HYBRID_RUNS times."""
-    _run(Plot(SEED + 100 + number, *EVERY[number % len(EVERY)]), hudi, kafka, tmp_path, request)
+    """PENSTOCK_HYBRID_RUNS runs."""
+    _run(Scenario(SEED + 100 + number, *EVERY[number % len(EVERY)]), hudi, kafka, tmp_path, request)
 
 
-def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
-    streamer = request.getfixturevalue("streamer") if plot.write_path is WritePath.HOODIE_STREAMER else None
-    began, rng = time.monotonic(), random.Random(plot.seed)
-    deletes, plain = plot.kind is Kind.UPSERT, plot.write_path is WritePath.HOODIE_STREAMER
-    make_topic(broker.bootstrap, plot.topic)
+def _run(scenario: Scenario, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
+    streamer = request.getfixturevalue("streamer") if scenario.write_path is WritePath.HOODIE_STREAMER else None
+    started, rng = time.monotonic(), random.Random(scenario.seed)
+    deletes, plain = scenario.kind is Kind.UPSERT, scenario.write_path is WritePath.HOODIE_STREAMER
+    make_topic(broker.bootstrap, scenario.topic)
     producer = TopicProducer(
         broker.bootstrap,
-        plot.topic,
+        scenario.topic,
         random.Random(rng.random()),
         deletes=deletes,
         tombstones=not plain,
@@ -83,80 +83,89 @@ def _run(plot: Plot, hudi: Any, broker: Any, folder: pathlib.Path, request: pyte
     )
     drawn = random.Random(rng.random())
     filler = LakeFiller(
-        hudi, folder, broker.bootstrap, plot.topic, drawn, kind=plot.kind, write_path=plot.write_path, streamer=streamer
+        hudi,
+        folder,
+        broker.bootstrap,
+        scenario.topic,
+        drawn,
+        kind=scenario.kind,
+        write_path=scenario.write_path,
+        streamer=streamer,
     )
-    cast = _cast(plot, broker, filler, folder)
-    strikes = _strikes(plot, rng)
+    harness = _harness(scenario, broker, filler, folder)
+    strikes = _strikes(scenario, rng)
     try:
-        cast.warm_up()
+        harness.warm_up()
         producer.begin(rng.randrange(20, 200))
         _begin(producer, filler)
         producer.start()
-        cast.begin(strikes)
+        harness.begin(strikes)
         filler.start()
-        cast.carry_out(strikes, rng, PROGRESS_S)
-        cast.wait(lambda: cast.has_come(Moment.KAFKA), PROGRESS_S, "rows of the topic")
+        harness.carry_out(strikes, rng, PROGRESS_S)
+        harness.wait(lambda: harness.has_come(Moment.KAFKA), PROGRESS_S, "rows of the topic")
         producer.wake_idle()
         _stop(producer, filler)
-        cast.wait(lambda: not producer.is_alive() and not filler.is_alive(), PROGRESS_S, "the writers' end")
-        cast.wait(lambda: _is_all_there(cast, producer), PROGRESS_S, "the last records")
-        cast.end()
+        harness.wait(lambda: not producer.is_alive() and not filler.is_alive(), PROGRESS_S, "the end of the writers")
+        harness.wait(lambda: _is_all_there(harness, producer), PROGRESS_S, "the last records")
+        harness.end()
     finally:
-        cast.abandon()
+        harness.abandon()
         _stop(producer, filler)
         for writer in (producer, filler):
             if writer.is_alive():
-                writer.join(PROGRESS_S)  # the next run has Hudi to itself
+                writer.join(PROGRESS_S)  # the next run needs Hudi for itself
     note = (
-        f"hand-over {plot.kind} {plot.write_path} {plot.entry_point}: seed {plot.seed}, {dict(filler.happened)}, "
-        f"{dict(cast.happened)}, {time.monotonic() - began:.0f} s"
+        f"hand-over {scenario.kind} {scenario.write_path} {scenario.entry_point}: seed {scenario.seed}, "
+        f"{dict(filler.happened)}, {dict(harness.happened)}, {time.monotonic() - started:.0f} s"
     )
     assert producer.failure is None, f"{note}: {producer.failure!r}"
     assert filler.failure is None, f"{note}: {filler.failure!r}"
-    records = read_topic(broker.bootstrap, plot.topic)
+    records = read_topic(broker.bootstrap, scenario.topic)
     _report(f"{note}, {len(records)} records")
-    rows = list(cast.delivered.of_splits() if plot.entry_point is EntryPoint.GROUP else cast.delivered.of_batches())
+    rows = list(
+        harness.delivered.of_splits() if scenario.entry_point is EntryPoint.GROUP else harness.delivered.of_batches()
+    )
     problems = (
         list(change_problems(changed(rows), records, filler.hand_overs))
         if deletes
         else list(append_problems(appended(rows), records))
     )
-    assert not cast.problems and not problems, "\n".join([note, *cast.problems, *problems])
+    assert not harness.problems and not problems, "\n".join([note, *harness.problems, *problems])
 
 
 def _begin(producer: TopicProducer, filler: LakeFiller) -> None:
-    """Rounds until there is a table: the first transaction may be aborted, or not be in the topic's end yet."""
+    """Writes rounds until the table exists: the first transaction may be aborted, or may not be visible yet."""
     give_up = time.monotonic() + PROGRESS_S
     filler.begin(1)
     while not filler.table.exists():
-        assert time.monotonic() < give_up, f"no round made a table: {dict(filler.happened)}"
+        assert time.monotonic() < give_up, f"no round created a table: {dict(filler.happened)}"
         producer.begin(5)
         filler.begin(1)
 
 
 def _stop(producer: TopicProducer, filler: LakeFiller) -> None:
-    producer.ask_to_stop()
-    filler.ask_to_stop()
+    producer.request_stop()
+    filler.request_stop()
 
 
-def _cast(plot: Plot, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridHarness:
-    reading = {"hybrid": "changelog" if plot.kind is Kind.UPSERT else "append", "kafka.topic": plot.topic}
+def _harness(scenario: Scenario, broker: Any, filler: LakeFiller, folder: pathlib.Path) -> HybridHarness:
+    reading = {"hybrid": "changelog" if scenario.kind is Kind.UPSERT else "append", "kafka.topic": scenario.topic}
     return HybridHarness(
-        entry_point=plot.entry_point,
+        entry_point=scenario.entry_point,
         broker=broker,
         table=filler.table,
         folder=folder,
         reading=reading,
         client={"bootstrap.servers": broker.bootstrap},
-        checkpoint=filler.checkpoint if plot.write_path is WritePath.SINK else None,
-        readers=2 if plot.entry_point is EntryPoint.GROUP else 1,
+        checkpoint=filler.checkpoint if scenario.write_path is WritePath.SINK else None,
+        readers=2 if scenario.entry_point is EntryPoint.GROUP else 1,
     )
 
 
-def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
-    """In each of two or three moments somebody is killed, the broker once."""
+def _strikes(scenario: Scenario, rng: random.Random) -> list[Strike]:
+    """A kill in each of two or three moments; one of them kills the broker."""
     moments = sorted(rng.sample(list(Moment), rng.choice((2, 3))), key=list(Moment).index)
-    others = [Victim.READER] if plot.entry_point is EntryPoint.SPARK else [Victim.READER, Victim.SERVER]
+    others = [Victim.READER] if scenario.entry_point is EntryPoint.SPARK else [Victim.READER, Victim.SERVER]
     victims = [rng.choice(others) for _ in moments]
     victims[rng.randrange(len(victims))] = Victim.BROKER
     return [
@@ -165,13 +174,13 @@ def _strikes(plot: Plot, rng: random.Random) -> list[Strike]:
     ]
 
 
-def _is_all_there(cast: HybridHarness, producer: TopicProducer) -> bool:
-    cast.delivered.refresh()
-    return producer.closing <= cast.delivered.numbers()
+def _is_all_there(harness: HybridHarness, producer: TopicProducer) -> bool:
+    harness.delivered.refresh()
+    return producer.closing <= harness.delivered.numbers()
 
 
 def _report(text: str) -> None:
-    """On stdout, and in the record of `make long`."""
+    """Prints the text, and appends it to the notes of `make long`."""
     print(text, flush=True)
     notes = os.environ.get("PENSTOCK_NOTES")
     if notes:

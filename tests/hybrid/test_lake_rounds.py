@@ -1,5 +1,5 @@
-"""The harness itself: at its last hand-over point a table that real Hudi filled is the fold of the records below it, in
-Hudi's own reading; and its commits store that point."""
+"""The harness itself: at its last hand-over point a table that real Hudi wrote is, in Hudi's own reading, the fold of
+the records below it; and its commits store this point."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEED = 7
         for write_path in WritePath
     ],
 )
-def test_the_table_is_the_fold(
+def test_table_is_the_fold_of_its_topic(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, kind: Kind, write_path: WritePath
 ) -> None:
     topic, rng, plain = f"rounds_{kind}_{write_path}", random.Random(SEED), write_path is WritePath.HOODIE_STREAMER

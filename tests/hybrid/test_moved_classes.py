@@ -1,4 +1,4 @@
-"""Names in class files: which are moved, and that all else stays as it is."""
+"""Names in class files: the relocated ones; everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {
 
 
 def class_file(names: list[str]) -> bytes:
-    """A pool of texts, each behind a long (two numbers) and a reference; no name stands in the code."""
+    """A pool of texts, each after a long (two numbers) and a reference; the code contains no name."""
     constants = b""
     for name in names:
         text = name.encode()
@@ -31,7 +31,7 @@ def class_file(names: list[str]) -> bytes:
     return head + constants + b"com/example/metrics/code"
 
 
-def test_names_of_the_packages_begin_with_the_folder(tmp_path: pathlib.Path) -> None:
+def test_package_names_begin_with_the_folder(tmp_path: pathlib.Path) -> None:
     before, after = tmp_path / "before.jar", tmp_path / "after.jar"
     with zipfile.ZipFile(before, "w") as jar:
         jar.writestr("own/Job.class", class_file(list(NAMES)))

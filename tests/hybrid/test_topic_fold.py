@@ -1,4 +1,4 @@
-"""`topic_fold` reports rows that are lost, doubled, unknown, out of order or on the wrong side of the hand-over."""
+"""`topic_fold` reports rows that are lost, repeated, unknown, out of order or on the wrong side of the hand-over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEAM = {0: 7, 1: 4, 2: 0}
 
 
 def record(partition: int, offset: int, key: str, ts: int, n: int | None) -> Record:
-    """`n` None is a delete."""
+    """A record; a delete if `n` is None."""
     if n is None:
         return Record(partition, offset, key, None)
     at = dt.datetime.fromtimestamp((FIRST_MS + ts) / 1000, dt.UTC).isoformat()
@@ -26,7 +26,7 @@ def record(partition: int, offset: int, key: str, ts: int, n: int | None) -> Rec
 
 @pytest.fixture
 def records() -> list[Record]:
-    """Three partitions of two keys each, with late records and deletes that are none."""
+    """Three partitions of two keys each, with late records and deletes without effect."""
     rng, records = random.Random(5), list[Record]()
     for partition in range(3):
         for offset in range(12):
@@ -38,7 +38,7 @@ def records() -> list[Record]:
 
 
 def exact(records: list[Record]) -> list[Change]:
-    """What a stream should bring."""
+    """The expected changes of a stream."""
     below = [one for one in records if one.offset < SEAM[one.partition]]
     lake = [Change("+I", f"1{key}", True, key, row) for key, row in sorted(fold_topic(below).items())]
     after = [(one, one.row()) for one in records if one.offset >= SEAM[one.partition]]
@@ -52,7 +52,7 @@ def rows(records: list[Record]) -> list[Row]:
     return [row for one in records if (row := one.row()) is not None]
 
 
-def test_the_highest_time_wins_and_the_later_of_equal_ones() -> None:
+def test_fold_keeps_the_highest_time_and_the_later_of_equal_ones() -> None:
     first, late, equal = (record(0, n, "k", ts, n).row() for n, ts in ((1, 20), (2, 10), (3, 20)))
     assert fold([("k", first), ("k", late)]) == {"k": first}
     assert fold([("k", first), ("k", late), ("k", equal)]) == {"k": equal}
@@ -88,12 +88,12 @@ def test_changes_out_of_order_are_a_problem(records: list[Record]) -> None:
 
 
 def test_lost_doubled_unknown_or_changed_rows_are_problems(records: list[Record]) -> None:
-    whole = rows(records)
-    (lost,) = append_problems(whole[1:], records)
+    all_rows = rows(records)
+    (lost,) = append_problems(all_rows[1:], records)
     assert "lost" in lost and "(0, " in lost
-    (doubled,) = append_problems([*whole, whole[3]], records)
-    assert "came again" in doubled
-    (strange,) = append_problems([*whole, (*whole[0][:3], -7, *whole[0][4:])], records)
+    (doubled,) = append_problems([*all_rows, all_rows[3]], records)
+    assert "were repeated" in doubled
+    (strange,) = append_problems([*all_rows, (*all_rows[0][:3], -7, *all_rows[0][4:])], records)
     assert "of no record" in strange and "-7" in strange
-    (changed,) = append_problems([(*whole[0][:-1], "other"), *whole[1:]], records)
+    (changed,) = append_problems([(*all_rows[0][:-1], "other"), *all_rows[1:]], records)
     assert "differ" in changed

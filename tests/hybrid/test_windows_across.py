@@ -1,5 +1,5 @@
-"""Tumbling windows in Spark across the hand-over: each micro-batch carries the watermark that the reference model of
-tests/streaming says, windows are emitted when and with what it says, and none of the topic's rows is late."""
+"""Tumbling windows in Spark across the hand-over: each micro-batch carries the watermark of the reference model of
+tests/streaming, windows are emitted at the model's times with its contents, and no row of the topic is late."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ AT, N, REGION = (COLUMNS.index(name) for name in ("at", "n", "region"))
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A micro-batch: its rows by partition of the topic, partitions that had more records left, and its watermark."""
+    """A micro-batch: its rows by partition of the topic, partitions with unread records, and its watermark."""
 
     rows: dict[int, list[model.Row]]
     unfinished: tuple[int, ...]
     at_us: int | None
 
     def slices(self) -> list[model.Slice]:
-        """Of each partition the lowest and highest event time."""
+        """The lowest and highest event time of each partition."""
         return [model.Slice(min(map(_at, rows)), max(map(_at, rows))) for rows in self.rows.values() if rows]
 
 
@@ -46,20 +46,20 @@ class Across(Driven):
     """A stream that continues in the topic."""
 
     def reach(self, offsets: dict[int, int]) -> None:
-        """Waits until so much of the topic was read, and nothing is left to do."""
+        """Waits until the topic was read up to these offsets and no work is left."""
         self._wait(lambda: self.last() >= 0 and self.offsets(self.last())[1] == offsets)
         assert self._query is not None
         self._query.processAllAvailable()
 
     def offsets(self, batch: int) -> tuple[dict[int, int], dict[int, int]]:
-        """After a micro-batch: per partition the hand-over offset and the next offset; {} in the lake."""
+        """After a micro-batch: per partition the hand-over offset and the next offset; {} before the hand-over."""
         place = self._log_entry(batch)["kafka"]
         if place is None:
             return {}, {}
         return dict(place["starts"]), {partition: unfinished for partition, unfinished, *_ in place["places"]}
 
     def legs(self, rows: dict[int, dict[int, model.Row]]) -> Iterator[Leg]:  # type: ignore[override]
-        """Every micro-batch; `rows` are the topic's by partition and offset."""
+        """Every micro-batch; `rows` are the rows of the topic by partition and offset."""
         starts = self.offsets(self.last())[0]
         before = dict.fromkeys(starts, 0)
         for batch in range(self.last() + 1):
@@ -79,14 +79,14 @@ class Across(Driven):
 
 
 def windows(spark: SparkSession, rows: DataFrame) -> DataFrame:
-    """The query as a user writes it."""
+    """The query of a user."""
     window = F.window("at", "1 second").alias("w")
     grouped = with_source_watermark(rows, "at").groupBy(window, "region")
     return grouped.agg(F.sort_array(F.collect_list("n")).alias("n")).select(F.unix_micros("w.start"), "region", "n")
 
 
 def planned(legs: Sequence[Leg]) -> Iterator[model.Planned]:
-    """Of micro-batches with rows: a partition with more records may return rows as late as allowed."""
+    """The micro-batches with rows: a partition with more records may return rows as late as allowed."""
     delivered: list[model.Slice] = []
     highs: dict[int, int] = defaultdict(int)
     for leg in legs:

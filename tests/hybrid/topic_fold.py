@@ -1,4 +1,5 @@
-"""What a hybrid stream must amount to: the topic folded by key, row at a time, and the seam between lake and topic.
+"""The expected result of a hybrid stream: the topic folded by key, row by row, and the boundary between table and
+topic.
 
 The definitions never import `penstock`. `topic_records` supplies records, `hybrid_harness` delivers rows.
 """
@@ -16,7 +17,7 @@ _TS: Final = COLUMNS.index("ts")
 _N: Final = COLUMNS.index("n")
 
 Offsets = Mapping[int, int]
-"""By partition the next offset to read."""
+"""The next offset to read by partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Change:
 
 
 def fold(steps: Iterable[tuple[str, Row | None]]) -> dict[str, Row]:
-    """The rows that (key, row or None for a delete) leave: the highest `ts` of a key stays, of equal ones the later."""
+    """The rows after all steps (key, row or None for a delete): the highest `ts` of a key wins, among equal ones the
+    later."""
     state: dict[str, Row] = {}
     for key, row in steps:
         if row is None:
@@ -42,34 +44,34 @@ def fold(steps: Iterable[tuple[str, Row | None]]) -> dict[str, Row]:
 
 
 def fold_topic(records: Iterable[Record]) -> dict[str, Row]:
-    """A key's records are in one partition, so partition by partition is their order."""
+    """The fold of the topic. The records of a key are in one partition, so the order by partition is their order."""
     return fold((record.key, record.row()) for record in records)
 
 
 def fold_changes(changes: Iterable[Change]) -> dict[str, Row]:
-    """In the order of their sequence numbers."""
+    """The fold in the order of sequence numbers."""
     ordered = sorted(changes, key=lambda change: change.sequence)
     return fold((change.key, change.row) for change in ordered)
 
 
 def append_problems(delivered: Iterable[Row], records: Sequence[Record]) -> Iterator[str]:
-    """Every record with a value is a row, once, as it is in the topic. Problems name (partition, offset)."""
-    expected = {row[_N]: (row, _place(record)) for record in records if (row := record.row()) is not None}
+    """Checks that every record with a value is one equal row. Problems name (partition, offset)."""
+    expected = {row[_N]: (row, _position(record)) for record in records if (row := record.row()) is not None}
     actual: dict[int, list[Row]] = defaultdict(list)
     for row in delivered:
         actual[row[_N]].append(row)
-    wrong = [(expected[n], rows[0]) for n, rows in actual.items() if n in expected and expected[n][0] != rows[0]]
+    mismatches = [(expected[n], rows[0]) for n, rows in actual.items() if n in expected and expected[n][0] != rows[0]]
     yield from _problem("records are lost", sorted(place for n, (_, place) in expected.items() if n not in actual))
-    yield from _problem("records came again", sorted(expected[n][1] for n, rows in actual.items() if len(rows) > 1))
+    yield from _problem("records were repeated", sorted(expected[n][1] for n, rows in actual.items() if len(rows) > 1))
     yield from _problem("rows are of no record", sorted(n for n in actual if n not in expected))
-    yield from _problem("rows differ from their record", wrong)
+    yield from _problem("rows differ from their record", mismatches)
 
 
 def change_problems(
     changes: Sequence[Change], records: Sequence[Record], hand_overs: Sequence[Offsets]
 ) -> Iterator[str]:
-    """The fold of the changes is that of the topic. There is a hand-over point at which the lake's rows are the fold of
-    all records below it, and the others are the records from it on, each once, in the order of their offsets."""
+    """Checks that the fold of the changes is the fold of the topic, and that a hand-over point exists: the rows of the
+    lake are the fold of all records below it, the others are the records from it on, each once, ordered by offset."""
     expected, actual = fold_topic(records), fold_changes(changes)
     yield from _problem("keys differ in the fold", _differing(expected, actual))
     seams = [list(_seam_problems(changes, records, offsets)) for offsets in hand_overs]
@@ -86,28 +88,33 @@ def _seam_problems(changes: Sequence[Change], records: Sequence[Record], offsets
     lake = [change for change in changes if change.is_of_lake]
     topic = sorted((change for change in changes if not change.is_of_lake), key=lambda change: change.sequence)
     yield from _problem("rows of the lake are no inserts", [change for change in lake if change.kind != "+I"])
-    yield from _problem("keys came twice from the lake", _doubled(change.key for change in lake))
+    yield from _problem("keys are repeated in the lake", _doubled(change.key for change in lake))
     rows = {change.key: change.row for change in lake if change.row is not None}
     yield from _problem("keys differ in the lake", _differing(fold_topic(below), rows))
     steps: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
     for record in after:
         row = record.row()
         steps[record.key].append(("-D" if row is None else "+U", row))
-    came: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
+    arrived: dict[str, list[tuple[str, Row | None]]] = defaultdict(list)
     for change in topic:
-        came[change.key].append((change.kind, change.row))
-    wrong = [(key, steps[key], came[key]) for key in sorted(steps.keys() | came.keys()) if steps[key] != came[key]]
-    yield from _problem("keys have other changes behind the lake", wrong)
-    places = {row[_N]: _place(record) for record in after if (row := record.row()) is not None}
+        arrived[change.key].append((change.kind, change.row))
+    mismatches = [
+        (key, steps[key], arrived[key]) for key in sorted(steps.keys() | arrived.keys()) if steps[key] != arrived[key]
+    ]
+    yield from _problem("keys have other changes after the lake", mismatches)
+    places = {row[_N]: _position(record) for record in after if (row := record.row()) is not None}
     ordered: dict[int, list[int]] = defaultdict(list)
     for change in topic:
         if change.row is not None and change.row[_N] in places:
             partition, offset = places[change.row[_N]]
             ordered[partition].append(offset)
-    yield from _problem("partitions are out of order", [p for p, seen in ordered.items() if seen != sorted(seen)])
+    yield from _problem(
+        "partitions are out of order",
+        [p for p, offsets_seen in ordered.items() if offsets_seen != sorted(offsets_seen)],
+    )
 
 
-def _place(record: Record) -> tuple[int, int]:
+def _position(record: Record) -> tuple[int, int]:
     return record.partition, record.offset
 
 

@@ -1,7 +1,6 @@
-"""A topic for a run: how it is made, a seeded producer that runs until stopped, and the topic read back.
+"""A topic for a run: its creation, a seeded producer that runs until stopped, and its records read back.
 
-Belongs here: what is in the topic. Not here: who fills a table from it (`lake_rounds`), what is compared
-(`topic_fold`). Never `penstock`.
+`lake_rounds` writes the topic into a table, `topic_fold` compares. This module never imports `penstock`.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ PARTITIONS: Final = 3
 KEYS: Final = 45
 REGIONS: Final = ("eu", "us", "ap")
 FIRST_MS: Final = int(time.time() - 600) * 1000
-"""Near to now: a broker that was killed forgets a producer whose records are older than a day, and then takes what it
-has and did not acknowledge a second time."""
+"""Close to now: a killed broker forgets a producer whose records are older than a day, and then accepts records twice
+that it stored but did not acknowledge."""
 QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
-"""librdkafka writes to stderr of brokers that were killed on purpose."""
+"""Suppresses librdkafka's errors about brokers that were killed on purpose."""
 KEEPS_ALL: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
 
 COLUMNS: Final = ("id", "region", "ts", "n", "at", "amount", "note")
 Row = tuple[Any, ...]
-"""Values of COLUMNS. `n` is another one in each record; `ts` in milliseconds orders the records of a key; `at` is the
-same as a time."""
+"""Values of COLUMNS. `n` is unique per record; `ts` in milliseconds orders the records of a key; `at` is the same time
+as a timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as the topic has it."""
+    """A record of the topic."""
 
     partition: int
     offset: int
@@ -47,7 +46,7 @@ class Record:
     value: bytes | None
 
     def row(self) -> Row | None:
-        """What it says about its key; None: that it is deleted."""
+        """The row of its key; None if the record deletes the key."""
         fields = json.loads(self.value) if self.value is not None else {"_hoodie_is_deleted": True}
         if fields.get("_hoodie_is_deleted"):
             return None
@@ -55,14 +54,14 @@ class Record:
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
-    """A topic that keeps all of its records, whatever their time."""
+    """Creates a topic that retains all of its records, for all timestamps."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=KEEPS_ALL)
     admin.create_topics([new])[topic].result(PROGRESS_S)
 
 
 def ends(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:
-    """The offset after the last committed record of each partition; KafkaException while the broker is away."""
+    """The offset after the last committed record of each partition; KafkaException while the broker is unreachable."""
     consumer = _reader(bootstrap)
     try:
         return {
@@ -98,10 +97,10 @@ def read_topic(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> list
 class TopicProducer(threading.Thread):
     """Sends records until stopped; `failure` is its error.
 
-    `deletes`: records of a key replace one another, some are late, some delete their key, by a tombstone or by a mark;
-    a delete is never late, nor is a record after it. Otherwise each record is one of its own, with a tombstone now and
-    then that means nothing. `tombstones`: with some; otherwise a mark deletes. `transactions`: in transactions, some of
-    them aborted; `idle`: a partition without records at first.
+    `deletes`: records of a key replace one another, some are late, some delete their key by a tombstone or by a delete
+    marker; neither a delete nor the record after it is late. Otherwise each record has its own row, with an occasional
+    tombstone without effect. `tombstones`: with tombstones; otherwise a delete marker deletes. `transactions`: in
+    transactions, some of them aborted; `idle`: a partition without records at first.
     """
 
     def __init__(
@@ -128,38 +127,38 @@ class TopicProducer(threading.Thread):
         self._used: dict[str, set[int]] = defaultdict(set)
         self.failure: BaseException | None = None
         self.closing: set[int] = set()
-        """`n` of the last record of each partition, once it is stopped."""
+        """`n` of the last record of each partition, after the end."""
 
     def begin(self, records: int) -> None:
-        """Records before it runs, in the caller's thread."""
+        """Sends records in the caller's thread, before `run`."""
         if self._is_transactional and not self._sent:
             self._producer.init_transactions(PROGRESS_S)
         self._burst(records)
 
     def run(self) -> None:
-        """Bursts with a pause behind each, and at last a record for each partition."""
+        """Sends bursts with a pause after each, and finally a record for each partition."""
         try:
             while not self._stop_requested.wait(self._rng.uniform(0.05, 0.3)):
                 self._burst(self._rng.randrange(1, 30))
             self._idle = None
             self._in_one(self._close)
-        except BaseException as error:  # noqa: BLE001 - the test tells it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
     def wake_idle(self) -> None:
-        """The idle partition gets records too from now on."""
+        """From now on the idle partition gets records too."""
         self._idle = None
 
-    def ask_to_stop(self) -> None:
-        """It ends behind what it is at."""
+    def request_stop(self) -> None:
+        """Stops after the current burst."""
         self._stop_requested.set()
 
     def _burst(self, count: int) -> None:
-        aborts = self._is_transactional and self._sent > 0 and self._rng.random() < 0.2  # not the first one
+        aborts = self._is_transactional and self._sent > 0 and self._rng.random() < 0.2  # but not the first one
         self._in_one(lambda: [self._one(is_real=not aborts) for _ in range(count)], aborts)
 
     def _in_one(self, send: Callable[[], object], aborts: bool = False) -> None:
-        """Sends, acknowledged at the end; as one transaction where there are any."""
+        """Runs `send` and waits for the acknowledgements; in one transaction if the producer is transactional."""
         if not self._is_transactional:
             send()
             assert self._producer.flush(PROGRESS_S) == 0, "records were not acknowledged in time"
@@ -175,7 +174,7 @@ class TopicProducer(threading.Thread):
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-            self._again(self._producer.abort_transaction)  # not in the topic, and nobody has counted them
+            self._again(self._producer.abort_transaction)  # the records are not in the topic, and were not counted
             if self._stop_requested.is_set():
                 self.closing.clear()
                 self._in_one(send)
@@ -190,7 +189,7 @@ class TopicProducer(threading.Thread):
                     raise
 
     def _one(self, *, is_real: bool) -> None:
-        """A record; one that is not real is aborted, and would show anywhere by its `n`."""
+        """Sends a record; if not `is_real`, it is aborted, and its `n` would reveal it."""
         number = self._rng.randrange(KEYS)
         while number % PARTITIONS == self._idle:
             number = self._rng.randrange(KEYS)
@@ -206,11 +205,11 @@ class TopicProducer(threading.Thread):
             self._put(number, self._now(), self._next())
 
     def _now(self) -> int:
-        """Behind every delete so far."""
+        """A time after every delete so far."""
         return FIRST_MS + 10 * self._sent + 5
 
     def _late(self, key: str) -> int:
-        """A time behind the key's last delete that none of its records has; now, where none was hit."""
+        """An unused time after the last delete of the key; the current time if no draw is one."""
         for _ in range(20):
             at = self._now() - self._rng.randrange(1, 900)
             if at > self._floor.get(key, 0) and at not in self._used[key]:
@@ -225,12 +224,12 @@ class TopicProducer(threading.Thread):
         if self._rng.random() < 0.7:
             fields["note"] = self._rng.choice((None, "", "plain", 'Zoë said "no" \\ 東京', "line\nbreak"))
         if self._rng.random() < 0.2:
-            fields["unheard_of"] = {"deep": [1, 2, {"er": None}]}
+            fields["unknown_field"] = {"deep": [1, 2, {"er": None}]}
         self._used[key].add(ts)
         self._send(number, ts, json.dumps(fields, ensure_ascii=self._rng.random() < 0.5).encode())
 
     def _remove(self, number: int, *, has_value: bool) -> None:
-        """The record's own time is what orders a tombstone."""
+        """Deletes a key. The timestamp of the record orders a tombstone."""
         key, ts = key_of(number), FIRST_MS + 10 * self._next()
         self._floor[key], self._used[key] = ts, set()
         fields = {"id": key, "region": region_of(number), "ts": ts, "_hoodie_is_deleted": True}
@@ -261,7 +260,7 @@ def key_of(number: int) -> str:
 
 
 def region_of(number: int) -> str:
-    """Each has keys of all partitions."""
+    """The region of a key; each region has keys of all partitions."""
     return REGIONS[number // PARTITIONS % len(REGIONS)]
 
 
