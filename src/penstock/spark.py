@@ -10,15 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.engine.spark.query.table import table
     from penstock.engine.spark.source import register
     from penstock.engine.spark.stream.await_end import await_end
     from penstock.engine.spark.watermark.eviction import with_source_watermark
 
-__all__ = ["await_end", "register", "with_source_watermark"]
+__all__ = ["await_end", "register", "table", "with_source_watermark"]
 
 _MODULES = {
     "await_end": "penstock.engine.spark.stream.await_end",
     "register": "penstock.engine.spark.source",
+    "table": "penstock.engine.spark.query.table",
     "with_source_watermark": "penstock.engine.spark.watermark.eviction",
 }
 """The module of each public name that is imported on first use, because its module imports pyspark."""

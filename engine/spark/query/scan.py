@@ -1,0 +1,49 @@
+"""One scan of a table as a DataFrame: the only place where `sql` and `table` load the format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT: Final = "penstock"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What one scan reads."""
+
+    table: str
+    """Path or URI of the table, or its name on the server."""
+    server: str | None = None
+    """HOST:PORT of `penstock serve`; None plans in the driver."""
+    columns: tuple[str, ...] = ()
+    """The columns to read, in this order; () reads every column."""
+    where: str = ""
+    """The rows to read, in the grammar of the option `where`; '' reads every row."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Further read options, by name, such as asOf."""
+
+    def read_options(self) -> dict[str, str]:
+        """The options of the load, by name."""
+        options = dict(self.options)
+        if self.server is not None:
+            options["server"] = self.server
+        if self.columns:
+            options["columns"] = json.dumps(self.columns, ensure_ascii=False)
+        if self.where:
+            options["where"] = self.where
+        return options
+
+
+def scan(spark: SparkSession, request: ScanRequest, schema: StructType | None = None) -> DataFrame:
+    """The DataFrame of one scan. Spark plans it at the first action.
+
+    `schema`: the columns of the request, if the caller knows them, so that Spark does not describe the table again.
+    """
+    reader = spark.read.format(FORMAT).options(**request.read_options())
+    return (reader if schema is None else reader.schema(schema)).load(request.table)
