@@ -10,7 +10,7 @@ from typing import Final
 REPOSITORY: Final = pathlib.Path(__file__).resolve().parents[2]
 RUN: Final = ("python", "bash", "console", "sql", "toml", "yaml")
 """Languages of blocks that are run. `console`: lines with `$ ` are commands, the other lines are their output."""
-SHOWN: Final = ("text",)
+TEXT_ONLY: Final = ("text",)
 _FENCE: Final = re.compile(r"^( *)```(\S*)\s*$")
 _NOT_RUN: Final = re.compile(r"<!-- not run: (.+) -->")
 _LINK: Final = re.compile(r"\]\(([^()\s]+)\)")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.docs.doc_following import Page
-from tests.docs.doc_pages import RUN, SHOWN, Block, blocks, pages
+from tests.docs.doc_pages import RUN, TEXT_ONLY, Block, blocks, pages
 from tests.docs.doc_world import World
 from tests.loopback_ports import free_port
 
@@ -24,10 +24,10 @@ ILLUSTRATIONS = 8
 
 def test_every_block_is_run_or_has_a_reason() -> None:
     page_blocks = [block for page in pages() for block in blocks(page)]
-    assert [block.place for block in page_blocks if block.language not in (*RUN, *SHOWN)] == []
+    assert [block.place for block in page_blocks if block.language not in (*RUN, *TEXT_ONLY)] == []
     commands = re.compile(r"^(\$ |(sudo )?(penstock|pip|make|helm|docker) [a-z])", re.MULTILINE)
-    assert [block.place for block in page_blocks if block.language in SHOWN and commands.search(block.text)] == []
-    assert [block.place for block in page_blocks if block.language in SHOWN and block.why_not] == []
+    assert [block.place for block in page_blocks if block.language in TEXT_ONLY and commands.search(block.text)] == []
+    assert [block.place for block in page_blocks if block.language in TEXT_ONLY and block.why_not] == []
     not_run = [block.place for block in page_blocks if block.language in RUN and not block.runs]
     assert len(not_run) <= ILLUSTRATIONS, not_run
 

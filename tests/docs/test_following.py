@@ -49,8 +49,8 @@ def test_values_that_the_chart_refuses_fail(page: Page) -> None:
 def test_page_keeps_names_variables_and_folder(page: Page) -> None:
     page.follow(block("python", "n = 1\n"))
     page.follow(block("python", "n + 1  # → 2\n"))
-    page.follow(block("bash", "export WORD=kept\nmkdir inner && cd inner\n"))
-    page.follow(block("console", "$ echo $WORD $(basename $PWD)\nkept inner\n"))
+    page.follow(block("bash", "export WORD=stored\nmkdir inner && cd inner\n"))
+    page.follow(block("console", "$ echo $WORD $(basename $PWD)\nstored inner\n"))
 
 
 def test_output_is_compared_line_by_line() -> None:

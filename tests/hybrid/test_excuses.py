@@ -9,7 +9,7 @@ from tests.hybrid.hybrid_harness import has_excused_end, is_excused
 SPARK = (
     "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed "
     'when Python streaming data source perform latestOffset: Traceback (most recent call last): File "client.py", '
-    "line 186, in _call: raise told from error: penstock.proto.errors."
+    "line 186, in _call: raise known from error: penstock.proto.errors."
 )
 
 
