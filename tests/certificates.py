@@ -1,4 +1,4 @@
-"""Certificates of a test's own: an authority, and what it signs, as PEM files."""
+"""Certificates for tests: an authority, and the certificates that it signs, as PEM files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Pair:
 
 
 class Authority:
-    """Signs for whoever asks; `ca` is its own certificate."""
+    """Signs certificates; `ca` is its own certificate."""
 
     def __init__(self, folder: pathlib.Path, name: str = "penstock test authority") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = self._builder(self._name, self._key.public_key()).add_extension(
+        certificate = self._builder(self._name, self._key.public_key()).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
-        self._cert = made.sign(self._key, hashes.SHA256())
+        self._cert = certificate.sign(self._key, hashes.SHA256())
         path = folder / "ca.pem"
         path.write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
         self.ca = str(path)
@@ -44,8 +44,8 @@ class Authority:
         begin: datetime.datetime | None = None,
         end: datetime.datetime | None = None,
     ) -> Pair:
-        """A pair whose subject alternative names are these (IP addresses as such); it holds from an hour ago for a day
-        unless other times are given."""
+        """A pair with these subject alternative names (IP addresses as such), valid from an hour ago for a day by
+        default."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self._builder(subject, key.public_key(), begin, end)

@@ -1,5 +1,5 @@
-"""Fixtures that suites share: the golden tables (real Hudi tables, and the rows Hudi returned for them), and the
-JVMs of a run: one Spark session, one process of real Hudi, one Kafka broker."""
+"""Fixtures that suites share: the golden tables (Hudi tables, and the rows that Hudi returned for them), and the JVMs
+of a run: one Spark session, one Hudi process, one Kafka broker."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
 
 settings.register_profile("no_deadline", deadline=None)
-"""No verdict depends on the speed of the machine."""
+"""A test that depends on the speed of the machine is wrong, so deadlines are off."""
 settings.load_profile("no_deadline")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves to `make test-all`."""
+    """Marks the tests that only `make test-all` runs."""
     sampling.mark_exhaustive(items)
 
 
@@ -32,7 +32,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> GoldenTables:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The run's Spark session (PySpark is imported by those suites alone that ask for it)."""
+    """The run's Spark session. PySpark is imported only by suites that use it."""
     from tests.spark_session import session
 
     yield from session(tmp_path_factory)
@@ -40,7 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Real Hudi, the newest release, for the run: it writes tables and says what the rows are."""
+    """A process of the newest Hudi release for the run: it writes tables and returns the expected rows."""
     from tests.interop.hudi_process import NEWEST, running
 
     with running(NEWEST, tmp_path_factory.mktemp("hudi")) as peer:
@@ -49,7 +49,7 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The run's Kafka broker (`KafkaBroker`): topics are a test's own, and a broker it kills it starts again."""
+    """The run's Kafka broker (`KafkaBroker`). Tests create their own topics, and restart a broker that they kill."""
     from tests.kafka_broker import running
 
     with running(tmp_path_factory.mktemp("kafka")) as broker:
@@ -58,7 +58,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test damages is damaged at once: its writer, the test, is done. Live writers are waited for."""
+    """Errors of damaged files are immediate: the test is the writer, and has finished. With a live writer Penstock
+    waits."""
     if {"unit", "faults", "golden", "contract"} & set(request.path.parts[len(TESTS.parts) :][:1]):
         from penstock.proto.retry import RetryPolicy
 
@@ -67,7 +68,7 @@ def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
-    """Puts back the logger that a command line sets up for its process."""
+    """Restores the logger that the command line configures for its process."""
     logger = logging.getLogger("penstock")
     handlers, level, propagate = logger.handlers[:], logger.level, logger.propagate
     yield

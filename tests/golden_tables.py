@@ -1,4 +1,4 @@
-"""The golden tables of a session: real Hudi tables, and the rows that Hudi returned for them."""
+"""The golden tables of a session: Hudi tables, and the rows that Hudi returned for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOLDEN = TESTS / "golden"
 
 
 class GoldenTables:
-    """Golden tables by case name; a table is unpacked once a session and must not be changed (use `copy`)."""
+    """Golden tables by case name. A table is unpacked once per session and must not be changed (use `copy`)."""
 
     def __init__(self, workspace: pathlib.Path) -> None:
         self._workspace = workspace
@@ -26,23 +26,23 @@ class GoldenTables:
             self._cases.update({case["name"]: case for case in json.loads(file.read_text())})
 
     def names(self) -> list[str]:
-        """Every case copied into the repository."""
+        """Every case in the repository."""
         return list(self._cases)
 
     def case(self, name: str) -> dict[str, Any]:
-        """What was done to the table, and the queries asked of it (tests/golden/README.md)."""
+        """The history of the table, and its queries (tests/golden/README.md)."""
         return self._cases[name]
 
     def table(self, name: str) -> pathlib.Path:
-        """The unpacked table, shared by the session: read only."""
+        """The unpacked table, shared by the session; read-only."""
         return self._unpack(name, self._workspace / name)
 
     def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path:
-        """A copy of the table that the test may damage."""
+        """A copy of the table that the test may change."""
         return self._unpack(name, folder / name)
 
     def expected(self, name: str, query_id: str) -> pa.Table:
-        """The rows that count for a query: Penstock's own range rule where the catalogue gives it (`full`)."""
+        """The expected rows of a query: by Penstock's range rule if the catalogue has them (`full`)."""
         query = next(q for q in self._cases[name]["queries"] if q["id"] == query_id)
         return pq.read_table(GOLDEN / query.get("full", query["expected"]))
 

@@ -1,11 +1,11 @@
-"""A real Kafka for tests: KRaft brokers from the release's own jars (fetched once by Maven, kept under `.cache/`).
+"""A Kafka cluster for tests: KRaft brokers from the release's jars (downloaded once by Maven, kept under `.cache/`).
 
     with KafkaBroker(folder) as kafka:      # or the session's, the fixture `kafka`
         kafka.create_topic("orders", partitions=3)
-        kafka.bootstrap                     # no authentication; `kafka.sasl_bootstrap` asks for a user of USERS
+        kafka.bootstrap                     # no authentication; `kafka.sasl_bootstrap` requires a user of USERS
         kafka.kill(); kafka.start()         # a crash, then the same ports and data
 
-Times are short (retention, cleaner and deletion run twice a second), so that a test can wait for what they do.
+Intervals are short (retention, cleaner and deletion run twice per second), so that tests can wait for them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.loopback_ports import free_ports
 RELEASE = "4.3.1"
 CACHE = pathlib.Path(__file__).resolve().parents[1] / ".cache"
 USERS = {"reader": "reader-secret", "stranger": "stranger-secret"}
-"""Names and passwords (SASL PLAIN) of `sasl_bootstrap`. Without ACLs on a topic everybody may read it."""
+"""Names and passwords (SASL PLAIN) of `sasl_bootstrap`. Without ACLs on a topic every user may read it."""
 
 READY_SECONDS = 120
 API_VERSIONS, METADATA = 18, 3
@@ -58,10 +58,10 @@ SMALL_AND_QUICK = {
     "auto.create.topics.enable": "false",
     "background.threads": "2",
     "broker.heartbeat.interval.ms": "400",
-    "broker.session.timeout.ms": "4000",  # a killed broker may come back when its session is over
+    "broker.session.timeout.ms": "4000",  # a killed broker may be restarted when its session is over
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.backoff.ms": "200",
-    "log.cleaner.dedupe.buffer.size": "4194304",  # the default alone is half of a small heap
+    "log.cleaner.dedupe.buffer.size": "4194304",  # the default is half of a small heap
     "log.cleaner.io.buffer.size": "131072",
     "log.initial.task.delay.ms": "500",
     "log.retention.check.interval.ms": "500",
@@ -87,28 +87,28 @@ WITH_USERS = {
 
 
 def java() -> str | None:
-    """The java that Spark would take, too."""
+    """The java that Spark uses, too."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(f"{home}/bin/java" if home else "java")
 
 
 def jars(release: str = RELEASE) -> pathlib.Path:
-    """The folder with every jar of a broker; Maven fetches them at the first call."""
+    """The folder with every jar of a broker; Maven downloads them at the first call."""
     folder = CACHE / f"kafka-{release}"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"kafka-{release}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=CACHE) as made:
-                (pathlib.Path(made) / "pom.xml").write_text(POM.format(release=release))
+            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                (pathlib.Path(scratch) / "pom.xml").write_text(POM.format(release=release))
                 goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars")
-                checked(["mvn", "-q", "--batch-mode", *goal], cwd=made)
-                (pathlib.Path(made) / "jars").rename(folder)
+                checked(["mvn", "-q", "--batch-mode", *goal], cwd=scratch)
+                (pathlib.Path(scratch) / "jars").rename(folder)
     return folder
 
 
 def checked(command: Sequence[str], cwd: str | pathlib.Path) -> str:
-    """What a command printed; if it failed, that is the error's text."""
+    """The output of a command. AssertionError: it failed; the text is its output."""
     result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
     if result.returncode:
         said = (result.stdout + result.stderr)[-3000:]
@@ -117,7 +117,7 @@ def checked(command: Sequence[str], cwd: str | pathlib.Path) -> str:
 
 
 def ask(port: int, api: int, body: bytes = b"") -> bytes:
-    """A request of version 0, in the protocol's own bytes: the answer behind its length and correlation id."""
+    """A request of version 0 in the protocol's bytes: the response after its length and correlation id."""
     request = struct.pack(">hhih5s", api, 0, 1, 5, b"tests") + body
     with socket.create_connection(("127.0.0.1", port), timeout=2) as line:
         line.sendall(struct.pack(">i", len(request)) + request)
@@ -130,13 +130,13 @@ def ask(port: int, api: int, body: bytes = b"") -> bytes:
 
 
 def known_brokers(port: int) -> int:
-    """How many brokers the one at `port` knows of, itself included."""
+    """The number of brokers in the metadata of the one at `port`, itself included."""
     ask(port, API_VERSIONS)
     return int(struct.unpack(">i", ask(port, METADATA, struct.pack(">i", 0))[:4])[0])
 
 
 def wait_for(true: Callable[[], Any], what: str, seconds: float = 30, step: float = 0.05) -> Any:
-    """Asks until the answer is true, and returns it; after `seconds` it is an error that says what did not come."""
+    """Polls until the result is true, and returns it. AssertionError: not within `seconds`; it names the condition."""
     deadline = time.monotonic() + seconds
     while not (answer := true()):
         if time.monotonic() > deadline:
@@ -146,7 +146,7 @@ def wait_for(true: Callable[[], Any], what: str, seconds: float = 30, step: floa
 
 
 class KafkaBroker:
-    """Brokers 1..nodes of one cluster, all of it under `folder`; node 1 is the controller, too."""
+    """Brokers 1..nodes of one cluster with all files under `folder`; node 1 is the controller, too."""
 
     def __init__(
         self, folder: pathlib.Path, nodes: int = 1, heap_mb: int = 256, settings: Mapping[str, str] | None = None
@@ -180,22 +180,22 @@ class KafkaBroker:
         return {node: process.pid for node, process in self._running.items() if process.poll() is None}
 
     def start(self, node: int | None = None) -> KafkaBroker:
-        """Starts a node, or all of them; those that run are left alone. Returns when they answer."""
-        wanted = self._nodes if node is None else (node,)
-        for one in wanted:
+        """Starts a node, or all of them; running ones are unchanged. Returns when they respond."""
+        nodes = self._nodes if node is None else (node,)
+        for one in nodes:
             if one not in self.pids:
                 self._launch(one)
-        for one in wanted:
+        for one in nodes:
             wait_for(lambda one=one: self._answers(one), f"broker {one} answers", READY_SECONDS)
         return self
 
     def kill(self, node: int = 1) -> None:
-        """A crash: nothing is flushed, no mark of a clean end is left."""
+        """Crashes the broker: nothing is flushed, and there is no marker of a clean shutdown."""
         self._running[node].kill()
         self._running[node].wait()
 
     def pause(self, node: int = 1) -> None:
-        """The broker keeps its connections and says nothing, until `resume`."""
+        """Suspends the broker until `resume`: it keeps its connections and does not respond."""
         self._running[node].send_signal(signal.SIGSTOP)
 
     def resume(self, node: int = 1) -> None:
@@ -203,7 +203,7 @@ class KafkaBroker:
         self._running[node].send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ends what runs, the controller last."""
+        """Stops all running nodes, the controller last."""
         for node in sorted(self.pids, reverse=True):
             process = self._running[node]
             process.send_signal(signal.SIGCONT)
@@ -229,7 +229,8 @@ class KafkaBroker:
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **config: str) -> None:
-        """A new topic, its settings written with `_` for a dot (`cleanup_policy="compact"`); returns when it leads."""
+        """Creates a topic, its settings written with `_` for a dot (`cleanup_policy="compact"`); returns when it has
+        leaders."""
         from confluent_kafka.admin import NewTopic
 
         admin = self.admin()
@@ -238,13 +239,15 @@ class KafkaBroker:
         admin.create_topics([topic])[name].result(30)
 
         def leads() -> bool:
-            found = admin.list_topics(name, timeout=10).topics[name].partitions
-            return len(found) == partitions and all(one.leader > 0 and not one.error for one in found.values())
+            partitions_by_id = admin.list_topics(name, timeout=10).topics[name].partitions
+            return len(partitions_by_id) == partitions and all(
+                one.leader > 0 and not one.error for one in partitions_by_id.values()
+            )
 
         wait_for(leads, f"topic {name} has leaders")
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic; returns when the brokers do not list it any more."""
+        """Deletes a topic; returns when the brokers no longer list it."""
         admin = self.admin()
         admin.delete_topics([name])[name].result(30)
         wait_for(lambda: name not in admin.list_topics(timeout=10).topics, f"topic {name} is gone")
@@ -252,7 +255,7 @@ class KafkaBroker:
     def produce(
         self, topic: str, records: Sequence[tuple[str | bytes | None, str | bytes | None]], partition: int = 0
     ) -> None:
-        """Writes (key, value) records to a partition, in order; returns when the broker has them all."""
+        """Writes (key, value) records to a partition, in order; returns when the broker has acknowledged them."""
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 2}
@@ -325,7 +328,7 @@ class KafkaBroker:
 
 @contextlib.contextmanager
 def running(folder: pathlib.Path) -> Iterator[KafkaBroker]:
-    """One broker while it is needed. In CI it must come up; elsewhere it is skipped where Java or Maven are missing."""
+    """One broker while the block runs. In CI it must start; elsewhere the test is skipped without Java or Maven."""
     missing = [] if java() else ["java"]
     if not shutil.which("mvn") and not (CACHE / f"kafka-{RELEASE}").exists():
         missing.append("mvn")

@@ -1,8 +1,8 @@
-"""Ports of loopback for servers that go away and come back at the same address.
+"""Ports of loopback for servers that stop and start again at the same address.
 
-They lie below the range from which the system takes ports for those who ask for any: while a server is away, nobody
-else gets its port by chance. (Spark's JVM did once: a gRPC client that looked for its server then spoke to it, and
-Spark took the first four bytes for a length, 1.3 GB of its heap.)
+They are below the range from which the system assigns ports: while a server is stopped, no other process gets its port
+by chance. (Spark's JVM did once: a gRPC client that was reconnecting to its server then sent data to it, and Spark used
+the first four bytes as a length, 1.3 GB of its heap.)
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ TRIES: Final = 1000
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that nobody listens on now."""
+    """Different ports without a listener."""
     drawn = random.SystemRandom()
     with contextlib.ExitStack() as held:
-        found: list[int] = []
+        ports: list[int] = []
         for _ in range(TRIES):
-            if len(found) == count:
-                return found
+            if len(ports) == count:
+                return ports
             one = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 one.bind(("127.0.0.1", drawn.randint(LOWEST, HIGHEST)))
-                found.append(int(one.getsockname()[1]))
+                ports.append(int(one.getsockname()[1]))
     raise AssertionError(f"no {count} free ports from {LOWEST} to {HIGHEST}")
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port without a listener."""
     return free_ports(1)[0]

@@ -1,7 +1,7 @@
 """The limit of every wait for progress in the suites.
 
-A verdict never depends on how fast the machine is: a test waits for what it needs, and gives up only where nothing can
-come any more. Below pytest's own limit of a test, so that the wait says what did not come.
+The outcome of a test never depends on the speed of the machine: a test waits for a condition, and fails only if it
+cannot become true. The limit is below pytest's own limit of a test, so that the error names the condition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Calls to a server over the wire, with its answers, as a file records them: one JSON object a line.
+"""Calls to a server over the wire, with its responses, as recorded in a file: one JSON object per line.
 
-Only the protocol's generated modules are imported, so that a release of any age can make a recording, and any later one
-replay it. A line is a call (`call`, `request`, `answer`) or a step of the test (`step`, with its arguments).
+Only the protocol's generated modules are imported, so that any release can make a recording, and any later one replay
+it. A line is a call (`call`, `request`, `answer`) or a step of the test (`step`, with its arguments).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TABLES: Final = {
 }
 """Name -> golden table."""
 URI: Final = "s3://lake/"
-"""Tables lie at addresses that are the same on every machine: ids of splits contain them."""
+"""Tables have the same address on every machine, because ids of splits contain it."""
 STREAMS: Final[dict[str, dict[str, str]]] = {
     "incremental": {"path": f"{URI}trips", "after": "earliest", "maxCommitsPerTrigger": "1"},
     "incremental-layout-1": {"path": f"{URI}older", "after": "earliest", "maxFilesPerTrigger": "1"},
@@ -55,7 +55,7 @@ class Wire:
         self._stub = penstock_pb2_grpc.EnumeratorServiceStub(self._channel)
 
     def call(self, name: str, request: Mapping[str, Any]) -> Json:
-        """The answer, or `{"error": STATUS}`."""
+        """The response, or `{"error": STATUS}`."""
         message = ParseDict(dict(request), getattr(penstock_pb2, f"{name}Request")())
         try:
             answer = getattr(self._stub, name)(message, timeout=120)
@@ -67,31 +67,31 @@ class Wire:
         return plain
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         self._channel.close()
 
 
 class Recording:
-    """Makes calls and steps, and keeps them as lines."""
+    """Makes calls and steps, and records them as lines."""
 
     def __init__(self, call: Callable[[str, Mapping[str, Any]], Json], step: Callable[[Json], None]) -> None:
         self._call, self._step = call, step
         self.lines: list[Json] = []
 
     def call(self, name: str, **request: Any) -> Json:
-        """A call's answer."""
+        """The response of a call."""
         answer = self._call(name, request)
         self.lines.append({"call": name, "request": request, "answer": answer})
         return answer
 
     def step(self, name: str, **arguments: Any) -> None:
-        """A step that is no call, such as `restart`."""
+        """A step other than a call, such as `restart`."""
         line = {"step": name, **arguments}
         self.lines.append(line)
         self._step(line)
 
     def write(self, path: pathlib.Path) -> None:
-        """The compressed file; equal lines make equal bytes."""
+        """Writes the compressed file; equal lines give equal bytes."""
         text = "".join(json.dumps(line, sort_keys=True) + "\n" for line in self.lines)
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
 

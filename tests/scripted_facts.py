@@ -1,4 +1,4 @@
-"""Timelines and commit metadata that a test writes down, without a table."""
+"""Timelines and commit metadata from values of a test, without a table."""
 
 from __future__ import annotations
 

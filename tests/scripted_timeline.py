@@ -1,4 +1,4 @@
-"""A copy of a golden table whose instants come and go as a test says: requested, completed, late, taken back."""
+"""A copy of a golden table whose instants a test requests, completes, delays and removes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.table.hudi_table import HudiTable, open_table
 
 
 class ScriptedTimeline:
-    """Moves an instant's timeline files out of the table and back; data files stay where they are."""
+    """Moves an instant's timeline files out of the table and back; data files do not move."""
 
     def __init__(self, table: pathlib.Path, aside: pathlib.Path) -> None:
         self.path, self.aside = table, aside
@@ -27,29 +27,29 @@ class ScriptedTimeline:
         return open_table(str(self.path))
 
     def _files(self, folder: pathlib.Path, instant: str) -> list[pathlib.Path]:
-        found = [path for path in folder.iterdir() if path.is_file()]
-        return sorted(path for path in found if path.name.startswith((f"{instant}.", f"{instant}_")))
+        paths = [path for path in folder.iterdir() if path.is_file()]
+        return sorted(path for path in paths if path.name.startswith((f"{instant}.", f"{instant}_")))
 
     def take(self, *instants: str) -> None:
-        """They never were."""
+        """Removes the instants from the timeline."""
         for instant in instants:
             for path in self._files(self.folder, instant):
                 shutil.move(path, self.aside / path.name)
 
     def take_behind(self, instant: str) -> None:
-        """The table as it was before anything later was requested, services included."""
+        """Removes all instants requested later, with services."""
         later = {path.name[:17] for path in self.folder.iterdir() if path.is_file() and path.name[:17].isdigit()}
         self.take(*sorted(item for item in later if item > instant))
 
     def pend(self, instant: str) -> None:
-        """Not completed (any more): what tells its completion is away, what was asked for is here."""
+        """Makes the instant pending: its completion file is removed, its requested file is restored."""
         self.give(instant)
         for path in self._files(self.folder, instant):
             if not path.name.endswith((".requested", ".inflight")):
                 shutil.move(path, self.aside / path.name)
 
     def give(self, *instants: str, completed_at: str = "") -> None:
-        """Completed again, on layout 2 at another completion time if one is given."""
+        """Completes the instant again, on layout 2 optionally at another completion time."""
         for instant in instants:
             for path in self._files(self.aside, instant):
                 name = path.name
@@ -58,6 +58,6 @@ class ScriptedTimeline:
                 shutil.move(path, self.folder / name)
 
     def rename(self, instant: str, completed_at: str) -> None:
-        """Completed at another time."""
+        """Completes the instant at another time."""
         self.take(instant)
         self.give(instant, completed_at=completed_at)

@@ -1,5 +1,8 @@
-"""A topic in memory behind both doors of `penstock.kafka`: records are appended by the test, or come from a dump of a
-golden table's topic (read_committed: gaps are control and aborted records)."""
+"""A topic in memory with both protocols of `penstock.kafka`: its metadata and its records.
+
+A test appends the records, or they come from a dump of a golden table's topic (read_committed: gaps are control and
+aborted records).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Record:
 
 @dataclass
 class ScriptedTopic:
-    """`starts` and `ends` are by partition; a partition is there once it has an end."""
+    """`starts` and `ends` are by partition; a partition exists if it has an end."""
 
     topic: str
     topic_id: str = "first"
@@ -43,14 +46,14 @@ class ScriptedTopic:
     @classmethod
     def of_golden(cls, folder: pathlib.Path, case: Mapping[str, object]) -> ScriptedTopic:
         """The topic of a golden case of family C."""
-        told = case["kafka"]
-        assert isinstance(told, dict)
-        made = cls(topic=str(case["handover"]["topic"]))  # type: ignore[index]
-        for line in (folder / told["topic_dump"]).read_text().splitlines():
+        kafka_facts = case["kafka"]
+        assert isinstance(kafka_facts, dict)
+        scripted = cls(topic=str(case["handover"]["topic"]))  # type: ignore[index]
+        for line in (folder / kafka_facts["topic_dump"]).read_text().splitlines():
             entry = json.loads(line)
             key, value = entry.get("key"), entry["value"]
             value = value if value is None or isinstance(value, str) else json.dumps(value)
-            made.records.append(
+            scripted.records.append(
                 Record(
                     entry["partition"],
                     entry["offset"],
@@ -58,12 +61,12 @@ class ScriptedTopic:
                     None if value is None else value.encode(),
                 )
             )
-        for number, place in told["partitions"].items():
-            made.starts[int(number)], made.ends[int(number)] = place["log_start"], place["high_watermark"]
-        return made
+        for number, place in kafka_facts["partitions"].items():
+            scripted.starts[int(number)], scripted.ends[int(number)] = place["log_start"], place["high_watermark"]
+        return scripted
 
     def append(self, partition: int, key: str | None, value: object) -> int:
-        """A record more; its offset."""
+        """Appends a record; its offset."""
         offset = self.ends.get(partition, 0)
         self.starts.setdefault(partition, 0)
         encoded = None if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -118,24 +121,24 @@ class ScriptedRecords:
     topic: ScriptedTopic
     fail_on_data_loss: bool
 
-    def read(self, wanted: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
-        there = max(first, min(self.topic.starts.get(wanted.partition, 0), wanted.end))
-        if there > first and self.fail_on_data_loss:
-            raise PositionExpired(f"partition {wanted.partition}, offset {first}: retention took it")
-        found = [
+    def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        begin_offset = max(first, min(self.topic.starts.get(kafka_range.partition, 0), kafka_range.end))
+        if begin_offset > first and self.fail_on_data_loss:
+            raise PositionExpired(f"partition {kafka_range.partition}, offset {first}: retention took it")
+        in_range = [
             item
             for item in self.topic.records
-            if item.partition == wanted.partition and there <= item.offset < wanted.end
+            if item.partition == kafka_range.partition and begin_offset <= item.offset < kafka_range.end
         ]
-        found.sort(key=lambda item: item.offset)
-        for begin in range(0, max(len(found), 1), chunk_rows):
-            part = found[begin : begin + chunk_rows]
-            last = begin + chunk_rows >= len(found)
+        in_range.sort(key=lambda item: item.offset)
+        for begin in range(0, max(len(in_range), 1), chunk_rows):
+            part = in_range[begin : begin + chunk_rows]
+            last = begin + chunk_rows >= len(in_range)
             yield RecordChunk(
                 offsets=np.array([item.offset for item in part], np.int64),
                 timestamps_ms=np.array([item.timestamp_ms for item in part], np.int64),
                 keys=[item.key for item in part],
                 values=[item.value for item in part],
-                next_offset=wanted.end if last else part[-1].offset + 1,
-                lost=there - first if begin == 0 else 0,
+                next_offset=kafka_range.end if last else part[-1].offset + 1,
+                lost=begin_offset - first if begin == 0 else 0,
             )

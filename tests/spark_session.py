@@ -1,4 +1,4 @@
-"""The one Spark session of a test run, for every suite that needs Java."""
+"""The single Spark session of a test run, for every suite that needs Java."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ STARTS = 4
 
 
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles little: it is gone
-    before thorough compilation would pay."""
+    """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles with C1 only,
+    because it ends before C2 would pay off."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
     before = {name: os.environ.get(name) for name in names}
-    repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import what tests define
+    repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import functions that tests define
     python_path = [repository, *filter(None, [before["PYTHONPATH"]])]
     os.environ.update(dict.fromkeys(names, sys.executable), PYTHONPATH=os.pathsep.join(python_path))
     builder = (
@@ -34,10 +34,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.timeType.enabled", "true")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
-    made = _started(builder)
-    made.sparkContext.setLogLevel("OFF")
-    yield made
-    made.stop()
+    spark = _started(builder)
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)
@@ -46,8 +46,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
-    """PySpark forks for its JVM. Where gRPC is at work (other tests' clients) it starts its threads anew in the child,
-    between fork and exec, and one child in twenty dies of it (measured with grpcio 1.85.1)."""
+    """Starts the session. PySpark forks for its JVM. If gRPC is in use (clients of other tests), it restarts its
+    threads in the child between fork and exec, and one child in twenty crashes (measured with grpcio 1.85.1)."""
     for _ in range(STARTS - 1):
         try:
             return builder.getOrCreate()

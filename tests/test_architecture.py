@@ -1,7 +1,6 @@
-"""The rules of style and structure that a machine can check: who imports whom, what pure code may touch, sizes, names.
+"""Rules of style and structure that a machine can check: imports, pure code, sizes, names.
 
-A new rule belongs here when `ast` or plain text can decide it. `docs/development/architecture.md` says why each
-rule is there.
+Add a rule here if `ast` or plain text can decide it. `docs/development/architecture.md` has the reason of each rule.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MAY_IMPORT = {
     "": {"engine", "proto", "version", "errors", "spark"},
     "pyspark_penstock": {"engine"},
 }
-"""Room -> rooms it may import. '' is the package's own root."""
+"""Room -> rooms that it may import. '' is the package's root."""
 
 LAYERS: dict[str, tuple[str, ...]] = {
     "proto": ("errors logging v1", "model retry", "codec enumerator options", "client"),
@@ -98,24 +97,24 @@ LAYERS: dict[str, tuple[str, ...]] = {
 """Room -> its modules and sub-packages by layer, the lowest first. An import goes to a lower layer, or within one."""
 
 KNOWN_CYCLES: dict[str, tuple[frozenset[str], ...]] = {}
-"""Package -> its modules and sub-packages that still import each other. Delete an entry when its cycle is gone."""
+"""Package -> its modules and sub-packages that still import each other. Delete an entry after its cycle is removed."""
 
 STALE_WORDS = re.compile(r"(?<![A-Za-z])(told|looker|keeper|shelf|patience)(?![A-Za-z])", re.I)
 PERSISTED_WORDS: frozenset[tuple[str, str]] = frozenset(
     {("engine/cli/commands/splits.py", '"told_by": source_text(step),')}
 )
-"""(file, line) where a stale word stands in a name that is stored or sent."""
+"""(file, line) with a given-up word in a name that is stored or sent."""
 ROOMS_WITH_STALE_WORDS: set[str] = set()
 """Rooms whose rewrite is not complete. Delete a room when it is."""
 
 ROOMS_WITH_STALE_REFERENCES: set[str] = set()
-"""Rooms whose docstrings still refer to names that do not exist. Delete a room when it is mended."""
+"""Rooms whose docstrings still refer to names that do not exist. Delete a room when they are fixed."""
 
 FOREIGN_PROJECT = re.compile(
     r"Hoodie|Hudi|Spark|Kafka|Flink|Parquet|Avro|HBase|HFile|Hive|Kryo|Java|Jackson|Debezium|Roaring|Connect"
 )
 FOREIGN_NAMES = {"rwc", "op_key_only", "hoodie", "java", "org", "filelock", "yield", "blob", "variant"}
-"""Lower-case names of other projects, and words of Python, that docstrings quote."""
+"""Lower-case names of other projects, and keywords of Python, that docstrings quote."""
 
 WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/server/*.py", "enumerator/server/*/*.py")
 """Where gRPC and protobuf may be imported."""
@@ -123,12 +122,12 @@ WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/se
 GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
 
 WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec|client)(\.|$)")
-"""Modules of the contract that are not values: the table and the reader must not know them."""
+"""Modules of the contract that are not values: the table and the reader must not import them."""
 
 PLANNING_MODULES = re.compile(
     r"penstock\.table\.(hudi_table|timeline\.(active|commits)|config\.properties|files\.slices)(\.|$)"
 )
-"""What only planning needs: a reader never lists a folder and never reads `.hoodie`."""
+"""Modules only for planning: a reader never lists a folder and never reads `.hoodie`."""
 
 PURE = (
     "proto/errors.py",
@@ -190,13 +189,13 @@ PURE = (
     "reader/base/legacy_calendar.py",
     "reader/base/legacy_zones.py",
 )
-"""Decisions: a function of their arguments alone. Every pattern must name a file.
+"""Pure decisions: functions of their arguments. Every pattern must name a file.
 
-A module whose docstring says that it is pure is held to that too.
+A module whose docstring says that it is pure is checked as well.
 """
 
 NOT_PURE = ("reader/kernels/cache.py",)
-"""Shells that stand among pure files: the folder in which compiled kernels are kept."""
+"""Modules with effects among pure files: the folder with the cache of compiled kernels."""
 
 IMPURE_MODULES = {"time", "random", "threading", "asyncio", "socket", "subprocess", "tempfile", "secrets", "uuid"}
 IMPURE_CALLS = {"open", "input", "print"}
@@ -212,9 +211,9 @@ IMPORT_TO_DISTRIBUTION = {
     "grpc_status": "grpcio-status",
     "google": "protobuf",
     "prometheus_client": "prometheus-client",
-    "pydantic_core": "pydantic",  # its own core, always the release it was built for
+    "pydantic_core": "pydantic",  # its own core, always of the release for which it was built
     "confluent_kafka": "confluent-kafka",
-    "llvmlite": "numba",  # numba's own back end, always the release it was built for
+    "llvmlite": "numba",  # numba's back end, always of the release for which it was built
     "py4j": "pyspark",  # likewise
 }
 
@@ -266,25 +265,25 @@ def package_folders() -> dict[str, str]:
 @cache
 def package_sources() -> tuple[Source, ...]:
     """Every hand-written module of the package; generated stubs are left out."""
-    found = []
+    lines = []
     for package, folder in package_folders().items():
         for path in sorted((REPOSITORY / folder).glob("*.py")):
             if GENERATED.search(path.name):
                 continue
             module = package if path.stem == "__init__" else f"{package}.{path.stem}"
             text = path.read_text()
-            found.append(Source(path, module, ast.parse(text, str(path)), text))
-    return tuple(found)
+            lines.append(Source(path, module, ast.parse(text, str(path)), text))
+    return tuple(lines)
 
 
 def scripts() -> list[pathlib.Path]:
-    """Python files that are neither of the package nor tests."""
+    """Python files that belong neither to the package nor to tests."""
     return [path for folder in ("tools", "bench") for path in sorted((REPOSITORY / folder).rglob("*.py"))]
 
 
 @cache
 def committed_files() -> tuple[str, ...]:
-    """Files that are, or would be, committed; the whole tree where there is no git."""
+    """Files that are, or would be, committed; the whole tree without git."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPOSITORY,
@@ -299,29 +298,29 @@ def committed_files() -> tuple[str, ...]:
     return tuple(name for name in names if (REPOSITORY / name).is_file())
 
 
-def breaches(found: list[str]) -> None:
-    """Fails the test with one line a breach."""
-    if found:
-        pytest.fail("\n".join(found), pytrace=False)
+def breaches(lines: list[str]) -> None:
+    """Fails the test with one line per breach."""
+    if lines:
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
-def test_the_rules_see_the_package() -> None:
+def test_rules_apply_to_the_package() -> None:
     rooms = {source.room for source in package_sources()}
     assert rooms == set(MAY_IMPORT)
 
 
-def test_imports_run_one_way() -> None:
-    found = []
+def test_imports_follow_the_allowed_directions() -> None:
+    lines = []
     for source in package_sources():
         for line, name in source.imports():
             parts = name.split(".")
             if parts[0] == "penstock" and parts[1] not in MAY_IMPORT[source.room]:
-                found.append(f"{source.name}:{line}: {source.room or 'the root'} must not import {name}")
+                lines.append(f"{source.name}:{line}: {source.room or 'the root'} must not import {name}")
             if source.room in ("table", "reader") and WIRE_MODULES.match(name):
-                found.append(f"{source.name}:{line}: {source.room} knows the contract's values only, not {name}")
+                lines.append(f"{source.name}:{line}: {source.room} knows the contract's values only, not {name}")
             if source.room == "reader" and PLANNING_MODULES.match(name):
-                found.append(f"{source.name}:{line}: a split is all that a reader needs, not {name}")
-    breaches(found)
+                lines.append(f"{source.name}:{line}: a split is all that a reader needs, not {name}")
+    breaches(lines)
 
 
 @cache
@@ -369,7 +368,7 @@ def cycles(graph: dict[str, set[str]]) -> list[frozenset[str]]:
 
 
 def cycle_breaches(package: str, graph: dict[str, set[str]], allowed: tuple[frozenset[str], ...] = ()) -> Iterator[str]:
-    """One line for each cycle that is not within an allowed one, and for each allowance that is not needed."""
+    """One line for each cycle outside an allowed one, and for each allowance that is not needed."""
     present = cycles(graph)
     for cycle in present:
         if not any(cycle <= allowance for allowance in allowed):
@@ -383,7 +382,7 @@ def cycle_breaches(package: str, graph: dict[str, set[str]], allowed: tuple[froz
 def layer_breaches(
     room: str, graph: dict[str, set[str]], layers: tuple[str, ...], allowed: tuple[frozenset[str], ...] = ()
 ) -> Iterator[str]:
-    """One line for each node that has no layer, each layer's node that does not exist, and each import upward."""
+    """One line for each node without a layer, each layer's node that does not exist, and each import upward."""
     level = {node: number for number, layer in enumerate(layers) for node in layer.split()}
     yield from (f"{room}: {node} has no layer: add it to LAYERS" for node in sorted(graph.keys() - level.keys()))
     yield from (f"{room}: LAYERS names {node}, which is not there" for node in sorted(level.keys() - graph.keys()))
@@ -428,10 +427,10 @@ FABRICATED_IMPORTS = (
     ("penstock.table.hudi_table", "penstock.table.files"),
     ("penstock.reader.base.file", "penstock.table.hudi_table"),
 )
-"""`files`, `config` and `log` import each other, by different modules; no two modules do."""
+"""`files`, `config` and `log` import each other through different modules; no two modules do."""
 
 
-def test_a_cycle_of_sub_packages_is_reported_though_no_module_cycle_exists() -> None:
+def test_cycle_of_sub_packages_is_reported_without_a_cycle_of_modules() -> None:
     graph = import_graph("penstock.table", FABRICATED_IMPORTS)
 
     assert graph == {"files": {"config"}, "config": {"log"}, "log": {"files"}, "hudi_table": {"files"}}
@@ -441,7 +440,7 @@ def test_a_cycle_of_sub_packages_is_reported_though_no_module_cycle_exists() -> 
     assert cycles(import_graph("penstock.table.files", FABRICATED_IMPORTS)) == []
 
 
-def test_a_known_cycle_is_excused_until_it_is_gone() -> None:
+def test_known_cycle_is_allowed_until_it_is_removed() -> None:
     graph = import_graph("penstock.table", FABRICATED_IMPORTS)
     known = frozenset({"files", "config", "log", "schema"})
 
@@ -451,7 +450,7 @@ def test_a_known_cycle_is_excused_until_it_is_gone() -> None:
     ]
 
 
-def test_an_import_of_a_higher_layer_is_reported() -> None:
+def test_import_of_a_higher_layer_is_reported() -> None:
     graph = import_graph("penstock.table", FABRICATED_IMPORTS)
 
     assert list(layer_breaches("table", graph, ("config storage", "log files"))) == [
@@ -461,16 +460,16 @@ def test_an_import_of_a_higher_layer_is_reported() -> None:
     ]
 
 
-def test_wire_and_engine_libraries_stay_in_their_places() -> None:
-    found = []
+def test_wire_and_engine_libraries_are_imported_only_in_their_folders() -> None:
+    lines = []
     for source in package_sources():
         spark = source.room == "pyspark_penstock" or source.path.is_relative_to(REPOSITORY / "engine" / "spark")
         for line, name in source.imports():
             if GRPC_MODULES.match(name) and not source.matches(WIRE):
-                found.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
+                lines.append(f"{source.name}:{line}: {name} belongs to codec, client and server files")
             if re.match(r"(pyspark|py4j)(\.|$)", name) and not spark:
-                found.append(f"{source.name}:{line}: {name} belongs under engine/spark")
-    breaches(found)
+                lines.append(f"{source.name}:{line}: {name} belongs under engine/spark")
+    breaches(lines)
 
 
 def test_imports_are_absolute_and_named_penstock() -> None:
@@ -479,17 +478,17 @@ def test_imports_are_absolute_and_named_penstock() -> None:
         if "generators" not in path.parts:
             source = Source(path, "", ast.parse(path.read_text(), str(path)), "")
             files.append((source.name, source.imports()))
-    found = []
+    lines = []
     for file, imports in files:
         for line, name in imports:
             if name.startswith("."):
-                found.append(f"{file}:{line}: relative import; write `from penstock.x.y import z`")
+                lines.append(f"{file}:{line}: relative import; write `from penstock.x.y import z`")
             elif name.split(".")[0] in BARE_NAMES:
-                found.append(f"{file}:{line}: `{name}` makes a second copy of penstock.{name}")
-    breaches(found)
+                lines.append(f"{file}:{line}: `{name}` makes a second copy of penstock.{name}")
+    breaches(lines)
 
 
-def test_no_bare_room_was_imported_by_this_run() -> None:
+def test_top_level_folders_were_not_imported_by_this_run() -> None:
     for room in ROOMS:
         module = sys.modules.get(room)
         where = getattr(module, "__file__", None) or ""
@@ -511,7 +510,7 @@ def test_third_party_imports_are_declared() -> None:
         "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
     }
-    found = []
+    lines = []
     for source in package_sources():
         for line, name in source.imports():
             top = name.split(".")[0]
@@ -521,30 +520,30 @@ def test_third_party_imports_are_declared() -> None:
             folder, extra = allowed_in.get(distribution, (None, set()))
             optional = folder is not None and source.path.is_relative_to(folder) and distribution in extra
             if distribution not in declared and not optional:
-                found.append(f"{source.name}:{line}: {top} is not among the dependencies in pyproject.toml")
-    breaches(found)
+                lines.append(f"{source.name}:{line}: {top} is not among the dependencies in pyproject.toml")
+    breaches(lines)
 
 
-def test_pure_files_touch_no_clock_chance_thread_or_file() -> None:
-    found = []
+def test_pure_files_use_no_clock_randomness_thread_or_file() -> None:
+    lines = []
     for pattern in PURE:
         if not list(REPOSITORY.glob(pattern)):
-            found.append(f"{pattern}: no such file; bring the list of pure files up to date")
+            lines.append(f"{pattern}: no such file; bring the list of pure files up to date")
     for source in package_sources():
         says_so = re.search(r"\bPure\b", ast.get_docstring(source.tree) or "")
         if source.matches(NOT_PURE) or not (says_so or source.matches(PURE)):
             continue
         for line, name in source.imports():
             if name.split(".")[0] in IMPURE_MODULES:
-                found.append(f"{source.name}:{line}: pure code imports {name}")
+                lines.append(f"{source.name}:{line}: pure code imports {name}")
         for node in ast.walk(source.tree):
             if not isinstance(node, ast.Call):
                 continue
             if isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
-                found.append(f"{source.name}:{node.lineno}: pure code calls {node.func.id}()")
+                lines.append(f"{source.name}:{node.lineno}: pure code calls {node.func.id}()")
             if isinstance(node.func, ast.Attribute) and node.func.attr in CLOCK_READS:
-                found.append(f"{source.name}:{node.lineno}: pure code reads a clock: .{node.func.attr}()")
-    breaches(found)
+                lines.append(f"{source.name}:{node.lineno}: pure code reads a clock: .{node.func.attr}()")
+    breaches(lines)
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -555,24 +554,25 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 def test_files_and_functions_stay_short() -> None:
-    found = []
+    problems = []
     files = [(source.name, source.text, source.tree) for source in package_sources()]
     files += [(path.name, path.read_text(), ast.parse(path.read_text())) for path in scripts()]
     for name, text, tree in files:
         lines = text.count("\n")
         if lines > MAX_FILE_LINES:
-            found.append(f"{name}: {lines} lines, at most {MAX_FILE_LINES}: it has more than one job")
+            problems.append(f"{name}: {lines} lines, at most {MAX_FILE_LINES}: it has more than one job")
         for function in functions(tree):
             length = (function.end_lineno or function.lineno) - function.lineno + 1
             if length > MAX_FUNCTION_LINES:
-                found.append(
+                problems.append(
                     f"{name}:{function.lineno}: {function.name} has {length} lines, at most {MAX_FUNCTION_LINES}"
                 )
-    breaches(found)
+    breaches(problems)
 
 
 def test_invariants_are_raised_by_name() -> None:
-    """An `assert` is no answer to foreign bytes, and is gone under `python -O`: InvariantViolation says what failed."""
+    """An `assert` is no check of foreign bytes, and is removed by `python -O`; an InvariantViolation names the
+    failure."""
     breaches(
         [
             f"{source.name}:{node.lineno}: assert; raise InvariantViolation, or the error that foreign bytes deserve"
@@ -591,7 +591,7 @@ def public(name: str) -> bool:
 def undocumented(source: Source) -> Iterator[str]:
     """Public names of a module without a docstring.
 
-    A method is excused where a base class, or a protocol of the same module, holds the promise.
+    A method is excused if a base class, or a protocol of the same module, has the docstring.
     """
     classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.bases]
     methods = [member for node in classes for member in node.body if isinstance(member, ast.FunctionDef)]
@@ -612,9 +612,9 @@ def undocumented(source: Source) -> Iterator[str]:
 
 
 def test_modules_and_public_names_have_docstrings() -> None:
-    found = [line for source in package_sources() for line in undocumented(source)]
-    found += [f"{path.name}: no docstring" for path in scripts() if not ast.get_docstring(ast.parse(path.read_text()))]
-    breaches(found)
+    lines = [line for source in package_sources() for line in undocumented(source)]
+    lines += [f"{path.name}: no docstring" for path in scripts() if not ast.get_docstring(ast.parse(path.read_text()))]
+    breaches(lines)
 
 
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -627,7 +627,7 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def names_in_code(source: Source) -> Iterator[str]:
-    """Every identifier of a module, and every word of its texts, its docstrings left out."""
+    """Every identifier of a module, and every word of its texts except docstrings."""
     yield from source.module.split(".")
     documentation = {id(node) for node in docstrings(source.tree)}
     for node in ast.walk(source.tree):
@@ -653,7 +653,7 @@ def package_names() -> frozenset[str]:
 def stale_references(source: Source, known: frozenset[str] | set[str]) -> Iterator[str]:
     """Names between backticks in docstrings that do not exist, one line each.
 
-    Names with a capital letter may also be of a foreign project (Hudi's classes and methods) that the docstring, or
+    Names with a capital letter may also belong to another project (Hudi's classes and methods) that the docstring, or
     the module's, names.
     """
     of_module = ast.get_docstring(source.tree) or ""
@@ -672,7 +672,7 @@ def test_docstrings_refer_to_names_that_exist() -> None:
     breaches([line for source in sources for line in stale_references(source, package_names())])
 
 
-def test_a_docstring_that_refers_to_no_name_is_reported() -> None:
+def test_docstring_that_refers_to_no_name_is_reported() -> None:
     text = '''"""Reads a `footer` (Hudi `HoodieFooter.readAll`); see `pages` and `moved_module.Part`."""'''
     source = Source(REPOSITORY / "table" / "fabricated.py", "penstock.table.fabricated", ast.parse(text), text)
     here = "table/fabricated.py:1: the docstring names"
@@ -685,7 +685,7 @@ def test_a_docstring_that_refers_to_no_name_is_reported() -> None:
 
 
 def stale_words(name: str, text: str) -> Iterator[str]:
-    """Lines with a word of the private language that was given up, one line each."""
+    """Lines with a word of the given-up private language, one line each."""
     for number, line in enumerate(text.splitlines(), 1):
         if (word := STALE_WORDS.search(line)) and (name, line.strip()) not in PERSISTED_WORDS:
             yield f"{name}:{number}: {word[1]!r}: use the field's word: {line.strip()[:80]}"
@@ -697,15 +697,15 @@ def test_code_uses_the_words_of_the_field() -> None:
 
 
 @pytest.mark.parametrize("line", ["told = 1", "self._keeper", "kept_by(told_by)", "# Patience", "class Looker:"])
-def test_a_given_up_word_is_reported_in_names_too(line: str) -> None:
+def test_given_up_word_is_reported_in_names_too(line: str) -> None:
     assert len(list(stale_words("table/fabricated.py", f"import ast\n{line}\n"))) == 1
 
 
-def test_words_that_contain_a_given_up_one_are_none() -> None:
+def test_words_that_contain_a_given_up_one_are_allowed() -> None:
     assert list(stale_words("table/fabricated.py", "ZooKeeper, bookkeeper, goalkeeping, impatience")) == []
 
 
-def test_names_say_what_is_inside() -> None:
+def test_module_names_describe_their_content() -> None:
     modules = [(source.name, source.path.stem) for source in package_sources()]
     folders = [(folder, pathlib.PurePosixPath(folder).name) for folder in package_folders().values()]
     breaches([f"{path}: a name that says nothing" for path, name in [*modules, *folders] if VAGUE_NAMES.search(name)])
@@ -721,12 +721,12 @@ def test_every_folder_of_the_package_is_linked_and_has_an_init() -> None:
 
 
 def test_folders_hold_few_modules() -> None:
-    found = []
+    lines = []
     for package, folder in package_folders().items():
         modules = [path for path in (REPOSITORY / folder).glob("*.py") if path.name != "__init__.py"]
         if len(modules) > MAX_MODULES:
-            found.append(f"{folder}: {package} has {len(modules)} modules, at most {MAX_MODULES}")
-    breaches(found)
+            lines.append(f"{folder}: {package} has {len(modules)} modules, at most {MAX_MODULES}")
+    breaches(lines)
 
 
 def test_suites_are_packages_and_change_no_import_path() -> None:
@@ -752,21 +752,21 @@ def test_committed_text_names_no_machine_and_no_registry() -> None:
         re.I,
     )
     own = f"{REPOSITORY}/" if len(REPOSITORY.parts) > 2 else None
-    found = []
+    lines = []
     for name in committed_files():
         data = (REPOSITORY / name).read_bytes()
         if b"\0" in data[:8192] or name == "tests/test_architecture.py":  # binary; the patterns themselves
             continue
         for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
             if machine.search(line) or (own and own in line):
-                found.append(f"{name}:{number}: a path of one machine: {line.strip()[:100]}")
+                lines.append(f"{name}:{number}: a path of one machine: {line.strip()[:100]}")
             if hosts.search(line):
-                found.append(f"{name}:{number}: a registry's address: {line.strip()[:100]}")
-    breaches(found)
+                lines.append(f"{name}:{number}: a registry's address: {line.strip()[:100]}")
+    breaches(lines)
 
 
-def test_suites_test_what_they_say() -> None:
-    """`make check` and `make test` set PENSTOCK_TEST_INSTALLED: what they import is the wheel then, not this tree."""
+def test_suites_import_the_installed_package() -> None:
+    """`make check` and `make test` set PENSTOCK_TEST_INSTALLED: they import the wheel, not this tree."""
     import penstock
 
     assert penstock.__file__ is not None

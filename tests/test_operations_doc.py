@@ -1,4 +1,4 @@
-"""docs/operations.md: every fault has its row, and every test of a row exists."""
+"""docs/operations.md: every fault has its row, and every test in a row exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known_tests() -> dict[str, pathlib.Path]:
 
 
 def rows() -> dict[int, list[str]]:
-    """The tests that the table of faults names, by the fault's number."""
+    """The tests in the table of faults, by the fault's number."""
     text = (HERE.parent / "docs" / "operations.md").read_text().partition("\n## Faults\n")[2]
     return {int(row[1]): re.findall(r"`(test_\w+)`", row[2]) for row in map(ROW.fullmatch, text.splitlines()) if row}
 
@@ -37,7 +37,7 @@ def test_every_fault_of_the_service_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("number", FAULTS)
-def test_every_test_that_a_row_names_is_there_and_is_of_that_fault(number: int) -> None:
+def test_fault_rows_name_existing_tests_of_that_fault(number: int) -> None:
     there = known_tests()
     named = rows()[number]
     assert named
@@ -47,5 +47,5 @@ def test_every_test_that_a_row_names_is_there_and_is_of_that_fault(number: int) 
 
 
 @pytest.mark.parametrize("number", WEAK_POINTS)
-def test_every_weak_point_has_a_test_of_its_number(number: int) -> None:
+def test_weak_points_each_have_a_test_of_their_number(number: int) -> None:
     assert [name for name in known_tests() if name.startswith(f"test_weak_point_{number:02d}_")]

@@ -1,4 +1,4 @@
-"""What may be refused as unsupported, and where: issue 4 allows five kinds, and nothing else may raise the error.
+"""The cases that may be refused as unsupported, and their modules: issue 4 allows five kinds.
 
 A new `UnsupportedFeature` fails here until it is one of the kinds; what Hudi itself does not read has another class
 (`docs/reference/semantics.md`, "What is refused").
@@ -18,7 +18,7 @@ ERROR = "UnsupportedFeature"
 
 
 class Kind(Enum):
-    """The five that Hudi writes and this build does not read, and what an engine has no type for."""
+    """Five kinds that Hudi writes and this release does not read, and types that an engine does not have."""
 
     CUSTOM_MERGER = "a merger or payload class of the user's"
     BOOTSTRAP = "a bootstrap table"
@@ -36,7 +36,7 @@ RAISED = {
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}],
 }
-"""File -> the kinds of each place that makes the error."""
+"""File -> the kind of each place that creates the error."""
 
 REFUSED_SETTINGS = {
     "record merge mode": Kind.CUSTOM_MERGER,
@@ -45,7 +45,7 @@ REFUSED_SETTINGS = {
     "base file format": Kind.BASE_FORMAT,
     "bootstrapped table": Kind.BOOTSTRAP,
 }
-"""What `merge_rules._refuse` is called for, by the first words of the text."""
+"""The reasons of `merge_rules._refuse`, by the first words of the text."""
 
 
 def sources() -> list[pathlib.Path]:
@@ -54,7 +54,7 @@ def sources() -> list[pathlib.Path]:
 
 
 def uses(tree: ast.AST) -> list[ast.AST]:
-    """Each place that takes the class to make it or pass it on: all but imports, annotations and `except`."""
+    """Each use of the class except in imports, annotations and `except`."""
     passive = {
         id(part)
         for node in ast.walk(tree)
@@ -78,21 +78,21 @@ def uses(tree: ast.AST) -> list[ast.AST]:
     ]
 
 
-def test_only_what_the_list_names_is_refused_as_unsupported() -> None:
-    found = {
+def test_unsupported_feature_is_raised_only_for_the_listed_kinds() -> None:
+    counts = {
         str(file.relative_to(REPOSITORY)): len(places)
         for file in sources()
         if (places := uses(ast.parse(file.read_text())))
     }
-    assert found.pop("proto/codec/errors.py") == 1, "the status code's class"
-    assert found == {file: len(kinds) for file, kinds in RAISED.items()}
+    assert counts.pop("proto/codec/errors.py") == 1, "the status code's class"
+    assert counts == {file: len(kinds) for file, kinds in RAISED.items()}
 
 
-def test_every_kind_is_one_that_some_place_raises() -> None:
+def test_kinds_are_all_raised_somewhere() -> None:
     assert {kind for places in RAISED.values() for kinds in places for kind in kinds} == set(Kind)
 
 
-def test_the_settings_that_merge_rules_refuse() -> None:
+def test_merge_rules_refuse_the_listed_settings() -> None:
     tree = ast.parse((REPOSITORY / "table/config/merge_rules.py").read_text())
     refusing = Counter(
         next((words for words in REFUSED_SETTINGS if text.startswith(words)), text)
@@ -105,12 +105,12 @@ def test_the_settings_that_merge_rules_refuse() -> None:
 
 
 def names_of(called: ast.expr) -> set[str]:
-    """What a call may call: `f(…)`, or `(f if c else g)(…)`."""
+    """The functions that a call may call: `f(…)`, or `(f if c else g)(…)`."""
     return {name.id for name in ast.walk(called) if isinstance(name, ast.Name)}
 
 
 def first_words(text: ast.expr) -> str:
-    """The constant that an f-string or a string begins with."""
+    """The constant at the beginning of an f-string or a string."""
     node = text.values[0] if isinstance(text, ast.JoinedStr) else text
     assert isinstance(node, ast.Constant) and isinstance(node.value, str)
     return node.value
@@ -126,5 +126,5 @@ def first_words(text: ast.expr) -> str:
         (f"def f(a: {ERROR}) -> {ERROR}: return {ERROR}('x')", 1),
     ],
 )
-def test_what_counts_as_a_use(source: str, count: int) -> None:
+def test_uses_of_the_class_are_detected(source: str, count: int) -> None:
     assert len(uses(ast.parse(source))) == count

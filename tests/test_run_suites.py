@@ -24,11 +24,11 @@ def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
     [names for count in range(5) for names in itertools.combinations(MARKERS, count)],
     ids=lambda names: "-".join(names) or "none",
 )
-def test_suites_share_no_test_and_leave_out_none(markers: tuple[str, ...]) -> None:
+def test_suites_together_include_each_test_once(markers: tuple[str, ...]) -> None:
     assert len(parts_of(markers, SUITES)) == 1
     assert len(parts_of(markers, tuple(SELECTIONS.values()))) == 1
 
 
-def test_the_check_sees_a_test_in_two_suites_and_in_none() -> None:
+def test_check_reports_a_test_in_two_suites_or_none() -> None:
     assert parts_of({"spark", "interop"}, ("spark", "interop")) == ["spark", "interop"]
     assert parts_of({"packaging"}, ("spark", "interop")) == []

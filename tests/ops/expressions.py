@@ -11,12 +11,12 @@ METRIC = re.compile(r"\b(?:penstock|grpc_server)_\w+\b")
 
 
 def panels(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those that show something: no rows."""
+    """All panels except rows."""
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
 def expressions(dashboard: dict[str, Any], window: str = "5m") -> list[tuple[str, str]]:
-    """(panel's title, expression) of every target, with Grafana's own words replaced."""
+    """(panel's title, expression) of every target, with Grafana's variables replaced."""
     pairs = []
     for panel in panels(dashboard):
         for target in panel["targets"]:
@@ -25,7 +25,7 @@ def expressions(dashboard: dict[str, Any], window: str = "5m") -> list[tuple[str
 
 
 def plain(expression: str, window: str) -> str:
-    """The expression as Prometheus takes it: variables match everything."""
+    """The expression for Prometheus: variables match everything."""
     text = expression.replace("$__rate_interval", window)
     return re.sub(r"\$\{?[a-z_]+\}?", ".*", text)
 
@@ -36,7 +36,7 @@ def rules_of(text: str) -> list[dict[str, Any]]:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """The metrics that it names."""
+    """The metrics in the expression."""
     return set(METRIC.findall(expression)) - {"grpc_server_handling"}
 
 

@@ -1,5 +1,5 @@
-"""The image without a container engine: its Dockerfile taken apart, its build context laid out, its command run on a
-read-only root under another uid."""
+"""The image without a container engine: its Dockerfile parsed, its build context copied, its command run on a read-only
+root with another uid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ops.places import DEPLOY, REPOSITORY
 
 UID: Final = 10001
 LETS: Final = "dac_read_search"
-"""The one capability that is kept: the interpreter of the machine that tests may lie where only root looks."""
+"""The only remaining capability: the interpreter of the tests may be in a folder that only root can read."""
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
@@ -26,25 +26,26 @@ def instructions(text: str) -> list[tuple[str, str]]:
 
 
 def last(name: str) -> str:
-    """What the last instruction of this name says."""
+    """The arguments of the last instruction with this name."""
     arguments = [rest for word, rest in instructions((DEPLOY / "Dockerfile").read_text()) if word == name]
     return arguments[-1]
 
 
 def command() -> list[str]:
-    """What a container of the image runs."""
+    """The command of a container of the image."""
     entry: list[str] = json.loads(last("ENTRYPOINT"))
     arguments: list[str] = json.loads(last("CMD"))
     return entry + arguments
 
 
 def environment() -> dict[str, str]:
-    """The variables of the image but for the PATH."""
+    """The variables of the image, except PATH."""
     return dict(pair.split("=", 1) for pair in last("ENV").split() if not pair.startswith("PATH="))
 
 
 def lay_out_context(folder: pathlib.Path) -> None:
-    """What `.dockerignore` lets into the build, as `COPY . .` would: it begins with `*`, the rest are exceptions."""
+    """The files that `.dockerignore` includes in the build, as `COPY . .` does: it begins with `*`, the rest are
+    exceptions."""
     first, *others = [
         line for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line and line[0] != "#"
     ]
@@ -61,7 +62,7 @@ def lay_out_context(folder: pathlib.Path) -> None:
 
 
 def installed(context: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """The `penstock` command of the wheel that is built from the context; what it depends on is this environment's."""
+    """The `penstock` command of the wheel that is built from the context; its dependencies are this environment's."""
     pip = [sys.executable, "-m", "pip"]
     build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "wheels", context]
     subprocess.run([*pip, *build], check=True, timeout=240)
@@ -79,8 +80,8 @@ def installed(context: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def confining(writable: pathlib.Path) -> list[str]:
-    """A prefix that runs a command under UID, without privileges, on a root that is read-only but for one folder. Empty
-    where this process may not make namespaces."""
+    """A prefix that runs a command as UID, without privileges, on a root that is read-only except for one folder. Empty
+    if this process may not create namespaces."""
     script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro / && shift && exec "$@"'
     prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script, "sh", str(writable), "setpriv",
               f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "--no-new-privs",

@@ -17,7 +17,7 @@ BIN: Final = REPOSITORY / ".cache" / "ops" / "bin"
 
 
 def missing(what: str) -> NoReturn:
-    """In CI a failure, elsewhere a reason to skip."""
+    """Fails the test in CI and skips it elsewhere."""
     text = f"{what} is missing: `bash tools/ops_tools.sh` brings it, or says what to install"
     if os.environ.get("CI"):
         pytest.fail(text, pytrace=False)

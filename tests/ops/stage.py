@@ -1,7 +1,7 @@
-"""A service under load and under faults, and a real Prometheus that scrapes it every second. For tests of deploy/.
+"""A service under load and faults, and a Prometheus server that scrapes it every second. For tests of deploy/.
 
-Two processes of `penstock serve`: one with eight tables, readers and a topic, and one that waits for the first one's
-state and refuses every call meanwhile. Durations of the alerts are shortened, nothing else of their rules.
+Two processes of `penstock serve`: one with eight tables, readers and a topic; the other waits for the first one's state
+and refuses every call. Only the durations of the alert rules are shortened.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from tests.ops.places import ALERTS
 
 LEASE_MS: Final = 6_000
 WINDOW: Final = "40s"
-"""What ranges of rules and panels are shortened to: longer than the 30 s between two measurements of lag."""
+"""The shortened ranges of rules and panels: longer than the 30 s between two measurements of lag."""
 HANDED_OVER: Final = {0: 17, 1: 12, 2: 6}
-"""Where the table C_v6_streamer ends in its topic."""
+"""The end offset of the table C_v6_streamer in its topic."""
 TABLES: Final = {
     "merged": "A_merge_event_long_v9_h120",
     "changes": "B_v9_cdc_mor_data_before_after",
@@ -58,14 +58,14 @@ def shortened(rules: str) -> str:
 
 
 class Stage:
-    """As a context manager it is set up, under load, and gone at the end."""
+    """The context manager starts everything under load, and stops it at the end."""
 
     def __init__(self, golden: Any, prometheus: str, folder: pathlib.Path) -> None:
         self.folder = folder
         self._prometheus = prometheus
         self.tables = {name: golden.copy(case, folder) for name, case in TABLES.items()}
         properties = self.tables["cleaned"] / ".hoodie" / "hoodie.properties"
-        utc = "hoodie.table.timeline.timezone=UTC"  # else the seconds to loss are unknown
+        utc = "hoodie.table.timeline.timezone=UTC"  # otherwise the seconds to loss are unknown
         properties.write_text(re.sub("hoodie.table.timeline.timezone=LOCAL", utc, properties.read_text()))
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
@@ -76,7 +76,7 @@ class Stage:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self.failures: Counter[str] = Counter()
-        """What went wrong with the load, and how often."""
+        """The errors of the load, with their numbers."""
 
     def __enter__(self) -> Self:
         self._producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 2})
@@ -84,7 +84,9 @@ class Stage:
         self.brokers = f"{broker.host}:{broker.port}"
         for partition, count in HANDED_OVER.items():
             self._produce(partition, [b"{}"] * count)
-        for _ in range(12):  # a mock broker keeps about 5 MiB of a partition: what follows the table's offset is gone
+        for _ in range(
+            12
+        ):  # a mock broker keeps about 5 MiB of a partition, so the records after the table's offset are gone
             self._produce(2, [b'{"id":"%s","region":"eu","amount":1,"ts":1}' % (b"x" * 100_000)] * 8)
         try:
             self._begin()
@@ -111,7 +113,7 @@ class Stage:
         return text
 
     def ask(self, path: str, **query: object) -> Any:
-        """The answer of Prometheus' API."""
+        """The response of the API of Prometheus."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         with urllib.request.urlopen(url, timeout=20) as answer:
             return json.load(answer)["data"]
@@ -123,14 +125,14 @@ class Stage:
         return [float(value) for series in result["result"] for _, value in series["values"]]
 
     def firing(self) -> set[str]:
-        """The alerts that fire now."""
+        """The alerts that are firing."""
         return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
 
     def kill_second(self) -> None:
         """Kills the second server with SIGKILL."""
         end(self._processes[1])
 
-    # --- what is set up
+    # --- set-up
 
     def _begin(self) -> None:
         logging.getLogger("penstock").setLevel(logging.ERROR)  # readers log each damaged block
@@ -189,7 +191,7 @@ class Stage:
             return bool(self.values(f'up{{instance="{self.metrics_address}"}} == 1'))
         return False
 
-    # --- load, and faults
+    # --- load and faults
 
     def _again(self, work: Callable[[], None]) -> None:
         while not self._ended.is_set():
@@ -205,13 +207,13 @@ class Stage:
         package.read("damaged", server=self.address, on_corrupt="skip").read_all()
 
     def _follow(self) -> None:
-        """A group reads everything, again and again."""
+        """A group reads everything, repeatedly."""
         with package.Consumer(self.address, "changes", group="load", reader_id="r", query="cdc") as reader:
             until(lambda: self._took_all(reader), "the group is caught up")
         self.client.reset_group("changes", "load", StartAt(EARLIEST), dry_run=False)
 
     def _go_away(self) -> None:
-        """A reader takes a split, lets its lease end, and comes back too late."""
+        """A reader gets a split, lets its lease expire, and returns too late."""
         member = self.client.join_group("zombies", "r", spec("merged"), f"join-{time.time_ns()}").member
         assignments = until(lambda: self._request_splits(member), "a split is there")
         self._ended.wait(LEASE_MS / 1000 + 1)
@@ -232,7 +234,7 @@ class Stage:
         self._ended.wait(1)
 
     def _refused(self) -> None:
-        """Calls for a table that is not served; and at the second server, which has no state to answer from."""
+        """Calls for an unknown table, and calls at the second server, which has no state."""
         second = EnumeratorClient(self.second, ONCE)
         for client, table in ((self.client, "nothing"), (second, "merged")):
             with contextlib.suppress(PenstockError):
@@ -240,7 +242,7 @@ class Stage:
         second.close()
 
     def _topic(self) -> None:
-        """A group reads the table, then its topic, in which new records arrive and one in ten makes no sense."""
+        """A group reads the table, then its topic, to which new records are written; one in ten is invalid."""
         assignments: dict[str, Any] = {"group": "topic", "reader_id": "r", "hybrid": "append", "kafka_topic": "orders"}
         assignments |= {
             "kafka": {"bootstrap.servers": self.brokers},
@@ -266,5 +268,5 @@ class Stage:
 
 
 def spec(table: str, query: Incremental | Changes = Incremental()) -> GroupSpec:  # noqa: B008
-    """All of the table from its beginning; a lost range stops the group."""
+    """All of the table from its start; a lost range stops the group."""
     return GroupSpec(scope=GroupScope(request=PlanRequest(table=table, query=query), on_lost_range=OnLostRange.FAIL))

@@ -1,4 +1,4 @@
-"""The Helm chart: linted, rendered, each manifest valid for Kubernetes, its configuration one that the server takes."""
+"""The Helm chart: linted, rendered, each manifest valid for Kubernetes, its configuration accepted by the server."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_wrong_values_are_refused_by_the_schema(helm: Callable[..., Any], values
 
 
 @pytest.mark.parametrize("values", GOOD.values(), ids=GOOD)
-def test_the_service_takes_the_configuration_that_is_rendered(
+def test_rendered_configuration_is_accepted_by_the_service(
     rendered: Rendered, values: dict[str, Any], tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "penstock.toml"
@@ -162,7 +162,7 @@ def test_pods_have_no_unneeded_privileges(rendered: Rendered, values: dict[str, 
     assert grace_s >= 5 + 15 + 10
 
 
-def test_a_changed_configuration_restarts_the_pod(rendered: Rendered) -> None:
+def test_changed_configuration_restarts_the_pod(rendered: Rendered) -> None:
     def checksum(values: dict[str, Any]) -> str:
         (stateful,) = of_kind(rendered(values), "StatefulSet")
         return str(stateful["spec"]["template"]["metadata"]["annotations"]["checksum/config"])

@@ -1,5 +1,5 @@
-"""deploy/compose.yaml and the example configuration: what they name is there, and fits together. What a container
-engine makes of the file is not proven here."""
+"""deploy/compose.yaml and the example configuration: referenced files exist and match. No container engine runs the
+file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mounts(service: dict[str, Any]) -> dict[str, pathlib.Path]:
     return {parts[1]: (DEPLOY / parts[0]).resolve() for parts in pairs}
 
 
-def test_every_container_is_confined_and_published_on_loopback_alone(services: dict[str, Any]) -> None:
+def test_containers_are_confined_and_published_only_on_loopback(services: dict[str, Any]) -> None:
     for service in services.values():
         assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -43,7 +43,7 @@ def test_every_container_is_confined_and_published_on_loopback_alone(services: d
         assert "latest" not in service.get("image", "x:1") and ":" in service.get("image", "x:1")
 
 
-def test_the_service_takes_its_configuration_and_prometheus_finds_it(services: dict[str, Any]) -> None:
+def test_compose_configuration_is_valid_and_prometheus_scrapes_the_service(services: dict[str, Any]) -> None:
     settings = load_settings(str(mounts(services["penstock"])["/etc/penstock/penstock.toml"]))
     assert services["penstock"]["ports"] == [f"127.0.0.1:7070:{settings.listen.rpartition(':')[2]}"]
     assert settings.health_listen in " ".join(services["penstock"]["healthcheck"]["test"])
@@ -56,7 +56,7 @@ def test_the_service_takes_its_configuration_and_prometheus_finds_it(services: d
     assert int(services["penstock"]["stop_grace_period"].removesuffix("s")) * 1000 > grace_ms
 
 
-def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) -> None:
+def test_grafana_is_configured_with_prometheus_and_the_dashboard(services: dict[str, Any]) -> None:
     files = mounts(services["grafana"])
     (source,) = yaml.safe_load(files["/etc/grafana/provisioning/datasources/penstock.yml"].read_text())["datasources"]
     assert source["type"] == "prometheus" and source["url"] == "http://prometheus:9090"
@@ -64,8 +64,8 @@ def test_grafana_finds_prometheus_and_the_dashboard(services: dict[str, Any]) ->
     assert files[f"{provider['options']['path']}/penstock.json"] == DASHBOARD
 
 
-def test_the_example_configuration_passes_its_own_check(tmp_path: pathlib.Path) -> None:
-    """With certificates and tokens, by `penstock config check`; without them it names one that is missing."""
+def test_example_configuration_passes_its_own_check(tmp_path: pathlib.Path) -> None:
+    """With certificates and tokens, by `penstock config check`; without them the error names a missing one."""
     authority = Authority(tmp_path)
     server = authority.signed("server", "penstock.svc")
     (tmp_path / "tokens").write_text(new_token("spark-1")[1] + "\n")

@@ -1,6 +1,6 @@
-"""What the image runs, run: the wheel of its build context, its command line and variables, a read-only root, no root
-user, TLS with probes beside it. Not proven here, for want of a container engine: that the base image and its `RUN`
-lines work, and that pip resolves the dependencies there."""
+"""Runs the command of the image: the wheel of its build context, its command line and variables, a read-only root, an
+unprivileged user, TLS and probes. Without a container engine it does not test the base image, its `RUN` lines, and
+pip's installation of the dependencies there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASE = "A_merge_event_long_v9_h120"
 
 @dataclass
 class Running:
-    """The command of the image, running."""
+    """A running command of the image."""
 
     process: subprocess.Popen[str]
     log: pathlib.Path
@@ -55,7 +55,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The command `penstock` of a wheel that is made from what the image's build is given."""
+    """The command `penstock` of a wheel that is built from the image's build context."""
     folder = tmp_path_factory.mktemp("image")
     image.lay_out_context(folder / "src")
     return image.installed(folder / "src", folder)
@@ -63,7 +63,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture
 def running(binary: pathlib.Path, golden: Any, tmp_path: pathlib.Path) -> Iterator[Running]:
-    """It serves one table with certificates, tokens and state; the root is read-only but for three folders."""
+    """Serves one table with certificates, tokens and state; the root is read-only except for three folders."""
     writable = tmp_path / "writable"
     for name in ("state", "cache", "scratch"):
         (writable / name).mkdir(parents=True)
@@ -110,7 +110,7 @@ def running(binary: pathlib.Path, golden: Any, tmp_path: pathlib.Path) -> Iterat
 
 
 def test_image_serves_probes_readers_and_prometheus_and_stops_cleanly(running: Running, golden: Any) -> None:
-    until(lambda: running.serves() == "SERVING" or running.process.poll() is not None, "probes are told SERVING")
+    until(lambda: running.serves() == "SERVING" or running.process.poll() is not None, "probes get SERVING")
     assert running.process.poll() is None, running.log.read_text()
     rows = penstock.read("t", server=running.address, **running.client).read_all()
     assert rows.num_rows == golden.expected(CASE, "snapshot").num_rows > 0
@@ -128,7 +128,7 @@ def test_image_serves_probes_readers_and_prometheus_and_stops_cleanly(running: R
         assert "ro" in root[5].split(",")
     assert '"level"' in running.log.read_text()
     running.process.send_signal(signal.SIGTERM)
-    until(lambda: running.serves() == "NOT_SERVING", "probes are told that it drains", 5)
+    until(lambda: running.serves() == "NOT_SERVING", "probes get NOT_SERVING", 5)
     assert running.process.wait(PROGRESS_S) == 0, running.log.read_text()
 
 

@@ -1,5 +1,5 @@
-"""deploy/ against a real Prometheus that watches a service under load and faults: every panel shows something, every
-alert fires."""
+"""deploy/ with a Prometheus server that scrapes a service under load and faults: every panel has data, every alert
+fires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [rule["alert"] for rule in RULES]
 
 @pytest.fixture(scope="module")
 def fired(stage: Any) -> set[str]:
-    """The alerts that fired. The second server is killed once its refused calls were noticed."""
+    """The alerts that fired. The second server is killed after its refused calls are visible."""
     seen: set[str] = set()
 
     def firing_seen(expected: set[str]) -> bool:
@@ -43,8 +43,8 @@ def test_alert_fires_while_its_fault_lasts(fired: set[str], stage: Any, alert: s
     assert alert in fired, f"load that failed: {stage.failures}"
 
 
-def test_every_panel_shows_something(stage: Any, fired: set[str], dashboard: dict[str, Any]) -> None:
-    """The expressions as they are: only Grafana's own words are replaced."""
+def test_panels_all_have_data(stage: Any, fired: set[str], dashboard: dict[str, Any]) -> None:
+    """The expressions of the file; only Grafana's variables are replaced."""
     from tests.ops.stage import WINDOW
 
     def empty() -> list[str]:

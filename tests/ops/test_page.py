@@ -1,6 +1,6 @@
-"""The page beside /metrics in a real headless browser, and `penstock top` on the same server.
+"""The status page in a headless browser, and `penstock top` on the same server.
 
-With PENSTOCK_SCREENSHOTS=FOLDER both are kept there as pictures, after a minute and a half of work.
+With PENSTOCK_SCREENSHOTS=FOLDER both are saved there as pictures, after a minute and a half of work.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: Watched) -> Iterator[Any]:
-    """The page, drawn. A request to another host or a console message fails the test."""
+    """The rendered page. A request to another host or a console message fails the test."""
     page_ = browser.new_page(viewport={"width": 1280, "height": 1180})
     requests: list[str] = []
     messages: list[str] = []
@@ -62,13 +62,13 @@ def page(browser: Any, server: Watched) -> Iterator[Any]:
 
 
 def choose(page: Any, table: str) -> None:
-    """Makes the page draw the group of a table."""
+    """Selects the group of a table on the page."""
     value = page.evaluate("t => [...document.querySelector('#group').options].map(o => o.value)"
                           ".find(v => JSON.parse(v)[0] === t)", table)  # fmt: skip
     page.select_option("#group", value)
 
 
-def test_every_drawing_shows_what_the_server_does(page: Any) -> None:
+def test_page_drawings_show_the_servers_work(page: Any) -> None:
     choose(page, PLAIN)
     page.wait_for_selector("#gantt rect.bar.three", timeout=10_000)
     counts = page.evaluate(
@@ -115,7 +115,7 @@ def test_page_follows_the_server_and_reports_its_loss(page: Any) -> None:
 
 
 def test_page_blocks_foreign_scripts(page: Any) -> None:
-    """What the policy forbids the browser refuses: inline script, a script of another host."""
+    """The browser refuses what the policy forbids: an inline script, a script of another host."""
     ran = page.evaluate(
         """() => new Promise(done => {
             document.addEventListener('securitypolicyviolation', event => done(event.violatedDirective));
@@ -130,7 +130,7 @@ def test_page_blocks_foreign_scripts(page: Any) -> None:
     assert page.title() == "Penstock"
 
 
-def test_top_shows_the_same_as_the_page(server: Watched) -> None:
+def test_top_shows_the_data_of_the_page(server: Watched) -> None:
     def top(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "penstock", "top", "--server", server.address, *arguments]
         environment = {**os.environ, "COLUMNS": "170", "NO_COLOR": "1"}

@@ -24,7 +24,7 @@ def test_alert_rules_are_valid(run: Callable[..., Any]) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_each_alert_fires_when_it_should_and_not_before(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+def test_alerts_fire_after_their_duration_and_not_before(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     for file in (ALERTS, UNIT_TESTS):
         shutil.copy(file, tmp_path)
     tested = run("promtool", "test", "rules", UNIT_TESTS.name, cwd=tmp_path)
@@ -62,7 +62,7 @@ def test_dashboard_is_valid_for_grafana(dashboard: dict[str, Any]) -> None:
         assert all(target["refId"] and 'job=~"$job"' in target["expr"] for target in panel["targets"])
 
 
-def test_no_panels_overlap(dashboard: dict[str, Any]) -> None:
+def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
     cells: Counter[tuple[int, int]] = Counter()
     for panel in dashboard["panels"]:
         place = panel["gridPos"]
@@ -83,7 +83,7 @@ def test_every_expression_of_the_dashboard_is_promql(
 
 
 def test_prometheus_configuration_is_valid(run: Callable[..., Any], tmp_path: pathlib.Path) -> None:
-    """As compose mounts it: the rules beside it."""
+    """As compose mounts it, with the rules in the same folder."""
     for file in (ALERTS, DEPLOY / "compose" / "prometheus.yml"):
         shutil.copy(file, tmp_path)
     checked = run("promtool", "check", "config", tmp_path / "prometheus.yml")
@@ -94,12 +94,12 @@ def test_prometheus_configuration_is_valid(run: Callable[..., Any], tmp_path: pa
     assert all('job="penstock"' in rule["expr"] for rule in rules_of(ALERTS.read_text()) if "up{" in rule["expr"])
 
 
-def test_the_dashboards_file_is_plain_json() -> None:
+def test_dashboard_file_is_plain_json() -> None:
     assert json.loads(DASHBOARD.read_text())["title"] == "Penstock"
 
 
 def checked_as_rules(run: Callable[..., Any], folder: pathlib.Path, pairs: list[str]) -> bool:
-    """Whether promtool takes every expression as a rule's."""
+    """Whether promtool accepts every expression as that of a rule."""
     rules = [{"record": f"dashboard:{number}", "expr": expression} for number, expression in enumerate(pairs)]
     file = folder / "dashboard.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))

@@ -107,7 +107,7 @@ def test_site_search_leads_to_the_page(address: str, browser: Any) -> None:
 
 
 def test_broken_link_fails_the_build(tmp_path: pathlib.Path) -> None:
-    """In a copy of the pages, so that the repository's own stay as they are."""
+    """In a copy of the pages, so that those of the repository do not change."""
     if subprocess.run([PYTHON, "-c", "import material"], capture_output=True).returncode:
         missing("mkdocs-material")
     for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):

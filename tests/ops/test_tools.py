@@ -1,4 +1,4 @@
-"""tools/ops_tools.sh on machines that lack things: one clear error that says what to install, exit code 2."""
+"""tools/ops_tools.sh on machines with missing tools: one clear error that says what to install, exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "ni
 
 
 def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs the script in a checkout of its own, where only plain commands and these scripts are on the PATH."""
+    """Runs the script in a separate checkout, with only plain commands and these scripts on the PATH."""
     (folder / "tools").mkdir()
     shutil.copy(REPOSITORY / "tools" / "ops_tools.sh", folder / "tools")
     path = folder / "path"
@@ -28,7 +28,7 @@ def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.Complete
         (path / name).chmod(0o755)
     (path / "env").symlink_to(shutil.which("env") or "")
     (folder / ".venv" / "bin").mkdir(parents=True)
-    (folder / ".venv" / "bin" / "python").symlink_to(shutil.which("true") or "")  # it has all that is imported
+    (folder / ".venv" / "bin" / "python").symlink_to(shutil.which("true") or "")  # it has all imported modules
     bash = shutil.which("bash")
     assert bash
     return subprocess.run(

@@ -28,7 +28,7 @@ PLAIN: Final = "orders"
 
 @dataclass(frozen=True)
 class Watched:
-    """Where the server answers: gRPC, and HTTP."""
+    """The addresses of the server: gRPC, and HTTP."""
 
     address: str
     page: str
@@ -40,7 +40,7 @@ def watched(golden: Any, folder: pathlib.Path, seconds: float) -> Iterator[Watch
     file = folder / "penstock.toml"
     tables = {PLAIN: golden.copy("B_v9_colstats_cow", folder), EVIL: golden.table("A_merge_event_long_v9_h120")}
     properties = tables[PLAIN] / ".hoodie" / "hoodie.properties"
-    utc = "hoodie.table.timeline.timezone=UTC"  # else the time of an instant is unknown
+    utc = "hoodie.table.timeline.timezone=UTC"  # otherwise the time of an instant is unknown
     properties.write_text(properties.read_text().replace("hoodie.table.timeline.timezone=LOCAL", utc))
     named = "".join(f'"{name}" = "{path}"\n' for name, path in tables.items())
     file.write_text(f"pollIntervalMs = 200\nleaseMs = 3000\n[tables]\n{named}")
@@ -95,7 +95,7 @@ def _reads(address: str, table: str, group: str, reader: str, pause_s: float, en
 
 
 def _streams(address: str, ended: threading.Event) -> None:
-    """A stream as Spark would ask for it, repeatedly, so that the server reports its watermark."""
+    """A stream with the calls of Spark, repeatedly, so that the server reports its watermark."""
     client = EnumeratorClient(address)
     request = PlanRequest(table=PLAIN, query=Incremental(), event_time="et")
     rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
@@ -106,7 +106,7 @@ def _streams(address: str, ended: threading.Event) -> None:
 
 
 def _is_fenced(address: str, ended: threading.Event) -> None:
-    """Joins twice under one name: the first is too late with all it does."""
+    """Joins twice under one name: the server refuses all later calls of the first."""
     with contextlib.suppress(PenstockError):
         first = Consumer(address, PLAIN, group="audit", reader_id="twice", max_splits=1)
         first.join()

@@ -31,10 +31,10 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True)
 class FileSlice:
-    """What to read: paths, which instants' blocks count, how records compare.
+    """The paths to read, the instants whose blocks count, and the comparison of records.
 
     `ordering` is (column, its kind: a key of `_CLASSES`), or None for commit time. `sortable` maps ordering values.
-    `key_fields` make the key where no meta columns are written. `stores_operation`: whether the table's schema has the
+    `key_fields` form the key if no meta columns are written. `stores_operation`: whether the table's schema has the
     column `_hoodie_operation`.
     """
 
@@ -99,7 +99,7 @@ class FileSlice:
         return Record(self._key(row), DATA, self._compared(value), row=row)
 
     def _compared(self, value: Any) -> Any:
-        """As it compares: Hudi takes the integer 0 for a null, which compares with ints and dates alone."""
+        """The value as Hudi compares it: a null is the integer 0, which compares only with ints and dates."""
         if value is None and self.ordering is not None:
             value = _ZEROS.get(self.ordering[1])
         return self.sortable(value)
@@ -135,7 +135,8 @@ class FileSlice:
 
 
 def _after_log_compaction(by_instant: dict[str, list[log_file.Block]]) -> list[str]:
-    """Hudi's backward walk: a log compaction tells where its originals went, the first original met stands for it."""
+    """Hudi's backward scan: a log compaction names its original blocks; the first original on the way is replaced by
+    it."""
     went_to: dict[str, str] = {}
     backwards: list[str] = []
     for instant in reversed(by_instant):

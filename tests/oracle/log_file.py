@@ -85,7 +85,7 @@ DELETE_LIST = fastavro.parse_schema(
 
 
 class DamagedInside(Exception):
-    """A block whole by its frame whose header or schema is none: Hudi fails on it."""
+    """A block with a valid frame whose header or schema is invalid: Hudi fails on it."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ class Block:
     content: bytes
 
     def header(self, ordinal: int) -> str:
-        """An entry that Hudi cannot do without."""
+        """A header entry that Hudi requires."""
         if ordinal not in self.headers:
             raise DamagedInside
         return self.headers[ordinal]
 
 
 def blocks(data: bytes) -> Iterator[Block]:
-    """Every whole block of a file; what lies between them is passed over, as Hudi does."""
+    """Every valid block of a file; bytes between them are skipped, as in Hudi."""
     at = 0
     while at < len(data):
         if not is_whole(data, at):
@@ -130,7 +130,7 @@ def blocks(data: bytes) -> Iterator[Block]:
 
 
 def is_whole(data: bytes, at: int) -> bool:
-    """Whether a block begins here that Hudi would read: its size fits, its end repeats the size, a block or the end
+    """Whether Hudi would read a block here: its size fits, its end repeats the size, a block or the end of the file
     follows."""
     if data[at : at + 6] != b"#HUDI#" or len(data) < at + 14:
         return False

@@ -1,6 +1,6 @@
-"""What merging means, as loops over rows: the fold over log records, then the base rows one by one.
+"""Merging as loops over rows: the fold over log records, then the base rows one by one.
 
-Ordering values are plain Python values that compare as Hudi compares them (floats by `java_double`), None is null.
+Ordering values are plain Python values that compare as in Hudi (floats by `java_double`); None is null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DATA, DELETE = "data", "delete"
 
 @dataclass(frozen=True)
 class Record:
-    """One log record. `default` marks a delete without an ordering value of its own; `row` is what a data row holds."""
+    """One log record. `default` marks a delete without an ordering value; `row` is the data row."""
 
     key: Hashable
     what: str
@@ -47,7 +47,7 @@ def above(left: Any, right: Any) -> bool:
 
 
 def fold(records: Sequence[Record], event_time: bool) -> dict[Hashable, tuple[int, Record]]:
-    """The standing record of each key with its place in arrival order."""
+    """The winning record of each key with its position in arrival order."""
     standing: dict[Hashable, tuple[int, Record]] = {}
     for place, new in enumerate(records):
         known = standing.get(new.key)
@@ -72,7 +72,7 @@ def merge(
     key_of: Callable[[Any, int], Hashable],
     ordering_of: Callable[[Any], Any],
 ) -> list[Any]:
-    """Merged rows in output order. key_of(row, place in the file); a key is taken off the log's map when first met."""
+    """Merged rows in output order. key_of(row, position in the file); a key's log record is used for its first row."""
     waiting = fold(records, event_time)
     merged: list[Any] = []
     place = 0

@@ -1,6 +1,6 @@
-"""The merge of one file slice where records fill each other's gaps: record by record, by the fact sheet's words.
+"""The merge of one file slice in which records fill each other's gaps, record by record.
 
-`lacks(record, column)` tells a gap. A row is a dict. What wins and what a delete does are `merge`'s rules.
+`lacks(record, column)` identifies a gap. A row is a dict. `merge` has the rules of winners and deletes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ META = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_partition_path",
 
 @dataclass(frozen=True)
 class Rules:
-    """event_time: else the later wins. from_newer: a newer record that loses fills gaps of the winner.
-    last_writer: meta columns come from the record written last. is_gap(row, column): the value is to be filled."""
+    """event_time: whether event times decide; otherwise the later record wins. from_newer: a newer record that loses
+    fills gaps of the winner. last_writer: meta columns come from the record written last. is_gap(row, column): the
+    value is to be filled."""
 
     event_time: bool
     from_newer: bool
@@ -25,7 +26,7 @@ class Rules:
     is_gap: Callable[[Mapping[str, Any], str], bool]
 
     def filled(self, high: Mapping[str, Any], low: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-        """The higher row, its gaps taken from the lower; a column that neither has stays away."""
+        """The higher row, with its gaps filled from the lower; a column that neither has is omitted."""
         row: dict[str, Any] = {}
         for column in columns:
             source = low if self.is_gap(high, column) else high
@@ -54,8 +55,8 @@ def merged_rows(
     ordering_of: Callable[[Mapping[str, Any]], Any],
     early: tuple[Rules, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Merged rows in output order; columns that no record has are None. `early`: other rules by which the first so
-    many records meet each other."""
+    """Merged rows in output order; columns that no record has are None. `early`: other rules for the merges among the
+    first records."""
     standing: dict[Hashable, tuple[int, Record]] = {}
     for place, new in enumerate(records):
         known = standing.get(new.key)
@@ -90,7 +91,7 @@ def merged_rows(
 def _met(
     known: tuple[int, Record], new: tuple[int, Record], rules: Rules, columns: Sequence[str]
 ) -> tuple[int, Record]:
-    """What stands after a record met the standing one, with the place of the record on top."""
+    """The result of a record and the current one, with the position of the winner."""
     old_record, new_record = known[1], new[1]
     if new_record.what == DELETE:
         remaining = not new_record.is_commit_time_delete and (

@@ -1,4 +1,4 @@
-"""Base and log files in Hudi's layout, for tests: what a small writer would leave on disk."""
+"""Base and log files in Hudi's layout, for tests, as a small writer would write them."""
 
 from __future__ import annotations
 
@@ -134,12 +134,12 @@ def _wrapped(wrapper: str, value: Any) -> dict[str, Any]:
 
 
 def rollback_block(target: str, instant: str) -> bytes:
-    """A command block that takes back `target`."""
+    """A command block that rolls back `target`."""
     return block(COMMAND, {INSTANT_TIME: instant, TARGET_INSTANT_TIME: target, COMMAND_TYPE: "0"}, b"")
 
 
 def roaring(places: Sequence[int]) -> str:
-    """Base64 of `Roaring64NavigableMap.serializePortable`; places below 2^32, ascending."""
+    """Base64 of `Roaring64NavigableMap.serializePortable`; positions below 2^32, ascending."""
     containers: dict[int, list[int]] = {}
     for place in places:
         containers.setdefault(place >> 16, []).append(place & 0xFFFF)
@@ -169,7 +169,7 @@ def _position_headers(positions: tuple[str, Sequence[int]] | None) -> dict[int, 
 
 
 def write_base(path: pathlib.Path, schema: pa.Schema, row_groups: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-    """A base file with exactly these row groups (an empty one is left out)."""
+    """A base file with exactly these row groups (an empty one is omitted)."""
     with pq.ParquetWriter(path, schema, compression="snappy", store_schema=False) as writer:
         for rows in row_groups:
             if rows:

@@ -1,7 +1,7 @@
-"""A row of an older schema as a newer one's, value by value, in plain Python: what type promotion means.
+"""Converts a row of an older schema to a newer one, value by value, in plain Python: the rules of type promotion.
 
-Types are Avro's JSON, without logical types but date and decimal; unions are null and one type. Text of floats is
-Java's, which is Python's between 0.001 and 10000000.
+Types are Avro's JSON, without logical types except date and decimal; unions are null and one type. Text of floats is
+Java's, which equals Python's between 0.001 and 10000000.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _text(value: Any, source: str) -> str:
 
 
 def _java_decoded(value: bytes) -> str:
-    """UTF-8 with U+FFFD for what is none; an encoded surrogate is one such character."""
+    """UTF-8 with U+FFFD for invalid bytes; an encoded surrogate is one such character."""
     text, place = "", 0
     while place < len(value):
         piece = value[place : place + 3]

@@ -75,15 +75,15 @@ class FakeTopic:
     records: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
     closed: int = 0
 
-    def read(self, expected: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+    def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
         try:
-            there = sorted(offset for offset in self.records if first <= offset < expected.end)
+            there = sorted(offset for offset in self.records if first <= offset < kafka_range.end)
             for begin in range(0, len(there), chunk_rows):
                 part = there[begin : begin + chunk_rows]
                 last = begin + chunk_rows >= len(there)
-                yield chunk_of({o: self.records[o] for o in part}, expected.end if last else part[-1] + 1)
+                yield chunk_of({o: self.records[o] for o in part}, kafka_range.end if last else part[-1] + 1)
             if not there:
-                yield chunk_of({}, expected.end)
+                yield chunk_of({}, kafka_range.end)
         finally:
             self.closed += 1
 

@@ -335,7 +335,7 @@ def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> No
     )
 
     class Expired(FakeTopic):
-        def read(self, expected: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
+        def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
             yield from (gone, big)
 
     tally = SplitTally()
