@@ -1,20 +1,20 @@
-# Two commands for a newcomer: `make demo` and `make test`. Both set everything up by themselves. `make help` lists all.
+# Start with `make demo` and `make test`. Both set up what they need. `make help` lists all targets.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 PY       := .venv/bin/python
 WHEEL_PY := .venv-wheel/bin/python
 MINUTES  := 30
-# -P: the working directory stays off the import path, so that the suites test the installed wheel.
+# -P: the working directory is not on the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
 WITH_JVM := spark or interop or kafka or packaging
 PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-# Compiled kernels survive a new wheel of the same source.
+# The cache of compiled kernels remains valid for a new wheel of the same source.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 
-# The suites without a JVM run kernels that check every index, which are other machine code; those with one run them bare.
+# Suites without a JVM run kernels that check every index, which have other machine code; suites with a JVM do not.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
 .PHONY: help demo test test-rest test-all test-ops test-ops-only check long soak proto docs site locks release bench parts java lint wheel types types-only clean
@@ -22,20 +22,20 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
-demo: java .venv/.ready wheel ## reads a table that real Hudi wrote in four ways (≤ 90 s after set-up)
+demo: java .venv/.ready wheel ## reads a Hudi table in four ways (≤ 90 s after set-up)
 	@.venv-wheel/bin/penstock demo
 
-test: java .venv/.ready lint wheel ## every kind of suite; of tests with many parameter sets, a sample (≤ 15 minutes)
+test: java .venv/.ready lint wheel ## every kind of suite, with a sample of large parameter sets (≤ 15 minutes)
 	@$(WHEEL_PY) -P tools/run_suites.py sample
 
-test-rest: java .venv/.ready wheel ## what `make test` leaves out: the other parameter sets, and `make test-ops`
+test-rest: java .venv/.ready wheel ## the other parameter sets, and `make test-ops`
 	@$(WHEEL_PY) -P tools/run_suites.py rest
 
 test-all: test test-rest ## every suite, as CI runs them
 
 test-ops: java .venv/.ready wheel test-ops-only ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
 
-# The wheel is there: a target that builds it would do so beside the suites that use it.
+# The wheel exists: a target that builds it would run in parallel with the suites that use it.
 test-ops-only:
 	@bash tools/ops_tools.sh
 	@$(PYTEST) tests/ops tests/s3 -m ops
@@ -43,10 +43,10 @@ test-ops-only:
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
 	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"
 
-long: java .venv/.ready wheel ## what does not fit into `make test`; writes docs/results/
+long: java .venv/.ready wheel ## long tests that are not in `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
 
-soak: java .venv/.ready wheel ## Spark streams beside a real Hudi writer under kills, for MINUTES=30; writes docs/results/
+soak: java .venv/.ready wheel ## Spark streams with a live Hudi writer while processes are killed, for MINUTES=30; writes docs/results/
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt matplotlib
 	@PENSTOCK_SOAK_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
 		tests/interop/test_soak.py
@@ -63,16 +63,16 @@ site: .venv/.ready ## the documentation as a searchable site, in build/site
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mkdocs mkdocs-material
 	@$(PY) tools/make_site.py
 
-locks: .venv/.ready ## compile requirements/*.lock anew: what releases depend on, by version and SHA-256
+locks: .venv/.ready ## compile requirements/*.lock again: dependencies of releases, by version and SHA-256
 	@$(PY) tools/lock_dependencies.py
 
 release: wheel ## the wheel in dist/, and its SBOM (CycloneDX) beside it
 	@$(PY) tools/make_sbom.py dist/*.whl
 
-bench: java .venv/.ready wheel ## Penstock beside Hudi's own reader and hudi-rs, in turn; writes docs/results/ (≤ 30 minutes)
+bench: java .venv/.ready wheel ## compare Penstock with Hudi's reader and hudi-rs; writes docs/results/ (≤ 30 minutes)
 	@$(WHEEL_PY) -m bench.compare
 
-parts: java .venv/.ready wheel ## measure planning, the service, streams and topics by themselves (bench/README.md)
+parts: java .venv/.ready wheel ## measure planning, the service, streams and topics separately (bench/README.md)
 	@$(WHEEL_PY) -m bench.planning
 	@$(WHEEL_PY) -m bench.service
 	@$(WHEEL_PY) -m bench.streaming
@@ -97,5 +97,5 @@ types-only:
 	@$(WHEEL_PY) -P -m mypy --strict -p penstock -p pyspark_penstock
 	@.venv/bin/basedpyright --pythonpath $(WHEEL_PY) --level error
 
-clean: ## remove what the other targets made (not .cache: real Hudi's environment)
+clean: ## remove the output of the other targets (except .cache, Hudi's environment)
 	rm -rf .venv .venv-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

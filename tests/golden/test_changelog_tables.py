@@ -116,7 +116,7 @@ def test_columns_and_filters(golden: Golden) -> None:
     assert read(str(table), columns=["id"], where=f"{KIND} = 'I'").read_all()["id"].to_pylist() == ["b"]
 
 
-def test_a_range_before_the_column_went_has_it_if_it_is_asked_for(golden: Golden) -> None:
+def test_range_before_the_column_was_dropped_has_it_if_selected(golden: Golden) -> None:
     """With the schema of the range's end its minus records are deletes; without the column it has the newest schema."""
     case = "D_changelog_ended_v9"
     table, upto = golden.table(case), Position(InstantTime(golden.case(case)["instants"][4][1]))

@@ -109,7 +109,7 @@ def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
     def write(batch: DataFrame, batch_id: int) -> None:
         rows, path = batch.toArrow(), out / f"{batch_id}.parquet"
         if path.exists() and (before := _counted(pq.read_table(path))) != (now := _counted(rows)):
-            text = f"micro-batch {batch_id} brought {now - before} anew, and {before - now} no more"
+            text = f"micro-batch {batch_id} was repeated with {now - before} added and {before - now} missing"
             note(folder / "failed.jsonl", {"query": name, "text": f"NOT REPEATED: {text}"})
         partial = path.with_suffix(".partial")
         pq.write_table(rows, partial)

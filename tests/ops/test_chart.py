@@ -95,7 +95,7 @@ def of_kind(manifests: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("values", GOOD.values(), ids=GOOD)
-def test_the_chart_is_linted_and_its_manifests_are_valid(
+def test_chart_is_linted_and_its_manifests_are_valid(
     helm: Callable[..., Any], rendered: Rendered, values: dict[str, Any]
 ) -> None:
     try:

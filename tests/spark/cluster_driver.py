@@ -89,7 +89,7 @@ def watched(folder: str, batch_id: int, harm: str) -> Callable[[Iterator[pa.Arra
                 if (harmed.with_name("go")).exists():
                     break
                 if time.monotonic() > give_up:
-                    raise RuntimeError("nobody ended this task")
+                    raise RuntimeError("the task was not killed in time")
                 time.sleep(0.05)
         for array in actual:
             yield pa.array([True] * len(array))
@@ -103,7 +103,7 @@ def stay(folder: pathlib.Path) -> None:
     give_up = time.monotonic() + HARM_S
     while not (folder / "go").exists():
         if time.monotonic() > give_up:
-            raise RuntimeError("nobody lets the driver go on")
+            raise RuntimeError("the file go did not appear in time")
         time.sleep(0.05)
 
 

@@ -26,7 +26,7 @@ def ask(text: str) -> None:
     """Sends one line to the test, and waits for a line to continue."""
     say(text)
     if not sys.stdin.readline():
-        raise SystemExit("the test is gone")
+        raise SystemExit("the test ended")
 
 
 def main(server: str, table: str, checkpoint: str, output: str) -> None:

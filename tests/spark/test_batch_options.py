@@ -35,7 +35,7 @@ def test_every_column_is_nullable_and_meta_columns_come_first(either: Any) -> No
     assert all(field.nullable for field in schema)
 
 
-def test_where_keeps_rows_of_the_merged_table(either: Any, golden: Any, rows_of: RowsOf) -> None:
+def test_where_filters_rows_of_the_merged_table(either: Any, golden: Any, rows_of: RowsOf) -> None:
     expected = golden.expected(either.case, "snapshot")
     low = sorted(expected["ts"].to_pylist())[expected.num_rows // 2]
     remaining = expected.filter(pa.compute.greater_equal(expected["ts"], low))

@@ -40,7 +40,7 @@ def environment_with(pyspark: str, folder: pathlib.Path) -> pathlib.Path:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
-def test_the_spark_suite_passes_on_the_oldest_pyspark() -> None:
+def test_spark_suite_passes_on_the_oldest_pyspark() -> None:
     python = environment_with(OLDEST, REPOSITORY / ".cache" / f"pyspark-{OLDEST}")
     version = subprocess.run(
         [str(python), "-P", "-c", "import pyspark; print(pyspark.__version__)"],

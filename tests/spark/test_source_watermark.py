@@ -115,7 +115,7 @@ def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, 
     )
 
 
-def test_the_last_window_of_an_idle_table_closes_by_the_clock(
+def test_last_window_of_an_idle_table_closes_by_the_clock(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """Without new rows the watermark stays at the highest row, in the last window of a second. After one more second

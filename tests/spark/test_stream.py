@@ -76,7 +76,7 @@ def test_stream_with_one_commit_per_micro_batch(
         assert rows_of(rows) == rows_of(golden.expected(case, query_id)), (key, query_id)
 
 
-def test_no_cap_gives_the_whole_range_at_once(
+def test_stream_without_a_cap_returns_the_whole_range_at_once(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     batches = MicroBatches()
@@ -243,7 +243,7 @@ def test_other_options_than_the_checkpoints_are_refused(
         drained(stream(spark, target, MicroBatches(), checkpoint, where="ts > 3"))
 
 
-def test_the_snapshot_first_by_default(
+def test_stream_starts_with_a_snapshot_by_default(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     batches = MicroBatches()

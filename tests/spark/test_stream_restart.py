@@ -90,7 +90,7 @@ def steps(first: int, last: int) -> list[str]:
     return [f"{step} {n}" for n in range(first, last + 1) for step in ("planned", "written")]
 
 
-def test_the_driver_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
+def test_driver_killed_repeats_uncommitted_rows(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
     """With rows written but not committed: they are read and written again, with a new plan."""
     bench.server()
     first = bench.driver()
@@ -102,7 +102,7 @@ def test_the_driver_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> Non
     check(bench, golden, rows_of)
 
 
-def test_the_server_is_killed(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
+def test_server_killed_fails_or_continues_the_stream(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
     """With an open plan the stream fails with an error that names the plan, and continues after a restart of the query.
     Between two micro-batches it continues by itself."""
     server, driver = bench.server(), bench.driver()
