@@ -116,7 +116,7 @@ def checked(command: Sequence[str], cwd: str | pathlib.Path) -> str:
     return result.stdout
 
 
-def ask(port: int, api: int, body: bytes = b"") -> bytes:
+def send_request(port: int, api: int, body: bytes = b"") -> bytes:
     """A request of version 0 in the protocol's bytes: the response after its length and correlation id."""
     request = struct.pack(">hhih5s", api, 0, 1, 5, b"tests") + body
     with socket.create_connection(("127.0.0.1", port), timeout=2) as line:
@@ -131,8 +131,8 @@ def ask(port: int, api: int, body: bytes = b"") -> bytes:
 
 def known_brokers(port: int) -> int:
     """The number of brokers in the metadata of the one at `port`, itself included."""
-    ask(port, API_VERSIONS)
-    return int(struct.unpack(">i", ask(port, METADATA, struct.pack(">i", 0))[:4])[0])
+    send_request(port, API_VERSIONS)
+    return int(struct.unpack(">i", send_request(port, METADATA, struct.pack(">i", 0))[:4])[0])
 
 
 def wait_for(true: Callable[[], Any], what: str, seconds: float = 30, step: float = 0.05) -> Any:

@@ -55,7 +55,7 @@ def rows(path: pathlib.Path, query: Query) -> list[dict[str, Any]]:
     return [row for s in plan.splits for part in read_split(plan.scan, s) for row in part.batch.to_pylist()]
 
 
-def bag(records: list[dict[str, Any]]) -> Counter[str]:
+def as_multiset(records: list[dict[str, Any]]) -> Counter[str]:
     return Counter(map(repr, records))
 
 
@@ -120,11 +120,11 @@ def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) 
         path = golden.table(name)
         for place in sampled(path, 3):
             try:
-                whole = bag(rows(path, Changes(ChangeFormat.ROWS, place.before, place.last)))
+                whole = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.before, place.last)))
             except PenstockError:
                 continue
-            first = bag(rows(path, Changes(ChangeFormat.ROWS, place.before, place.at)))
-            second = bag(rows(path, Changes(ChangeFormat.ROWS, place.at, place.last)))
+            first = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.before, place.at)))
+            second = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.at, place.last)))
             assert first + second == whole, f"{name} {place}"
             checked += 1
     assert checked > 5
@@ -181,7 +181,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
             except PositionExpired as error:
                 assert "begins" in str(error), f"{name} {place}"
                 continue
-            assert bag(rows_read) == bag(left), f"{name} {place}: from it on"
+            assert as_multiset(rows_read) == as_multiset(left), f"{name} {place}: from it on"
             checked += 1
             clustered += len(left) < len(whole)
     assert checked > 2
@@ -205,7 +205,9 @@ def test_clustering_that_mixed_delivered_and_undelivered_rows(
             delivered = {written(row) for row in rows(path, Incremental(place.before, place.at))}
             whole = rows(path, Incremental(place.before, place.last))
             left = [r for r in whole if r["_hoodie_commit_time"] != place.instant or written(r) not in delivered]
-            assert bag(rows(path, Incremental(place.at, place.last))) == bag(left) != bag(whole), f"{place}"
+            assert (
+                as_multiset(rows(path, Incremental(place.at, place.last))) == as_multiset(left) != as_multiset(whole)
+            ), f"{place}"
     assert mixed
     facts = facts_of(path)
     assert facts is not None
@@ -243,4 +245,4 @@ def test_excluded_instants_are_not_in_the_range(golden: Golden, query: str) -> N
         every = rows(path, Changes(ChangeFormat.ROWS, after, upto))
         expected = [r for r in every if r["_change_instant"] != out.requested_time]
         assert len(expected) < len(every)
-    assert expected and bag(rows_read) == bag(expected)
+    assert expected and as_multiset(rows_read) == as_multiset(expected)

@@ -258,31 +258,31 @@ def test_bounds_include_the_rows_of_the_split(golden: Golden) -> None:
     assert known >= 2
 
 
-def lacking(path: pathlib.Path) -> None:
-    """The newest instant is removed from the metadata table's timeline."""
+def remove_newest_instants(path: pathlib.Path) -> None:
+    """Removes the newest instants from the metadata table's timeline."""
     files = sorted((path / ".hoodie/metadata/.hoodie/timeline").glob("2*deltacommit"))
     for file in files[-2:]:
         file.unlink()
 
 
-def cut_base_or_log(path: pathlib.Path) -> None:
+def truncate_files(path: pathlib.Path) -> None:
     for file in (path / ".hoodie/metadata/files").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
 
 
-def nothing_there(path: pathlib.Path) -> None:
+def remove_table(path: pathlib.Path) -> None:
     shutil.rmtree(path / ".hoodie/metadata")
 
 
-def no_files(path: pathlib.Path) -> None:
+def remove_files_partition(path: pathlib.Path) -> None:
     shutil.rmtree(path / ".hoodie/metadata/files")
 
 
-def damaged_properties(path: pathlib.Path) -> None:
+def damage_properties(path: pathlib.Path) -> None:
     (path / ".hoodie/metadata/.hoodie/hoodie.properties").write_bytes(b"\x00")
 
 
-DAMAGES = (lacking, cut_base_or_log, nothing_there, no_files, damaged_properties)
+DAMAGES = (remove_newest_instants, truncate_files, remove_table, remove_files_partition, damage_properties)
 
 
 @pytest.mark.usefixtures("always")
@@ -312,7 +312,7 @@ def test_unusable_metadata_table_is_one_warning_per_plan(
 ) -> None:
     """Both listing and statistics need a metadata table that is unusable."""
     path = golden.copy("B_v9_colstats_mor", tmp_path)
-    nothing_there(path)
+    remove_table(path)
     with caplog.at_level(logging.WARNING, "penstock.enumerator"):
         event_time_plan(path, "et")
     assert len(caplog.records) == 1

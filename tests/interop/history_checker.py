@@ -93,7 +93,7 @@ class HistoryChecker:
                 self.done -= 1
                 return
         if self.played_history.steps:
-            self.at_the_end()
+            self.compare_all_again()
 
     def hudi_failed(self, what: str, error: object) -> None:
         """A failure of Hudi is not a difference; it is counted, so that the report shows what was not compared."""
@@ -145,7 +145,7 @@ class HistoryChecker:
         self.states.append(State(last[1] or last[0], last[0], self.stamps.restored(self.newest_rows)))
         newest = max((key for name, key in self.order_keys.items() if name in known), default="earliest")
         self.range(newest, self.states[-1])
-        self.hudis_range("000" if newest == "earliest" else newest, self.states[-1], step.action)
+        self.compare_hudis_range("000" if newest == "earliest" else newest, self.states[-1], step.action)
         for _ in range(2):
             self.range(self.draw.choice(["earliest", *self.order_keys.values()]), self.draw.choice(self.states))
         self.problems += history_changes.differences(self, step, written)
@@ -181,7 +181,7 @@ class HistoryChecker:
         self.order_keys = {name: key for name, key in self.order_keys.items() if name not in gone}
         self.states = [state for state in self.states if state.requested in self.order_keys]
 
-    def at_the_end(self) -> None:
+    def compare_all_again(self) -> None:
         """Compares every range and every earlier state again, after services have rewritten rows."""
         for number, state in enumerate(self.states):
             self.as_of(state)
@@ -189,7 +189,7 @@ class HistoryChecker:
                 self.range(after, state)
         if self.states and not self.played_history.history.shape.merge_on_read:
             state = self.draw.choice(self.states)
-            self.hudis_range(self.draw.choice(["000", *self.order_keys.values()]), state, None)
+            self.compare_hudis_range(self.draw.choice(["000", *self.order_keys.values()]), state, None)
         self.problems += history_changes.folds(self)
 
     def inside(self, after: str, state: State) -> list[str]:
@@ -230,7 +230,7 @@ class HistoryChecker:
         newest = state is self.states[-1]
         self.compare("time travel", {"as_of": state.requested}, hudis, with_files=True, may_expire=not newest)
 
-    def hudis_range(self, begin: str, state: State, action: Action | None) -> None:
+    def compare_hudis_range(self, begin: str, state: State, action: Action | None) -> None:
         """Compares a range with Hudi's own incremental reader, unless its rows are predicted to be wrong."""
         if begin >= state.order_key or isinstance(action, PartialUpdate):
             return  # Hudi reads a partial update without the row beneath it, or runs out of memory

@@ -18,7 +18,7 @@ BIN: Final = REPOSITORY / ".cache" / "ops" / "bin"
 
 def missing(what: str) -> NoReturn:
     """Fails the test in CI and skips it elsewhere."""
-    text = f"{what} is missing: `bash tools/ops_tools.sh` brings it, or says what to install"
+    text = f"{what} is missing: `bash tools/ops_tools.sh` installs it, or prints what to install"
     if os.environ.get("CI"):
         pytest.fail(text, pytrace=False)
     pytest.skip(text)

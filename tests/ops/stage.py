@@ -112,7 +112,7 @@ class Stage:
             text: str = answer.read().decode()
         return text
 
-    def ask(self, path: str, **query: object) -> Any:
+    def query_api(self, path: str, **query: object) -> Any:
         """The response of the API of Prometheus."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         with urllib.request.urlopen(url, timeout=20) as answer:
@@ -121,12 +121,12 @@ class Stage:
     def values(self, expression: str) -> list[float]:
         """Every sample of the expression within the last two minutes."""
         now = time.time()
-        result = self.ask("query_range", query=expression, start=now - 120, end=now, step=1)
+        result = self.query_api("query_range", query=expression, start=now - 120, end=now, step=1)
         return [float(value) for series in result["result"] for _, value in series["values"]]
 
     def firing(self) -> set[str]:
         """The alerts that are firing."""
-        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+        return {one["labels"]["alertname"] for one in self.query_api("alerts")["alerts"] if one["state"] == "firing"}
 
     def kill_second(self) -> None:
         """Kills the second server with SIGKILL."""

@@ -115,7 +115,7 @@ class Following:
         files = [urllib.parse.urlsplit(json.loads(line)["path"]).path for line in lines]
         return [batch for file in files for batch in pq.read_table(file).to_batches()]
 
-    def goes_on(self) -> bool:
+    def restart(self) -> bool:
         """Starts the stream (again). It must have ended with a retryable storage error."""
         if not self._query.isActive:
             error = str(self._query.exception())
@@ -138,11 +138,11 @@ def test_fault_19_spark_stream_over_a_faulty_store_has_the_exact_rows(
         stream = Following(cluster.readStream.format("penstock").options(**CHANGES).load(uri), tmp_path)
         front.fresh(FaultSchedule(41))
         try:
-            until(lambda: stream.goes_on() and stream.rows(), "the stream has what is there", 120)
+            until(lambda: stream.restart() and stream.rows(), "the stream has what is there", 120)
             before = len(stream.rows())
             arrive()
             until(
-                lambda: stream.goes_on() and len(stream.rows()) > before and not differing(golden, stream.rows()),
+                lambda: stream.restart() and len(stream.rows()) > before and not differing(golden, stream.rows()),
                 "the stream has the rest",
                 120,
             )

@@ -22,7 +22,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def ask(text: str) -> None:
+def report_and_wait(text: str) -> None:
     """Sends one line to the test, and waits for a line to continue."""
     say(text)
     if not sys.stdin.readline():
@@ -34,11 +34,11 @@ def main(server: str, table: str, checkpoint: str, output: str) -> None:
     folder = pathlib.Path(output)
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        ask(f"planned {batch_id}")
+        report_and_wait(f"planned {batch_id}")
         partial = folder / f"{batch_id}.partial"
         pq.write_table(frame.toArrow(), partial)
         partial.replace(folder / f"{batch_id}.parquet")
-        ask(f"written {batch_id}")
+        report_and_wait(f"written {batch_id}")
 
     spark = (
         SparkSession.builder.master("local[2]")
@@ -62,7 +62,7 @@ def main(server: str, table: str, checkpoint: str, output: str) -> None:
         try:
             writer.start().awaitTermination()
         except PySparkException as error:
-            ask("failed " + " ".join(str(error).split()))
+            report_and_wait("failed " + " ".join(str(error).split()))
         else:
             say("done")
             return

@@ -111,7 +111,7 @@ class Driven:
         self._wait(lambda: self._now()[0].has_passed(order_key))
         self._settle((0,))
 
-    def sit_idle(self) -> None:
+    def wait_for_idle_timeout(self) -> None:
         """Waits until each source's watermark advances without data."""
         before = self._now()
         self._wait(lambda: all(new.at_us > old.at_us for new, old in zip(self._now(), before, strict=True)))

@@ -27,7 +27,9 @@ def check(operator: str, histories: list[SourceHistory], driven: Driven, **end: 
     micros = [
         model.Micro(
             tuple(one.rows(leg) for one, leg in zip(histories, legs, strict=True)),
-            tuple(leg.after.at_us if one.brings(leg) else None for one, leg in zip(histories, legs, strict=True)),
+            tuple(
+                leg.after.at_us if one.has_watermark(leg) else None for one, leg in zip(histories, legs, strict=True)
+            ),
         )
         for legs in zip(*(driven.legs(source) for source in range(len(histories))), strict=True)
     ]

@@ -78,7 +78,7 @@ def run(tried: RunCase, driven: Driven) -> None:
             else:
                 driven.reveal(each)
             if number == 2 and case["idle"] == "idle":
-                driven.sit_idle()
+                driven.wait_for_idle_timeout()
             if number == 2 and case["restart"] == "stopped":
                 driven.restart()
     finally:
@@ -105,7 +105,7 @@ def check(tried: RunCase, driven: Driven) -> None:
         model.Micro(
             rows=tuple(one.rows(leg) for one, leg in zip(histories, legs, strict=True)),
             brought=tuple(
-                leg.after.at_us if one.brings(leg) else None for one, leg in zip(histories, legs, strict=True)
+                leg.after.at_us if one.has_watermark(leg) else None for one, leg in zip(histories, legs, strict=True)
             ),
             restarted=batch in driven.restarts,
         )

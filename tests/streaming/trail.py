@@ -95,7 +95,7 @@ class SourceHistory:
         of_snapshot = [row for _, rows in self._snapshot[first:end] for row in rows]
         return of_snapshot + self._recorded.rows(max(leg.before.place, self._start), leg.after.place)
 
-    def brings(self, leg: Leg) -> bool:
+    def has_watermark(self, leg: Leg) -> bool:
         """Whether a row carries its watermark: a row of the table, or a marker."""
         return bool(self.rows(leg)) or (not leg.is_empty and not leg.has_commits) or leg.after.is_end
 
