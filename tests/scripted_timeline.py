@@ -36,7 +36,7 @@ class ScriptedTimeline:
             for path in self._files(self.folder, instant):
                 shutil.move(path, self.aside / path.name)
 
-    def take_behind(self, instant: str) -> None:
+    def remove_after(self, instant: str) -> None:
         """Removes all instants requested later, with services."""
         later = {path.name[:17] for path in self.folder.iterdir() if path.is_file() and path.name[:17].isdigit()}
         self.take(*sorted(item for item in later if item > instant))

@@ -49,7 +49,7 @@ def test_fault_11_group_with_a_cleaned_round_follows_on_lost_range(
     path = golden.copy(CASE, tmp_path)
     script = ScriptedTimeline(path, tmp_path / "aside")
     begin, lost, later = script.data[-4], script.data[-3], script.data[-2]
-    script.take_behind(lost)
+    script.remove_after(lost)
     clock = Clock()
     service = EnumeratorService(
         {"t": str(path)},

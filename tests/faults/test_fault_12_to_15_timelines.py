@@ -100,7 +100,7 @@ def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
     script.take(script.data[-1])
     with pytest.raises(DataInvalidated, match=rf"instant {script.data[-1]} of table .* reset the group"):
         advance(table, "t", following(progress))
-    script.take_behind(script.data[1])
+    script.remove_after(script.data[1])
     with pytest.raises(DataInvalidated, match="more"):
         advance(table, "t", following(progress))
 
@@ -117,7 +117,7 @@ def test_fault_13_recreated_table_is_refused(golden: Any, tmp_path: pathlib.Path
     with pytest.raises(DataInvalidated, match="after everything in its timeline"):
         advance(table, "t", following(beyond))
     empty = replace(start_progress(table, None), consumed=frozenset())
-    script.take_behind("0")
+    script.remove_after("0")
     with pytest.raises(DataInvalidated, match="after everything"):
         advance(table, "t", following(empty))
 
@@ -133,7 +133,7 @@ def test_fault_14_instants_completed_out_of_order_are_each_read_once(
     *early, late, last = script.data
     assert late < early[-1]
     whole, _ = everything(table, start_progress(table, EARLIEST))
-    script.take_behind(early[-1])
+    script.remove_after(early[-1])
     script.pend(late)
     rows, progress = everything(table, start_progress(table, EARLIEST), limits)
     assert progress.consumed == set(early) and rows
@@ -215,7 +215,7 @@ def test_fault_15_writers_with_clock_skew_are_read_in_order_of_completion(golden
     """Requested times differ by an hour, and completion is in reverse order; each round ends after the last."""
     script = scripted(golden, tmp_path, "B_v9_inc_cow")
     first, second = script.data[:2]
-    script.take_behind(second)
+    script.remove_after(second)
     script.rename(first, str(int(script.keys[second]) + 10_000_000))
     table = script.open()
     progress, seen = start_progress(table, EARLIEST), []

@@ -103,7 +103,7 @@ def test_a_table_that_grows_gives_each_instant_when_it_completes(
 ) -> None:
     script = ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
     instants = script.data
-    script.take_behind(instants[0])
+    script.remove_after(instants[0])
     table = script.open()
     progress = start_progress(table, None)
     assert progress.position == at(script.keys[instants[0]]) and progress.consumed == {instants[0]}

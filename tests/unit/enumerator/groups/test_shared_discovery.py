@@ -67,7 +67,7 @@ class CountedTables(FollowedTables):
 def counted(golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
     """By a wall clock at which no file time is old enough to prove anything, as in an object store."""
     script = ScriptedTimeline(golden.copy(CASE, tmp_path), tmp_path / "aside")
-    script.take_behind(script.data[-2])
+    script.remove_after(script.data[-2])
     made = Counted(script, wall_ms=script.folder.stat().st_mtime_ns // 1_000_000)
     real = HudiTable.timeline
 

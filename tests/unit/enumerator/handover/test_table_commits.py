@@ -132,7 +132,7 @@ def test_no_such_instant(golden: GoldenTables, instant: str, told: str) -> None:
 
 def test_a_table_without_a_write(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
-    scripted.take_behind("0")
+    scripted.remove_after("0")
     with pytest.raises(ConfigurationError, match="no completed write"):
         commits_before(scripted.open())
 

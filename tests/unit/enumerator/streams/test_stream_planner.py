@@ -188,7 +188,7 @@ def test_later_commits_do_not_change_a_snapshots_list(
     assert later
     for path in later:
         (table / path).rename(tmp_path / "aside" / path.replace("/", "+"))
-    scripted.take_behind(at)
+    scripted.remove_after(at)
     enumerator = EmbeddedEnumerator()
     of = scope(table, query)
     point = enumerator.next_batch(of, enumerator.start_stream(of, StartSnapshot())).point

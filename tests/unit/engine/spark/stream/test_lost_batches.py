@@ -36,7 +36,7 @@ class World:
         self.script = ScriptedTimeline(path, aside)
         self.begin, self.lost = self.script.data[lost - 1], self.script.data[lost]
         self.last = self.script.data[-1]
-        self.script.take_behind(self.lost)
+        self.script.remove_after(self.lost)
 
     def key(self, instant: str) -> str:
         return self.script.keys[instant]
