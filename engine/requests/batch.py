@@ -48,6 +48,7 @@ def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int |
         raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     if options.event_time_unit is not None and not options.event_time:
         raise ConfigurationError("option eventTimeUnit is the unit of the event-time column: give eventTime with it")
+    completed = options.completion_time == "on"
     return PlanRequest(
         table=table,
         query=query,
@@ -61,6 +62,8 @@ def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int |
         columns_by_name=options.columns_by_name == "on",
         delete_marker=_delete_marker(options),
         skip_corrupt=options.on_corrupt == "skip",
+        completion_time=completed,
+        timeline_timezone=(options.timeline_timezone or "") if completed else "",
     )
 
 

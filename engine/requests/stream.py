@@ -54,6 +54,7 @@ def check_stream_options(options: ParsedOptions) -> None:
     if "cdcFormat" in options.explicit and options.query != "cdc":
         raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     _check_event_time(options)
+    _check_new_columns(options)
     hybrid_of(options, EntryPoint.STREAM, lost_range_policy(options))
     if options.timeline_timezone is not None:
         named_zone(options.timeline_timezone)
@@ -85,6 +86,21 @@ def _check_event_time(options: ParsedOptions) -> None:
     if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
             "option endWatermark is the watermark of a stream that has ended: give upto with it, or leave it out"
+        )
+
+
+def _check_new_columns(options: ParsedOptions) -> None:
+    if options.on_new_columns != "fail":
+        return
+    if options.columns and "columns" in options.explicit:
+        raise ConfigurationError(
+            "option onNewColumns=fail is for a stream of all columns: with the option columns a new column would not "
+            "be read after a restart either; leave one of them out"
+        )
+    if options.query == "cdc" and options.cdc_format == "hudi":
+        raise ConfigurationError(
+            "option onNewColumns=fail with cdcFormat=hudi: `before` and `after` contain new columns anyway; leave "
+            "onNewColumns out"
         )
 
 

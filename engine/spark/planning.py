@@ -32,7 +32,7 @@ from penstock.reader.output_schema import output_schema
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.schema.changes import change_schema
+from penstock.table.schema.completion import returned_schema
 from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 log = logging.getLogger("penstock.engine.spark")
@@ -67,9 +67,7 @@ def schema_of(load: Loaded) -> StructType:
     if not schema_json:
         raise SchemaMismatch(f"no schema: table {redacted_uri(table)} has no data, and no schema is recorded")
     schema = arrow_schema(parse_record_schema(schema_json, f"schema of table {redacted_uri(table)}"))
-    changes = changes_read(options)
-    if changes is not None:
-        schema = change_schema(schema, changes)
+    schema = returned_schema(schema, changes_read(options), completion_time=options.completion_time == "on")
     columns = resolve_columns(options.columns, schema.names)
     return _with_watermark_columns(spark_schema(pa.schema([schema.field(name) for name in columns])), options)
 

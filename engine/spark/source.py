@@ -36,6 +36,7 @@ class PenstockDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
+        self._gave_schema = False
 
     @classmethod
     def name(cls) -> str:
@@ -53,7 +54,9 @@ class PenstockDataSource(DataSource):
         load = loaded(self.options, entry_point_at_load(self.options), os.environ)
         for warning in load.options.warnings:
             log.warning("%s", warning)
-        return schema_of(load)
+        schema = schema_of(load)
+        self._gave_schema = True  # Spark pickles this instance after the call, for the readers
+        return schema
 
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A reader for a batch of the columns in `schema`."""
@@ -69,7 +72,8 @@ class PenstockDataSource(DataSource):
         from penstock.engine.spark.stream.reader import PenstockStreamReader
         from penstock.proto.options.registry import EntryPoint
 
-        return PenstockStreamReader(loaded(self.options, EntryPoint.STREAM, os.environ), schema)
+        load = loaded(self.options, EntryPoint.STREAM, os.environ)
+        return PenstockStreamReader(load, schema, whole_schema=self._gave_schema and not load.options.columns)
 
 
 def register(spark: SparkSession) -> None:

@@ -19,7 +19,6 @@ from penstock.enumerator.continuous.consistency import (
     refuse_late,
     refuse_newer_position,
 )
-from penstock.enumerator.continuous.lag import instant_ms
 from penstock.enumerator.continuous.round_limits import data_instants_after, next_end, reshaped_in
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.log import log_event
@@ -33,6 +32,7 @@ from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan
 from penstock.table.hudi_table import HudiTable
+from penstock.table.timeline.zones import instant_ms
 
 _MAX_ATTEMPTS: Final = 3
 """How often a round is planned if the timeline changes during planning."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.zones import instant_ms
 
 if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag
@@ -108,14 +109,3 @@ def _hours_left(following: str, retention: Retention, now_ms: int, zone: tzinfo 
     if cleaned_ms is None or earliest_ms is None or following_ms is None:
         return None
     return max(following_ms + (cleaned_ms - earliest_ms) - now_ms, 0) / 1000
-
-
-def instant_ms(text: str, zone: tzinfo | None) -> int | None:
-    """UTC milliseconds of an instant of 14 or 17 digits in the timeline's zone; None for another text or no zone."""
-    if zone is None or len(text) not in (14, 17) or not text.isdigit():
-        return None
-    try:
-        wall = datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=zone)
-    except ValueError:
-        return None
-    return int(wall.timestamp()) * 1000 + int(text[14:] or "0")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import just_before
-from penstock.enumerator.continuous.lag import Retention, instant_ms, lag_of
+from penstock.enumerator.continuous.lag import Retention, lag_of
 from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.planning.archived_timeline import with_archive
@@ -24,6 +24,7 @@ from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, PlanRequest
 from penstock.table.hudi_table import HudiTable
 from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.zones import instant_ms
 
 if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag

@@ -19,12 +19,13 @@ from penstock.enumerator.planning.split_ids import digest
 from penstock.enumerator.planning.table_state import BoundRequest, TableSchema
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaRange, Phase, TopicRecords, kafka_position
 from penstock.proto.model.positions import CommitRange
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import AllRows, CommitTimeOrdering, Plan, Scan, Split, VisibleInstants
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.changes import change_schema
+from penstock.table.schema.completion import returned_schema
 from penstock.table.storage.filesystem import redacted_uri
 
 _NOWHERE: Final = kafka_position(Phase.SWITCHING, 0)
@@ -45,7 +46,7 @@ def topic_plan(
     """
     hybrid = _hybrid(request)
     schema = _table_schema(table, hybrid)
-    bound = bind_request(request, schema, _returned(table, schema, hybrid))
+    bound = bind_request(request, schema, _returned(table, schema, hybrid, completion_time=request.completion_time))
     scan = _scan(table, name, bound, schema, hybrid)
     splits = tuple(_split(item) for item in ranges)
     if bound.event_time is not None and request.scan_event_time:
@@ -67,14 +68,13 @@ def _table_schema(table: HudiTable, hybrid: Hybrid) -> TableSchema:
     return schema
 
 
-def _returned(table: HudiTable, schema: TableSchema, hybrid: Hybrid) -> pa.Schema:
+def _returned(table: HudiTable, schema: TableSchema, hybrid: Hybrid, *, completion_time: bool) -> pa.Schema:
     """The columns that the query returns: the table's, or those of change rows."""
-    if hybrid.mode is not HybridMode.CHANGELOG:
-        return schema.arrow
-    if not table.properties.record_key_fields:
+    changes = ChangeFormat.ROWS if hybrid.mode is HybridMode.CHANGELOG else None
+    if changes is not None and not table.properties.record_key_fields:
         where = f"table {redacted_uri(table.base_path)}"
         raise ConfigurationError(f"hybrid=changelog: {where} has no record key to identify changed rows; use append")
-    return change_schema(schema.arrow, ChangeFormat.ROWS)
+    return returned_schema(schema.arrow, changes, completion_time=completion_time)
 
 
 def _scan(table: HudiTable, name: str, bound: BoundRequest, schema: TableSchema, hybrid: Hybrid) -> Scan:
@@ -95,6 +95,7 @@ def _scan(table: HudiTable, name: str, bound: BoundRequest, schema: TableSchema,
             key_fields=table.properties.record_key_fields,
             fail_on_data_loss=hybrid.fail_on_data_loss,
         ),
+        completion_times=CompletionTimes() if bound.request.completion_time else None,
     )
 
 

@@ -7,6 +7,7 @@ schema requires it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import UTC
 from typing import Final
 
 from penstock.enumerator.log import log_fallback
@@ -22,20 +23,25 @@ from penstock.enumerator.planning.schemas import (
 )
 from penstock.enumerator.planning.selection import Selection, TimelineFacts, needs_lineage, select
 from penstock.enumerator.planning.table_state import BoundRequest, TableSchema, TableState
-from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.completion import MAX_COMPLETIONS, CompletionTimes
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
+from penstock.proto.model.splits import AllRows, RowsOf
 from penstock.table.files.external_names import ExternalFiles, is_external
 from penstock.table.files.names import LogName
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.listing import TableListing
 from penstock.table.schema.avro import OPERATION
-from penstock.table.schema.changes import change_schema
+from penstock.table.schema.completion import returned_schema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
+from penstock.table.timeline.completion_times import completion_times
 from penstock.table.timeline.instants import Action, Instant
+from penstock.table.timeline.zones import named_zone
 
 _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 
@@ -65,7 +71,8 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     that does not fit the table; PositionExpired, SchemaMismatch, CorruptFile, StorageError.
     """
     table.refuse_unsupported()
-    facts = for_query(table, read_timeline(table, passed_over), request.query)
+    active = read_timeline(table, passed_over)
+    facts = for_query(table, active, request.query)
     selections = select(request.query, facts)
     as_of = request.query.instant if isinstance(request.query, SnapshotAsOf) else None
     where = f"schema of table {facts.table}"
@@ -107,6 +114,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
         schema_history="" if request.columns_by_name else schema_history(table, facts, as_of),
         pruned=pruned,
         storing_operations=_storing_operations(table, facts, request.query, selections, schema),
+        completion_times=_completion_times(table, active.timeline, request, selections),
     )
 
 
@@ -114,8 +122,57 @@ def _bound_request(table: HudiTable, facts: TimelineFacts, request: PlanRequest,
     query = request.query
     if isinstance(query, Incremental | Changes):
         refuse_without_meta_columns(table.properties, facts.table)
-    returned = change_schema(schema.arrow, query.format) if isinstance(query, Changes) else schema.arrow
+    changes = query.format if isinstance(query, Changes) else None
+    returned = returned_schema(schema.arrow, changes, completion_time=request.completion_time)
     return bind_request(request, schema, returned)
+
+
+def _completion_times(
+    table: HudiTable, active: Timeline, request: PlanRequest, selections: Collection[Selection]
+) -> CompletionTimes | None:
+    """The completion times of the instants whose rows the selections may return; None unless they are requested.
+
+    They are those of the active timeline, and of the history if it may hold others of these instants. Empty on layout
+    1. ConfigurationError if the timeline's zone is not known, or for more than MAX_COMPLETIONS instants.
+    """
+    if not request.completion_time:
+        return None
+    if table.properties.layout == 1:
+        return CompletionTimes()
+    known = {item.requested_time: active.order_key(item) for item in active.completed_writes}
+    wanted = _instants_of_rows(selections)
+    if wanted is None or not wanted <= known.keys():
+        known = {**table.archived_completions(), **known}
+    if wanted is not None:
+        known = {instant: known[instant] for instant in wanted & known.keys()}
+    where = redacted_uri(table.base_path)
+    if len(known) > MAX_COMPLETIONS:
+        raise ConfigurationError(
+            f"option completionTime: the timeline of table {where} has {len(known)} instants, expected at most "
+            f"{MAX_COMPLETIONS}; leave the option out, or read a range of instants"
+        )
+    if table.properties.timezone.upper() != "UTC" and not request.timeline_timezone:
+        raise ConfigurationError(
+            f"option completionTime: the timeline of table {where} is written in its writer's local time "
+            "(hoodie.table.timeline.timezone=LOCAL), so the times of its commits are not known; set the option "
+            "timelineTimezone to the writer's zone, such as Europe/Berlin"
+        )
+    zone = UTC if table.properties.timezone.upper() == "UTC" else named_zone(request.timeline_timezone)
+    return completion_times(known, zone)
+
+
+def _instants_of_rows(selections: Collection[Selection]) -> frozenset[InstantTime] | None:
+    """The instants that the returned rows may carry; None for any."""
+    instants: set[InstantTime] = set()
+    for selection in selections:
+        match selection.rows:
+            case AllRows():
+                return None
+            case RowsOf(of_range, services):
+                instants |= of_range | services
+            case ChangesOf():
+                instants |= selection.instants
+    return frozenset(instants)
 
 
 def _storing_operations(

@@ -136,7 +136,8 @@ def _columns_with_statistics(
 ) -> dict[str, AvroType]:
     """The filter's columns whose statistics can be used, with their types in the table."""
     fields = state.schema.record.by_name()
-    types = {name: fields[name].type for name in columns_of(row_filter) if name not in partition_fields}
+    named = (name for name in columns_of(row_filter) if name in fields and name not in partition_fields)
+    types = {name: fields[name].type for name in named}
     return {name: kind for name, kind in types.items() if _has_exact_bounds(kind)}
 
 

@@ -134,6 +134,7 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
         key_fields=keys,
         keys_may_be_named=bool(keys) and keys_may_be_named(state.properties),
         schema_history=_checked_history(state, fields),
+        completion_times=state.completion_times,
     )
 
 

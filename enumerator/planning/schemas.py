@@ -30,6 +30,7 @@ from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import OPERATION
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
+from penstock.table.schema.completion import COMPLETION_TIME
 from penstock.table.schema.history import history_json
 from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, has_operation, table_schema_json
 from penstock.table.storage.filesystem import Storage
@@ -272,6 +273,8 @@ def schema_instant(request: PlanRequest, facts: TimelineFacts, newest: TableSche
     change_columns = (CHANGE_TYPE, CHANGE_INSTANT, CHANGE_SEQ) if isinstance(query, Changes) else ()
     names = {field.name.lower() for field in newest.record.fields}
     names.update(change_columns)
+    if request.completion_time:
+        names.add(COMPLETION_TIME)
     if all(name.lower() in names for name in request.columns):
         return None
     inside = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn
 from penstock.enumerator.planning.selection import Selection, TimelineFacts
+from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import PlanRequest
 from penstock.table.config.properties import TableProperties
@@ -93,3 +94,5 @@ class TableState:
     """Partitions that the request's filter excluded before they were listed. None of their groups is read."""
     storing_operations: frozenset[InstantTime] = frozenset()
     """For a range of changes: the instants whose files have the column `_hoodie_operation`."""
+    completion_times: CompletionTimes | None = None
+    """The completion times of the instants whose rows may be read; None without `PlanRequest.completion_time`."""

@@ -19,7 +19,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, SnapshotPart
 from penstock.proto.model.splits import Plan, Split, WholeFile
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.changes import change_schema
+from penstock.table.schema.completion import returned_schema
 
 _NO_RUNS: Final = 2**62
 """A target size, in bytes, above which no base file is cut into runs of row groups."""
@@ -42,7 +42,8 @@ def plan_snapshot(
     facts = read_timeline(table)
     known = _completed_up_to(facts, at)
     schema = TableSchema.parse(plan.scan.schema_json, f"schema of table {name}")
-    columns = bind_request(request, schema, change_schema(schema.arrow, changes)).columns
+    returned = returned_schema(schema.arrow, changes, completion_time=request.completion_time)
+    columns = bind_request(request, schema, returned).columns
     rows = ChangesOf(changes, known)
     scan = replace(plan.scan, columns=columns, where=request.where, rows=rows)
     instant = known[-1] if known else at.order_key

@@ -11,7 +11,6 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from penstock.enumerator.continuous.advance import advance, reaching_back, start_progress
-from penstock.enumerator.continuous.lag import instant_ms
 from penstock.enumerator.continuous.retention import earliest_position
 from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
@@ -51,7 +50,7 @@ from penstock.proto.model.streams import (
 )
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.changes import change_schema
-from penstock.table.timeline.zones import named_zone
+from penstock.table.timeline.zones import instant_ms, named_zone
 
 SETTLED_MS: Final = 60_000
 """No instant completes at a time this many milliseconds after that time, whatever the clocks of the writers."""

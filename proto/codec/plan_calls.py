@@ -126,6 +126,8 @@ def request_to_message(request: PlanRequest) -> pb.OpenPlanRequest:
             skip_corrupt=request.skip_corrupt,
             columns_by_name=request.columns_by_name,
             hybrid=None if request.hybrid is None else hybrid_to_message(request.hybrid),
+            completion_time=request.completion_time,
+            timeline_timezone=request.timeline_timezone,
         )
         set_query(message, request.query)
         return message
@@ -150,6 +152,8 @@ def request_from_message(message: pb.OpenPlanRequest) -> PlanRequest:
         skip_corrupt=message.skip_corrupt,
         columns_by_name=message.columns_by_name,
         hybrid=hybrid_from_message(what, message.hybrid) if message.HasField("hybrid") else None,
+        completion_time=message.completion_time,
+        timeline_timezone=check.text(what, "timeline_timezone", message.timeline_timezone),
     )
 
 

@@ -17,6 +17,7 @@ from penstock.proto.codec.changes import (
     file_from_message,
     file_to_message,
 )
+from penstock.proto.codec.completion import completion_from_message, completion_to_message
 from penstock.proto.codec.hybrid import (
     range_from_message,
     range_to_message,
@@ -226,6 +227,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         schema_history=scan.schema_history,
         keys_may_be_named=scan.keys_may_be_named,
         topic=None if scan.topic is None else records_to_message(scan.topic),
+        completion_times=None if scan.completion_times is None else completion_to_message(scan.completion_times),
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -286,6 +288,9 @@ def scan_from_message(message: pb.Scan) -> Scan:
         schema_history=check.text(what, "schema_history", message.schema_history, check.MAX_SCHEMA_CHARS),
         keys_may_be_named=message.keys_may_be_named,
         topic=records_from_message(what, message.topic) if message.HasField("topic") else None,
+        completion_times=completion_from_message(what, message.completion_times)
+        if message.HasField("completion_times")
+        else None,
     )
 
 

@@ -142,6 +142,10 @@ class PlanRequest:
     default: a renamed column is then null."""
     hybrid: Hybrid | None = None
     """The topic in which the read continues after the table."""
+    completion_time: bool = False
+    """Whether the columns include `_completion_time`."""
+    timeline_timezone: str = ""
+    """The zone of a LOCAL timeline, by its IANA name, for `completion_time`; '' if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

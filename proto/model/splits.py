@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.model.changes import ChangesOf, GroupChanges
+from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.files import FileRef as FileRef
 from penstock.proto.model.files import LogWrite as LogWrite
 from penstock.proto.model.hybrid import KafkaRange, TopicRecords
@@ -293,6 +294,8 @@ class Scan:
     """Whether a delete may contain a key of one column as `name:value`, as some complex key generators write it."""
     topic: TopicRecords | None = None
     """How records become rows, if the splits are ranges of a topic; None: they are files."""
+    completion_times: CompletionTimes | None = None
+    """The completion times of instants, if the rows may have the column `_completion_time`; None: they do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

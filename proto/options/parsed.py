@@ -39,6 +39,7 @@ class ParsedOptions:
     reader_id: str | None = None
     on_lost_range: str | None = None
     fail_on_data_loss: bool | None = None
+    on_new_columns: str | None = None
     max_splits: int = 4
     slots: int = 0
     split_bytes: int = 128 << 20
@@ -50,6 +51,7 @@ class ParsedOptions:
     end_watermark_us: int | None = None
     metadata: str = "on"
     columns_by_name: str = "off"
+    completion_time: str = "off"
     timeline_timezone: str | None = None
     delete_field: str = ""
     delete_marker: str = ""

@@ -197,11 +197,22 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "files, and a new column with an old name shows the old column's values.",
     ),
     Option(
+        name="completionTime",
+        type=OnOff(),
+        default="off",
+        entry_points=EVERYWHERE,
+        doc="Whether the columns include `_completion_time` (timestamp, UTC; whole milliseconds, as Hudi records "
+        "them), after all others: when the commit in `_hoodie_commit_time` completed; of a change, its own commit. "
+        "Null on timeline layout 1, for a commit that neither the active timeline nor the history of timeline layout "
+        "2 holds, and for records of a topic. `columns` and `where` may name it.",
+    ),
+    Option(
         name="timelineTimezone",
         type=Text("time zone"),
         entry_points=EVERYWHERE,
         doc="The writer's time zone (such as `Europe/Berlin`) of a table whose timeline is LOCAL, which is "
-        "needed to convert ISO times and epochs. A table whose timeline is UTC does not need it.",
+        "needed to convert ISO times and epochs, and for `completionTime`. A table whose timeline is UTC does "
+        "not need it.",
     ),
     Option(
         name="deleteField",

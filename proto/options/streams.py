@@ -57,6 +57,15 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         doc="Spark's own name: `false` is `onLostRange=earliest`, `true` is `onLostRange=fail`.",
     ),
     Option(
+        name="onNewColumns",
+        type=Choice(("ignore", "fail")),
+        entry_points=STREAMS,
+        doc="What a stream does when the table gains a column, or a struct gains a field, that the stream's schema "
+        "lacks. Not given, or `ignore`: it continues without the column, and logs each once. `fail`: it stops before "
+        "the next micro-batch and names the columns; a restart with a new `load()` continues from the checkpoint with "
+        "them. `fail` requires a stream of all columns, without `columns` and `.schema()`.",
+    ),
+    Option(
         name="eventTimeUnit",
         type=Choice(("s", "ms", "us")),
         entry_points=EVERYWHERE,

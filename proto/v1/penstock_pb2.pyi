@@ -131,7 +131,7 @@ class TopicRanges(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[KafkaRange, _Mapping]]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "topic_ranges", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "hybrid", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "topic_ranges", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "hybrid", "completion_time", "timeline_timezone", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +153,8 @@ class OpenPlanRequest(_message.Message):
     OF_STREAM_FIELD_NUMBER: _ClassVar[int]
     SCAN_EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     HYBRID_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TIME_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -176,9 +178,11 @@ class OpenPlanRequest(_message.Message):
     of_stream: str
     scan_event_time: bool
     hybrid: Hybrid
+    completion_time: bool
+    timeline_timezone: str
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., topic_ranges: _Optional[_Union[TopicRanges, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., hybrid: _Optional[_Union[Hybrid, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., topic_ranges: _Optional[_Union[TopicRanges, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., hybrid: _Optional[_Union[Hybrid, _Mapping]] = ..., completion_time: _Optional[bool] = ..., timeline_timezone: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")
@@ -1199,7 +1203,7 @@ class ChangesOf(_message.Message):
     def __init__(self, format: _Optional[str] = ..., instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic", "completion_times")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1222,6 +1226,7 @@ class Scan(_message.Message):
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     KEYS_MAY_BE_NAMED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TIMES_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -1244,7 +1249,16 @@ class Scan(_message.Message):
     changes: ChangesOf
     keys_may_be_named: bool
     topic: TopicRecords
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ...) -> None: ...
+    completion_times: CompletionTimes
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ..., completion_times: _Optional[_Union[CompletionTimes, _Mapping]] = ...) -> None: ...
+
+class CompletionTimes(_message.Message):
+    __slots__ = ("instants", "completed_ms")
+    INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_MS_FIELD_NUMBER: _ClassVar[int]
+    instants: _containers.RepeatedScalarFieldContainer[int]
+    completed_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, instants: _Optional[_Iterable[int]] = ..., completed_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("format_version", "scan", "after", "upto", "splits")

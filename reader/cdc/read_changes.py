@@ -31,6 +31,7 @@ from penstock.reader.cdc.stored import stored_changes
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
+from penstock.table.schema.completion import COMPLETION_TIME, COMPLETION_TYPE
 
 
 def read_changes(
@@ -76,6 +77,9 @@ def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch
                 rows = hudi_rows(batch, states.step, changes.carried, compiled=states.context.options.compiled)
             else:
                 rows = change_rows(batch, states.step, first, changes.carried)
+            if changes.completion is not None:
+                completed = changes.completion.of_commit(states.step.instant, rows.num_rows)
+                rows = rows.append_column(pa.field(COMPLETION_TIME, COMPLETION_TYPE), completed)
         yield rows
         first += count
 

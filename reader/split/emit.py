@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
+from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.filter import kept_rows
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.predicate.tree import columns_of
+from penstock.table.schema.completion import COMPLETION_TIME
 
 BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""
@@ -94,6 +96,7 @@ class BatchFinisher:
             if unknown := stamps | left_out.some_rows:
                 self._unknown = pa.array(sorted(unknown), pa.string())
                 self._origins = {str(origin.service): origin for origin in ancestry.origins}
+        self._completion = None if scan.completion_times is None else CompletionColumn(scan.completion_times)
         self._plain = PlainText()
         self._filtered_by = () if read_schema.predicate is None else columns_of(read_schema.predicate)
         self._keys_of = keys_of
@@ -162,7 +165,12 @@ class BatchFinisher:
         columns: list[pa.Array] = []
         for name in self._read_schema.carried:
             constant = self._constants.column(name, merged.num_rows)
-            columns.append(merged.column(name) if constant is None else constant)
+            if constant is not None:
+                columns.append(constant)
+            elif name == COMPLETION_TIME and self._completion is not None:
+                columns.append(self._completion.of_batch(merged))
+            else:
+                columns.append(merged.column(name))
         return pa.RecordBatch.from_arrays(columns, names=list(self._read_schema.carried))
 
     def _kept(self, carried: pa.RecordBatch) -> np.ndarray | None:

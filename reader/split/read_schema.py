@@ -17,6 +17,7 @@ from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
+from penstock.table.schema.completion import COMPLETION_TIME, returned_schema
 from penstock.table.schema.history import ColumnMapping, SchemaHistory, parse_history
 
 COMMIT_TIME: Final = "_hoodie_commit_time"
@@ -35,7 +36,8 @@ class ReadSchema:
     carried: tuple[str, ...]
     """The columns that a merged row needs for output, filters and report."""
     stored: tuple[str, ...]
-    """Those of `carried` that come from files, at least one; the others are constants of the split."""
+    """Those of `carried` that come from files, at least one; the others are constants of the split, or computed
+    (`_completion_time`)."""
     predicate: Predicate | None
     """The filter, or None."""
     ordering: OrderingColumns
@@ -90,7 +92,7 @@ def output_schema(scan: Scan) -> pa.Schema:
 
     ConfigurationError if the table lacks a column, or if a column is named twice.
     """
-    schema = _table_schema(scan.schema_json)[1]
+    schema = _returned(scan)
     missing = [name for name in scan.columns if schema.get_field_index(name) < 0]
     if missing or not scan.columns:
         raise ConfigurationError(
@@ -110,20 +112,25 @@ def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> 
     table has no such ordering column; ConfigurationError for a column or filter that does not fit the table.
     """
     record, schema = _table_schema(scan.schema_json)
-    output = output_schema(scan)
-    predicate = _predicate(scan.where, scan.schema_json) if scan.where else None
+    output, completed = output_schema(scan), scan.completion_times is not None
+    predicate = _predicate(scan.where, scan.schema_json, completion_time=completed) if scan.where else None
+    used = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()))
+    completed = completed and COMPLETION_TIME in used
     extra: tuple[str, ...] = (COMMIT_TIME,) if isinstance(scan.rows, RowsOf) else ()
     if extra and COMMIT_TIME not in schema.names:
         raise ConfigurationError(f"table {scan.table}: rows of a range without column {COMMIT_TIME} (virtual keys)")
+    if completed and COMMIT_TIME in schema.names:
+        extra += (COMMIT_TIME,)
     if keyed:
         extra += (RECORD_KEY,)
     if event_time:
         extra += (event_time,)
-    carried = _unique(*output.names, *(columns_of(predicate) if predicate is not None else ()), *extra)
-    absent = [name for name in carried if name not in schema.names]
+    carried = _unique(*used, *extra)
+    computed = (COMPLETION_TIME,) if completed else ()
+    absent = [name for name in carried if name not in schema.names and name not in computed]
     if absent:
         raise ConfigurationError(f"table {scan.table}: no column {', '.join(absent)}")
-    stored = tuple(name for name in carried if name not in scan.partition_fields)
+    stored = tuple(name for name in carried if name not in scan.partition_fields and name not in computed)
     if not stored:
         stored = (RECORD_KEY,) if RECORD_KEY in schema.names else (schema.names[0],)
     return ReadSchema(
@@ -156,6 +163,13 @@ def _table_schema(schema_json: str) -> tuple[RecordSchema, pa.Schema]:
     return record, arrow_schema(record)
 
 
+def _returned(scan: Scan) -> pa.Schema:
+    """The columns that rows of the scan can have."""
+    table = _table_schema(scan.schema_json)[1]
+    return returned_schema(table, None, completion_time=scan.completion_times is not None)
+
+
 @functools.lru_cache(maxsize=64)
-def _predicate(where: str, schema_json: str) -> Predicate:
-    return parse_predicate(where, _table_schema(schema_json)[1])
+def _predicate(where: str, schema_json: str, *, completion_time: bool) -> Predicate:
+    table = _table_schema(schema_json)[1]
+    return parse_predicate(where, returned_schema(table, None, completion_time=completion_time))

@@ -1,8 +1,8 @@
-"""The time zone of a timeline, by its IANA name."""
+"""The time zone of a timeline, by its IANA name, and times of instants in it."""
 
 from __future__ import annotations
 
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from penstock.proto.errors import ConfigurationError
@@ -18,3 +18,18 @@ def named_zone(name: str) -> tzinfo:
         raise ConfigurationError(
             f"option timelineTimezone: got {name[:80]!r}, expected a time zone's name such as Europe/Berlin or UTC"
         ) from error
+
+
+def instant_ms(text: str, zone: tzinfo | None) -> int | None:
+    """UTC milliseconds of an instant of 14 or 17 digits in the timeline's zone; None for another text or no zone."""
+    if zone is None or len(text) not in (14, 17) or not text.isdigit():
+        return None
+    try:
+        date, clock = (
+            (int(text[:4]), int(text[4:6]), int(text[6:8])),
+            (int(text[8:10]), int(text[10:12]), int(text[12:14])),
+        )
+        wall = datetime(*date, *clock, tzinfo=zone)
+    except ValueError:
+        return None
+    return int(wall.timestamp()) * 1000 + int(text[14:] or "0")

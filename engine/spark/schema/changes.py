@@ -1,8 +1,8 @@
 """Compares a table's schema with the fixed schema of a stream, and decides whether the stream can continue. Pure.
 
 A stream continues with an unchanged column, and with one that was widened as Hudi promotes types: each value is cast
-back if it fits exactly (`narrowing`). It cannot continue if a column was dropped or has an unrelated type. Added
-columns are ignored."""
+back if it fits exactly (`narrowing`). It cannot continue if a column was dropped or has an unrelated type. With a new
+column it continues unless the option `onNewColumns` is `fail`."""
 
 from __future__ import annotations
 
@@ -61,6 +61,20 @@ class Clash:
 
 SchemaChange = Widened | Gone | Clash
 
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The table has a column, or a struct of it a field, that the stream's schema lacks."""
+
+    column: str
+    """The name of the column, or the path of the field: `address.zip`."""
+    type: str
+    """Its Spark type."""
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.type}"
+
+
 _NUMBERS: Final = (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 """Each type can be promoted to the types after it."""
 
@@ -80,6 +94,35 @@ def schema_changes(fixed: StructType, table: pa.Schema) -> tuple[SchemaChange, .
         change = Widened if is_widened(field.type, now) else Clash
         changes.append(change(field.name, _type_text(field.type, field.name), _type_text(now, field.name)))
     return tuple(changes)
+
+
+def new_columns(fixed: StructType, table: pa.Schema) -> tuple[Added, ...]:
+    """The columns of `table` that `fixed` lacks, and the fields that structs of `fixed` lack, in the table's order.
+
+    Fields inside lists and maps are not compared: their types then do not fit (`Clash`).
+    """
+    known = {field.name.lower(): field for field in arrow_schema(fixed)}
+    added: list[Added] = []
+    for field in table:
+        if field.name.lower() not in known:
+            added.append(Added(field.name, _type_text(field.type, field.name)))
+        else:
+            added += _new_fields(known[field.name.lower()].type, field.type, field.name)
+    return tuple(added)
+
+
+def _new_fields(fixed: pa.DataType, now: pa.DataType, path: str) -> list[Added]:
+    if not (pat.is_struct(fixed) and pat.is_struct(now)):
+        return []
+    known = {field.name: field.type for field in fixed}
+    added: list[Added] = []
+    for field in now:
+        name = f"{path}.{field.name}"
+        if field.name in known:
+            added += _new_fields(known[field.name], field.type, name)
+        else:
+            added.append(Added(name, _type_text(field.type, name)))
+    return added
 
 
 def breaking(changes: tuple[SchemaChange, ...]) -> tuple[SchemaChange, ...]:

@@ -36,7 +36,7 @@ from penstock.engine.requests.stream import (
 from penstock.engine.spark.options import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.schema.changes import SchemaChange
-from penstock.engine.spark.schema.monitor import SchemaMonitor
+from penstock.engine.spark.schema.monitor import FixedSchema, SchemaMonitor
 from penstock.engine.spark.stream.lost_batches import remaining_batch
 from penstock.engine.spark.stream.offsets import Offset, ScopeId, continued, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.progress import StreamProgress
@@ -62,13 +62,23 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         load: Loaded,
         schema: StructType,
         *,
+        whole_schema: bool = False,
         enumerator: Enumerator | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        """ConfigurationError: options that exclude each other, a schema that lacks what they need."""
+        """`whole_schema`: the schema is that of load(), which neither `columns` nor `.schema()` restricted.
+
+        ConfigurationError: options that exclude each other, a schema that lacks what they need.
+        """
         check_stream_options(load.options)
+        if load.options.on_new_columns == "fail" and not whole_schema:
+            raise ConfigurationError(
+                "option onNewColumns=fail needs the schema of load(), which tells new columns from columns that were "
+                "not asked for: got .schema(); leave it out, or leave onNewColumns out"
+            )
+        self._whole_schema = whole_schema
         self._load, self._reading = resolved(load, schema, narrows=True)
         self._initial: Offset | None = None
         self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause)
@@ -113,7 +123,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         """The end of the next micro-batch; `start` itself, text for text, when there is nothing new.
 
-        Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema.
+        Errors: `Enumerator.next_batch`; SchemaMismatch when the table no longer fits the stream's schema, or has new
+        columns at which the stream stops.
         """
         begin = self.initialOffset() if start is None else start
         point = continued(begin, point_of(begin, self._scope_id), self._scope.upto)
@@ -173,8 +184,14 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _schemas(self) -> SchemaMonitor:
         query = self._scope.request.query
-        changes = query.format if isinstance(query, Changes) else None
-        return SchemaMonitor(self._load.table, self._reading.schema, changes)
+        fixed = FixedSchema(
+            columns=self._reading.schema,
+            changes=query.format if isinstance(query, Changes) else None,
+            completion_time=self._scope.request.completion_time,
+            is_whole=self._whole_schema,
+            fails_on_new=self._load.options.on_new_columns == "fail",
+        )
+        return SchemaMonitor(self._load.table, fixed)
 
     def _slots(self, point: StreamPoint) -> list[Slot]:
         """The slots of the micro-batch, with a marker row if the watermark moves without rows, and at the end of the
@@ -205,6 +222,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             batch = self._progress.advance(start, limits)
             broken = self._broken(batch)
             if not broken:
+                self._schemas.check_new_columns(batch.schema_json, start.progress.position)
                 return batch
         except ConfigurationError as error:
             self._check_now(start, error, only=limits.max_commits == 1)
@@ -217,6 +235,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         broken = self._broken(batch)
         if broken:
             raise self._schemas.mismatch(broken, start.progress.position, batch.point.progress.position)
+        self._schemas.check_new_columns(batch.schema_json, start.progress.position)
         return batch
 
     def _broken(self, batch: NextBatch) -> tuple[SchemaChange, ...]:

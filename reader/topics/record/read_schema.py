@@ -17,7 +17,7 @@ from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema, arrow_type
 from penstock.table.schema.avro import META_COLUMNS, OPERATION, AvroField, Primitive, RecordSchema, parse_record_schema
-from penstock.table.schema.changes import change_schema
+from penstock.table.schema.completion import returned_schema
 
 _FLAG: Final = AvroField(DELETE_MARK, Primitive("boolean"), True, 0)
 
@@ -64,7 +64,8 @@ def topic_read_schema(scan: Scan, *, event_time: str = "") -> TopicReadSchema:
         raise InvariantViolation(f"table {scan.table}: rows {scan.rows} of a topic as {topic}")
     record = parse_record_schema(scan.schema_json, f"schema of table {scan.table}")
     table = arrow_schema(record)
-    whole = change_schema(table, ChangeFormat.ROWS) if changes else table
+    completed = scan.completion_times is not None
+    whole = returned_schema(table, ChangeFormat.ROWS if changes else None, completion_time=completed)
     output = _chosen(whole, scan.columns, scan)
     predicate = parse_predicate(scan.where, whole) if scan.where else None
     filtered = columns_of(predicate) if predicate is not None else ()

@@ -116,7 +116,14 @@ def test_consumers_refuse_batch_options() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.entry_points}
     of_streams = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.STREAM}}
     assert refused - of_streams == {"limit", "asOf", "slots"}
-    assert of_streams == {"failOnDataLoss", "maxOutOfOrderness", "watermarkFallback", "idleTimeout", "endWatermark"}
+    assert of_streams == {
+        "failOnDataLoss",
+        "onNewColumns",
+        "maxOutOfOrderness",
+        "watermarkFallback",
+        "idleTimeout",
+        "endWatermark",
+    }
 
 
 def test_one_option_in_two_spellings_is_refused() -> None:

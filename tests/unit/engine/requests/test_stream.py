@@ -146,6 +146,8 @@ def test_lost_range_policy_of_options(parsed: dict[str, str], policy: OnLostRang
         ({"onLostRange": "snapshot", "query": "cdc"}, "onLostRange=snapshot.*not changes"),
         ({"failOnDataLoss": "false", "onLostRange": "fail"}, "failOnDataLoss=false means onLostRange=earliest"),
         ({"failOnDataLoss": "true", "onLostRange": "snapshot"}, "failOnDataLoss=true means onLostRange=fail"),
+        ({"onNewColumns": "fail", "columns": "id"}, "onNewColumns=fail is for a stream of all columns"),
+        ({"onNewColumns": "fail", "query": "cdc", "cdcFormat": "hudi"}, "onNewColumns=fail with cdcFormat=hudi"),
         ({"timelineTimezone": "Mars/Olympus"}, "timelineTimezone"),
     ],
 )

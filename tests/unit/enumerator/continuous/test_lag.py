@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.continuous.advance import start_progress
-from penstock.enumerator.continuous.lag import BY_HOURS, Retention, instant_ms, lag_of
+from penstock.enumerator.continuous.lag import BY_HOURS, Retention, lag_of
 from penstock.enumerator.continuous.retention import earliest_position, lag
 from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.planning.archived_timeline import with_archive
@@ -23,6 +23,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.zones import instant_ms
 from tests.scripted_facts import at, facts, stat
 
 HOUR_MS = 3_600_000

@@ -29,6 +29,7 @@ from penstock.proto.model.changes import (
     LoggedImages,
     StoredKinds,
 )
+from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.hybrid import HybridMode, KafkaRange, TopicRecords, ValueFormat
 from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
@@ -144,6 +145,9 @@ def ancestries(fields: int, depth: int) -> st.SearchStrategy[RowLineage]:
     return st.builds(RowLineage, inside=services, outside=services, origins=st.lists(origins, max_size=2).map(tuple))
 
 
+completions = st.dictionaries(st.integers(1, 10**17 - 1), st.integers(-(2**53), 2**53), max_size=5).map(
+    lambda times: CompletionTimes(tuple(sorted(times)), tuple(times[instant] for instant in sorted(times)))
+)
 scans = st.builds(
     Scan,
     table=names,
@@ -168,6 +172,7 @@ scans = st.builds(
     key_fields=st.lists(names, max_size=3).map(tuple),
     schema_history=text,
     keys_may_be_named=st.booleans(),
+    completion_times=st.none() | completions,
 )
 
 
@@ -208,6 +213,8 @@ requests = st.builds(
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
     skip_corrupt=st.booleans(),
     columns_by_name=st.booleans(),
+    completion_time=st.booleans(),
+    timeline_timezone=text,
 )
 descriptions = st.builds(
     TableDescription,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
-from penstock.engine.spark.schema.changes import Clash, Gone, Widened, breaking, schema_changes
-from penstock.engine.spark.schema.monitor import SchemaMonitor
+from penstock.engine.spark.schema.changes import Added, Clash, Gone, Widened, breaking, new_columns, schema_changes
+from penstock.engine.spark.schema.monitor import FixedSchema, SchemaMonitor
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.proto.errors import SchemaMismatch
 from penstock.proto.model.changes import ChangeFormat
@@ -108,7 +108,7 @@ class TestWatch:
     fixed = st.StructType([st.StructField("id", st.IntegerType()), st.StructField("x", st.FloatType())])
 
     def test_each_change_is_logged_once_and_counted(self, caplog: pytest.LogCaptureFixture) -> None:
-        monitor = SchemaMonitor("t", self.fixed, None)
+        monitor = SchemaMonitor("t", FixedSchema(columns=self.fixed))
         with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
             for schema in ("", avro(id="int", x="float"), *[avro(id="long", x="float", more="int")] * 3):
                 assert monitor.breaking_changes(schema) == ()
@@ -120,7 +120,7 @@ class TestWatch:
         assert list(monitor.counts.values()) == [4, 1]
 
     def test_incompatible_change_names_its_commit_and_the_fix(self) -> None:
-        monitor = SchemaMonitor("t", self.fixed, None)
+        monitor = SchemaMonitor("t", FixedSchema(columns=self.fixed))
         broken = monitor.breaking_changes(avro(id="string"))
         start, end = (Position(InstantTime(digits)) for digits in ("20260101000000", "20260102000000"))
         error = monitor.mismatch(broken, start, end)
@@ -131,9 +131,107 @@ class TestWatch:
 
     def test_columns_of_changes_are_present(self) -> None:
         fixed = st.StructType([*self.fixed.fields, st.StructField("_change_type", st.StringType())])
-        assert SchemaMonitor("t", fixed, ChangeFormat.ROWS).breaking_changes(avro(id="int", x="float")) == ()
-        assert SchemaMonitor("t", fixed, None).breaking_changes(avro(id="int", x="float")) == (Gone("_change_type"),)
+        assert (
+            SchemaMonitor("t", FixedSchema(columns=fixed, changes=ChangeFormat.ROWS)).breaking_changes(
+                avro(id="int", x="float")
+            )
+            == ()
+        )
+        assert SchemaMonitor("t", FixedSchema(columns=fixed)).breaking_changes(avro(id="int", x="float")) == (
+            Gone("_change_type"),
+        )
 
     def test_changes_as_text_hold_any_schema(self) -> None:
         fixed = st.StructType([st.StructField("op", st.StringType())])
-        assert SchemaMonitor("t", fixed, ChangeFormat.HUDI).breaking_changes(avro(id="int")) == ()
+        assert (
+            SchemaMonitor("t", FixedSchema(columns=fixed, changes=ChangeFormat.HUDI)).breaking_changes(avro(id="int"))
+            == ()
+        )
+
+    def test_the_completion_time_is_a_column_only_with_its_option(self) -> None:
+        fixed = st.StructType([*self.fixed.fields, st.StructField("_completion_time", st.TimestampType())])
+        schema = avro(id="int", x="float")
+        with_it = FixedSchema(columns=fixed, completion_time=True, is_whole=True, fails_on_new=True)
+        monitor = SchemaMonitor("t", with_it)
+        assert monitor.breaking_changes(schema) == ()
+        monitor.check_new_columns(schema, START)
+        without = SchemaMonitor("t", FixedSchema(columns=fixed))
+        assert without.breaking_changes(schema) == (Gone("_completion_time"),)
+
+
+START = Position(InstantTime("20260101000000"))
+
+
+class TestNewColumns:
+    """Columns and fields that a stream's schema lacks."""
+
+    table = pa.schema(
+        [("id", pa.int64()), ("at", pa.struct([("city", pa.string()), ("geo", pa.struct([("x", pa.int32())]))]))]
+    )
+    more = json.dumps({"type": "record", "name": "r", "fields": [
+        {"name": "email", "type": "string"},
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "record", "name": "at", "fields": [
+            {"name": "city", "type": "string"},
+            {"name": "zip", "type": "int"},
+            {"name": "geo", "type": {"type": "record", "name": "geo", "fields": [
+                {"name": "x", "type": "int"}, {"name": "y", "type": "double"},
+            ]}},
+        ]}},
+    ]})  # fmt: skip
+
+    def monitor(self, **flags: bool) -> SchemaMonitor:
+        return SchemaMonitor("t", FixedSchema(columns=spark_schema(self.table), **flags))
+
+    def test_columns_and_fields_at_every_depth_are_found(self) -> None:
+        now = pa.schema(
+            [
+                ("ID", pa.int64()),
+                ("email", pa.string()),
+                ("at", pa.struct([("geo", pa.struct([("y", pa.float64()), ("x", pa.int32())])), ("zip", pa.int32())])),
+            ]
+        )
+        fixed = spark_schema(self.table)
+        added = (Added("email", "string"), Added("at.geo.y", "double"), Added("at.zip", "int"))
+        assert new_columns(fixed, now) == added
+        assert new_columns(fixed, self.table) == ()
+
+    def test_the_stream_stops_and_names_them(self) -> None:
+        monitor = self.monitor(is_whole=True, fails_on_new=True)
+        monitor.check_new_columns("", START)
+        for _ in range(2):
+            with pytest.raises(SchemaMismatch) as error:
+                monitor.check_new_columns(self.more, START)
+            for text in (
+                "table t",
+                "email string, at.zip int, at.geo.y double",
+                f"Everything up to {START}",
+                "new load()",
+            ):
+                assert text in str(error.value)
+
+    def test_the_stream_continues_and_logs_each_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        monitor = self.monitor(is_whole=True)
+        with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
+            for _ in range(3):
+                assert monitor.breaking_changes(self.more) == ()
+                monitor.check_new_columns(self.more, START)
+        assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+            "table t: column at was widened from struct<city:string,geo:struct<x:int>> to "
+            "struct<city:string,zip:int,geo:struct<x:int,y:double>>",
+            "table t: column email string is new",
+        ]
+        assert set(monitor.counts.values()) == {3}
+
+    def test_columns_that_were_not_asked_for_are_not_new(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.monitor().check_new_columns(self.more, START)
+        assert not caplog.records
+
+    def test_columns_of_changes_are_not_new(self) -> None:
+        own = [st.StructField(name, st.StringType()) for name in ("_change_type", "_change_instant", "_change_seq")]
+        columns = st.StructType([*spark_schema(self.table).fields, *own])
+        fixed = FixedSchema(columns=columns, changes=ChangeFormat.ROWS, is_whole=True, fails_on_new=True)
+        same = json.dumps({**json.loads(self.more), "fields": json.loads(self.more)["fields"][1:2]})
+        SchemaMonitor("t", fixed).check_new_columns(same, START)
+        with pytest.raises(SchemaMismatch, match="email string"):
+            SchemaMonitor("t", fixed).check_new_columns(self.more, START)

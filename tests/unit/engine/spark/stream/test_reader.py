@@ -178,12 +178,22 @@ class Clock:
 
 
 def reader(
-    script: Script | None = None, *, schema: st.StructType = SCHEMA, clock: Clock | None = None, **options: str
+    script: Script | None = None,
+    *,
+    schema: st.StructType = SCHEMA,
+    whole_schema: bool = False,
+    clock: Clock | None = None,
+    **options: str,
 ) -> PenstockStreamReader:
     options_parsed = parse_options({"server": "127.0.0.1:1", **options}, entry_point=EntryPoint.STREAM)
     clock = clock or Clock()
     return PenstockStreamReader(
-        Loaded("t", options_parsed), schema, enumerator=script or Script(), clock=clock, pause=clock.pause
+        Loaded("t", options_parsed),
+        schema,
+        whole_schema=whole_schema,
+        enumerator=script or Script(),
+        clock=clock,
+        pause=clock.pause,
     )
 
 
@@ -531,6 +541,48 @@ class TestSchema:
         stream = reader(script, after="earliest", maxRowsPerTrigger="7")
         stream.latestOffset(stream.initialOffset(), ReadMaxRows(7))
         assert script.scopes[-1].limits == RoundLimits(max_commits=1, max_rows=7)
+
+
+class TestNewColumns:
+    """A column that appears in mid-stream: `onNewColumns`."""
+
+    more = avro(id="long", ts={"type": "long", "logicalType": "timestamp-micros"}, email="string")
+    now = st.StructType([*TIMED.fields[:2], st.StructField("email", st.StringType())])
+    was = st.StructType(TIMED.fields[:2])
+
+    def script(self) -> Script:
+        return Script(commits=5, schemas=dict.fromkeys((3, 4, 5), self.more))
+
+    def test_it_stops_before_the_batch_and_a_new_load_continues_from_the_checkpoint(self) -> None:
+        options = {"after": "earliest", "maxCommitsPerTrigger": "1", "onNewColumns": "fail"}
+        stream = reader(self.script(), schema=self.was, whole_schema=True, **options)
+        offset = stream.initialOffset()
+        with pytest.raises(
+            SchemaMismatch, match=r"onNewColumns=fail\): email string\. Everything up to 20260101000000002"
+        ):
+            while True:
+                offset = stream.latestOffset(offset, None)
+        assert number(point_of(offset, scope_of(stream))) == 2
+        again = reader(self.script(), schema=self.now, whole_schema=True, **options)
+        assert number(point_of(again.latestOffset(offset, None), scope_of(again))) == 3
+        onwards = reader(self.script(), schema=self.was, whole_schema=True, maxCommitsPerTrigger="1")
+        assert onwards.latestOffset(offset, None) == again.latestOffset(offset, None)
+
+    def test_it_continues_and_logs_the_column_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        for options in ({}, {"onNewColumns": "ignore"}):
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
+                stream = reader(self.script(), schema=self.was, whole_schema=True, after="earliest", **options)
+                through(stream, ReadMaxFiles(1))
+            assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+                "table t: column email string is new"
+            ]
+
+    def test_a_schema_of_the_caller_has_no_new_columns(self) -> None:
+        with pytest.raises(
+            ConfigurationError, match=r"onNewColumns=fail needs the schema of load\(\).*got \.schema\(\)"
+        ):
+            reader(self.script(), schema=self.was, onNewColumns="fail")
 
 
 def test_allowed_loss_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,34 @@
+"""The column `_completion_time`, and the columns that a query can return. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.changes import ChangeFormat
+from penstock.table.schema.changes import change_schema
+
+COMPLETION_TIME: Final = "_completion_time"
+"""The time at which the row's commit completed: of the commit in `_hoodie_commit_time`, for changes of the change's
+commit."""
+COMPLETION_TYPE: Final = pa.timestamp("us", tz="UTC")
+"""Microseconds, as all timestamps of a read. Hudi records completion times in milliseconds."""
+
+
+def returned_schema(table: pa.Schema, changes: ChangeFormat | None, *, completion_time: bool) -> pa.Schema:
+    """The columns that a query can return, in order: those of the table, or of its `changes` in this format; and with
+    `completion_time` the column of that name at the end.
+
+    ConfigurationError if the table has a column with the name of one that is added.
+    """
+    returned = table if changes is None else change_schema(table, changes)
+    if not completion_time:
+        return returned
+    if COMPLETION_TIME in (name.lower() for name in returned.names):
+        raise ConfigurationError(
+            f"option completionTime adds a column {COMPLETION_TIME}, and the table has one of its own: leave the option"
+            " out"
+        )
+    return returned.append(pa.field(COMPLETION_TIME, COMPLETION_TYPE))

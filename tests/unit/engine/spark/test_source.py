@@ -1,0 +1,42 @@
+"""The data source without Spark: what it keeps between load() and the readers."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+from typing import Any
+
+import pytest
+
+from penstock.engine.spark.source import PenstockDataSource
+from penstock.proto.errors import ConfigurationError
+
+pytestmark = pytest.mark.golden
+
+
+def source(table: pathlib.Path, **options: str) -> PenstockDataSource:
+    return PenstockDataSource(options={"path": str(table), **options})
+
+
+def test_a_stream_knows_whether_its_schema_is_that_of_the_load(golden: Any) -> None:
+    """Spark pickles the data source after schema(), which it does not call for a schema of the caller."""
+    table = golden.table("A_evo_add_column_v9_h120")
+    loaded = source(table, onNewColumns="fail")
+    schema = loaded.schema()
+    pickle.loads(pickle.dumps(loaded)).streamReader(schema)
+    with pytest.raises(ConfigurationError, match=r"got \.schema\(\)"):
+        source(table, onNewColumns="fail").streamReader(schema)
+    source(table).streamReader(schema)
+
+
+def test_columns_are_refused_at_load(golden: Any) -> None:
+    table = golden.table("A_evo_add_column_v9_h120")
+    with pytest.raises(ConfigurationError, match="onNewColumns=fail is for a stream of all columns"):
+        source(table, onNewColumns="fail", columns="id").schema()
+
+
+def test_the_completion_time_is_the_last_column_of_the_table(golden: Any) -> None:
+    table = golden.table("A_evo_add_column_v9_h120")
+    assert source(table, completionTime="true").schema().names[-1] == "_completion_time"
+    assert source(table, completionTime="true", query="cdc", after="earliest").schema().names[-1] == "_completion_time"
+    assert "_completion_time" not in source(table).schema().names
