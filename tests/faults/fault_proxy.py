@@ -18,7 +18,7 @@ CHUNK_BYTES: Final = 65536
 
 
 @dataclass(slots=True)
-class Way:
+class DirectionFaults:
     """The faults of one direction from now on: bytes are lost, delayed, or sent `doubled` times."""
 
     dropped: bool = False
@@ -38,7 +38,7 @@ class FaultProxy:
 
     def __init__(self, target: str) -> None:
         self.target = target
-        self.to_server, self.to_client = Way(), Way()
+        self.to_server, self.to_client = DirectionFaults(), DirectionFaults()
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class FaultProxy:
             for source, sink, way in ((near, far, self.to_server), (far, near, self.to_client)):
                 threading.Thread(target=self._pass_on, args=(source, sink, way), daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket, way: Way) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, way: DirectionFaults) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK_BYTES):
                 if way.delay_s:

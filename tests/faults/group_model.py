@@ -12,7 +12,7 @@ from tests.unit.enumerator.test_service import World
 
 
 @dataclass
-class Checked:
+class CheckedGroup:
     """A simulation that checks split assignment.
 
     Each split is finished once, by its holder. Splits of a file group are finished in the order of commits. No two

@@ -32,7 +32,7 @@ from tests.progress import PROGRESS_S
 CASE: Final = "B_v9_cdc_cow_data_before_after"
 """A table of ten commits (updates, deletes, moves, replacements) with the 24 changes that Hudi returned for it."""
 ONCE: Final = CallLimits(deadline_ms=20_000, attempts=1)
-OFTEN: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, longest_pause_ms=300)
+RETRY_DELAYS: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, longest_pause_ms=300)
 _T = TypeVar("_T")
 
 
@@ -91,7 +91,10 @@ class Served:
 
     def wait_ready(self) -> None:
         """Waits for SERVING and closes the cached connection to the previous process."""
-        until(lambda: self._lives() and self.serves() == "SERVING", f"SERVING; its log: {self.log.read_text()[-2000:]}")
+        until(
+            lambda: self._check_running() and self.serves() == "SERVING",
+            f"SERVING; its log: {self.log.read_text()[-2000:]}",
+        )
         self.client().close()
 
     def serves(self) -> str:
@@ -122,7 +125,7 @@ class Served:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def client(self, limits: CallLimits = OFTEN) -> EnumeratorClient:
+    def client(self, limits: CallLimits = RETRY_DELAYS) -> EnumeratorClient:
         """A client of the address, with a new connection."""
         client = EnumeratorClient(self.address, limits)
         client.close()
@@ -140,7 +143,7 @@ class Served:
         expected = [f'{label}="{value}"' for label, value in labels.items()]
         return sum(v for k, v in samples if re.match(rf"{name}\b", k) and all(item in k for item in expected))
 
-    def _lives(self) -> bool:
+    def _check_running(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, f"ended: {self.log.read_text()[-2000:]}"
         return True

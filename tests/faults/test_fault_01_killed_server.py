@@ -148,7 +148,7 @@ def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_
         more = ["--cdc-format", "hudi", "--max-splits", "1", "--max-commits-per-trigger", "1", "--format", "jsonl"]
         log = tmp_path / "tail.log"
         reader = penstock("tail", *arguments, *more, "--output-dir", out, "--exit-at-end", log=log)
-        lives = 1
+        processes = 1
         try:
             for failpoint in itertools.cycle(("append.before", "append.after")):
                 assert server.process is not None
@@ -157,9 +157,9 @@ def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_
                     break
                 server.wait_killed()
                 server.start(f"{failpoint}=kill@12", ready=False)
-                lives += 1
+                processes += 1
             assert reader.wait(PROGRESS_S) == 0, log.read_text()[-2000:]
         finally:
             end(reader)
-    assert lives >= 4
+    assert processes >= 4
     assert not differing(golden, written(out))

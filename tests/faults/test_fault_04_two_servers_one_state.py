@@ -20,7 +20,7 @@ from tests.faults.state_steps import everything, reopened, started
 
 
 @dataclass
-class Faked:
+class FakeClock:
     """A clock that advances in `sleep`, with actions at given times."""
 
     now: float = 0.0
@@ -53,7 +53,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
 def test_fault_04_second_server_gives_up_and_names_the_first(tmp_path: pathlib.Path) -> None:
     with started("serve", tmp_path / "state") as other:
         assert first_line(other) == "epoch 1"
-        clock = Faked()
+        clock = FakeClock()
         with pytest.raises(StorageError, match=rf"process {other.pid} on {socket.gethostname()} since 20.* 5000 ms"):
             open_sqlite(tmp_path / "state", wait_ms=5000, clocks=clock.clocks())
         assert 4.9 < clock.now < 5.2 and len(clock.slept) > 10
@@ -65,7 +65,7 @@ def test_fault_04_second_server_gives_up_and_names_the_first(tmp_path: pathlib.P
 def test_fault_04_second_server_waits_until_the_first_ends(tmp_path: pathlib.Path) -> None:
     first = open_sqlite(tmp_path / "state")
     first.append([StoredRecord("k", 1, b"a")])
-    clock = Faked(at=3.0)
+    clock = FakeClock(at=3.0)
     second = open_sqlite(tmp_path / "state", wait_ms=60_000, clocks=clock.clocks(first.close))
     assert 3.0 <= clock.now < 3.1 and second.epoch == 2
     assert everything(second) == ([b"a"], {})

@@ -22,8 +22,8 @@ from penstock.proto.model.groups import Member, ReaderState, SplitProgress, Spli
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.served import (
     CASE,
-    OFTEN,
     ONCE,
+    RETRY_DELAYS,
     Served,
     differing,
     drain,
@@ -74,7 +74,7 @@ def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: A
         Served(tmp_path, golden.table(CASE), lease="3s", metrics=True) as server,
         reader_process(server, "zombie", tmp_path / "reader.log") as zombie,
     ):
-        client = server.client(OFTEN)
+        client = server.client(RETRY_DELAYS)
         assert read_line(zombie).startswith("holds ")
         epoch = readers(client)["zombie"].epoch
         assert client.describe_group("t", "g").held_splits == 2

@@ -17,7 +17,7 @@ from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import Fenced, PenstockError, UnknownSplit
 from penstock.proto.model.groups import AssignedSplit, GroupAnswer, Joined, Member
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from tests.faults.group_model import Checked, assigned_splits, is_end
+from tests.faults.group_model import CheckedGroup, assigned_splits, is_end
 from tests.faults.served import CASE, differing, drain
 from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
@@ -65,7 +65,7 @@ class Reader:
     """Joins, requests splits and commits over the network; a run of `steps` ends at any call."""
 
     name: str
-    checked: Checked
+    checked: CheckedGroup
     network: Network
     joins: int = 0
     answered: dict[tuple[Member, int], GroupAnswer] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def test_fault_08_calls_repeated_lost_and_reordered_count_once(first_seed: int) 
         chance = random.Random(seed)
         world = World(Script(newest=COMMITS, splits=SPLITS), spec=spec_of(upto=at(COMMITS)))
         world.service.leave_group(world.member)
-        checked, network = Checked(world), Network(chance)
+        checked, network = CheckedGroup(world), Network(chance)
         running = [Reader(f"r{n}", checked, network).steps() for n in range(1, 4)]
         ended: set[int] = set()
         for _ in range(2_000):
@@ -142,7 +142,7 @@ def test_fault_08_a_repeated_plan_is_one_plan() -> None:
     assert first == again
 
 
-class Doubling:
+class RepeatingEnumerator:
     """An enumerator that sends every call twice with one request id; both answers must be equal."""
 
     def __init__(self, client: EnumeratorClient) -> None:
@@ -164,7 +164,7 @@ class Doubling:
 @pytest.mark.golden
 def test_fault_08_reader_whose_calls_all_arrive_twice_reads_each_row_once(golden: Any) -> None:
     with serve({"t": str(golden.table(CASE))}, "127.0.0.1:0") as server:
-        enumerator = Doubling(EnumeratorClient(server.address))
+        enumerator = RepeatingEnumerator(EnumeratorClient(server.address))
         with Consumer(
             None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=2, enumerator=enumerator
         ) as reader:  # type: ignore[arg-type]

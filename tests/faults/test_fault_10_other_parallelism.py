@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.proto.model.groups import AssignedSplit, Member
-from tests.faults.group_model import Checked, assigned_splits, is_end
+from tests.faults.group_model import CheckedGroup, assigned_splits, is_end
 from tests.unit.enumerator.test_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 6, 4
@@ -20,7 +20,7 @@ def test_fault_10_pending_splits_are_read_by_another_number_of_readers(before: i
         chance = random.Random(seed)
         world = World(Script(newest=COMMITS, splits=SPLITS), spec=spec_of(upto=at(COMMITS)))
         world.service.leave_group(world.member)
-        checked = Checked(world)
+        checked = CheckedGroup(world)
         first = joined(world, [f"old{n}" for n in range(before)])
         read(checked, first, chance, calls=chance.randrange(12))
         world.restart()
@@ -44,7 +44,7 @@ def joined(world: World, reader_ids: list[str]) -> list[Member]:
     ]
 
 
-def read(checked: Checked, members: list[Member], chance: random.Random, calls: int) -> None:
+def read(checked: CheckedGroup, members: list[Member], chance: random.Random, calls: int) -> None:
     """This number of calls of readers, each a request or a commit of held splits, until the group ends."""
     held: dict[Member, list[AssignedSplit]] = {member: [] for member in members}
     sequences = dict.fromkeys(members, 0)

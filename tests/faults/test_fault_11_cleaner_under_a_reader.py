@@ -42,7 +42,7 @@ def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
         reader.commit(first)
         [group] = service.list_groups()
         away = tmp_path / "cleaned"
-        removed = take_away(tmp_path / CASE, away)
+        removed = move_data_files(tmp_path / CASE, away)
         batches = [first.batch]
         with pytest.raises((PositionExpired, CorruptFile)) as raised:
             while (consumed := reader.poll(0)) is not None:
@@ -65,7 +65,7 @@ def test_fault_11_file_cleaned_under_a_group_reader_is_an_error_without_commit(
         assert service.describe_group("t", "g").held_splits == 0
 
 
-def take_away(table: pathlib.Path, away: pathlib.Path) -> list[pathlib.Path]:
+def move_data_files(table: pathlib.Path, away: pathlib.Path) -> list[pathlib.Path]:
     """Moves all data files to another folder."""
     away.mkdir()
     files = [path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts] + list(table.rglob(".*cdc*"))
@@ -83,7 +83,7 @@ def test_fault_11_planned_range_with_a_missing_file_returns_no_other_rows(
         query = Changes(ChangeFormat.ROWS)
     path = golden.copy(case, tmp_path)
     plan = plan_request(open_table(str(path)), "t", PlanRequest(table="t", query=query))
-    take_away(path, tmp_path / "away")
+    move_data_files(path, tmp_path / "away")
     failed = 0
     for split in plan.splits:
         try:
@@ -98,6 +98,6 @@ def test_fault_11_incremental_read_never_becomes_a_full_scan(golden: Any, tmp_pa
     path = golden.copy("B_v9_inc_cow", tmp_path)
     whole = read(path, query="snapshot").read_all().num_rows
     assert whole
-    take_away(path, tmp_path / "away")
+    move_data_files(path, tmp_path / "away")
     with pytest.raises((PositionExpired, CorruptFile), match=r"file .* of table .* is missing: .* instant"):
         read(path, query="incremental", after="earliest").read_all()

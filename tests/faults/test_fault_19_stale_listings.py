@@ -89,7 +89,7 @@ class Clock:
         return self.now_ms
 
 
-class Followed:
+class FollowedGroup:
     """A group of a service without threads; the test runs discovery."""
 
     def __init__(self, table: pathlib.Path) -> None:
@@ -124,11 +124,11 @@ def test_fault_19_group_waits_for_an_unlisted_file_and_continues(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     table = golden.copy(case, tmp_path)
-    whole = Followed(table)
+    whole = FollowedGroup(table)
     whole.discover_for(500)
     log = newest_log(table)
     log.rename(tmp_path / "hidden")
-    followed = Followed(table)
+    followed = FollowedGroup(table)
     followed.discover_for(20_000)
     described = followed.service.describe_group("t", "g")
     assert (described.summary.state, described.error_code) == ("running", "CORRUPT_FILE")
@@ -144,7 +144,7 @@ def test_fault_19_file_missing_for_good_stops_the_group(golden: Any, tmp_path: p
     table = golden.copy(case, tmp_path)
     log = newest_log(table)
     log.unlink()
-    followed = Followed(table)
+    followed = FollowedGroup(table)
     followed.discover_for(HALF_A_MINUTE_MS)
     described = followed.service.describe_group("t", "g")
     assert (described.summary.state, described.error_code) == ("stopped", "CORRUPT_FILE")

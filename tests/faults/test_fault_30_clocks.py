@@ -21,7 +21,7 @@ from penstock.proto.errors import Fenced
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member
 from penstock.proto.model.queries import Changes, PlanRequest
-from tests.faults.served import CASE, OFTEN, Served, until
+from tests.faults.served import CASE, RETRY_DELAYS, Served, until
 
 DAY_MS: Final = 86_400_000
 LEASE_MS: Final = 3_600_000
@@ -54,7 +54,7 @@ def leases(service: EnumeratorService) -> dict[str, int]:
     return {reader.reader_id: reader.lease_left_ms for reader in service.describe_group("t", "g").readers}
 
 
-def jump_and_go_on(path: pathlib.Path, clocks: Clocks, jump: Callable[[EnumeratorService], None]) -> None:
+def check_leases_after_jump(path: pathlib.Path, clocks: Clocks, jump: Callable[[EnumeratorService], None]) -> None:
     """A server assembled like `penstock serve`, with two readers that hold splits while `jump` moves a clock: neither
     loses its lease. Then one of them is silent for a lease, and only it loses its splits."""
     settings = Settings(tables={"t": TableSettings(path=str(path))}, lease_ms=LEASE_MS, poll_interval_ms=DAY_MS)
@@ -120,7 +120,7 @@ def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
     clocks = Clocks()
     clocks.put_in(monkeypatch)
     before = monotonic_ms(), lease.monotonic_ms()
-    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
+    check_leases_after_jump(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
     passed = monotonic_ms() - clocks.monotonic_ms - before[0], lease.monotonic_ms() - before[1]
     assert all(0 <= spent_ms < 600_000 for spent_ms in passed)
 
@@ -132,9 +132,9 @@ def test_lease_check_detects_leases_on_the_wall_clock(golden: Any, monkeypatch: 
     clocks = Clocks()
     clocks.put_in(monkeypatch)
     lease_by_wall_clock(monkeypatch)
-    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, 0))
+    check_leases_after_jump(golden.table(CASE), clocks, wall_jump(clocks, 0))
     with pytest.raises(AssertionError, match="wall_jump"):
-        jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
+        check_leases_after_jump(golden.table(CASE), clocks, wall_jump(clocks, by_ms))
 
 
 @pytest.mark.golden
@@ -144,7 +144,7 @@ def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
     """A suspended machine: the readers could not renew their leases meanwhile."""
     clocks = Clocks()
     clocks.put_in(monkeypatch)
-    jump_and_go_on(golden.table(CASE), clocks, sleep_of_a_day(clocks))
+    check_leases_after_jump(golden.table(CASE), clocks, sleep_of_a_day(clocks))
 
 
 @pytest.mark.golden
@@ -153,15 +153,15 @@ def test_lease_check_detects_leases_that_end_during_a_suspension(golden: Any, mo
     clocks, real = Clocks(), members.overdue
     clocks.put_in(monkeypatch)
     monkeypatch.setattr(members, "overdue", lambda state, before, now, settings: real(state, now, now, settings))
-    jump_and_go_on(golden.table(CASE), clocks, wall_jump(clocks, 0))
+    check_leases_after_jump(golden.table(CASE), clocks, wall_jump(clocks, 0))
     with pytest.raises(AssertionError, match="live"):
-        jump_and_go_on(golden.table(CASE), clocks, sleep_of_a_day(clocks))
+        check_leases_after_jump(golden.table(CASE), clocks, sleep_of_a_day(clocks))
 
 
 @pytest.mark.golden
 def test_fault_30_server_suspended_longer_than_a_lease_renews_all_leases(golden: Any, tmp_path: pathlib.Path) -> None:
     with Served(tmp_path, golden.table(CASE), lease="2s") as server:
-        client = server.client(OFTEN)
+        client = server.client(RETRY_DELAYS)
         member = client.join_group("g", "r", SPEC, "x").member
         until(lambda: client.describe_group("t", "g").pending_splits, "splits")
         assignments = client.request_splits(member, 2, 1)

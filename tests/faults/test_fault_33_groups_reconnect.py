@@ -16,7 +16,7 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.proto.client.client import EnumeratorClient
 from tests.faults.fault_proxy import FaultProxy
-from tests.faults.served import CASE, OFTEN, differing
+from tests.faults.served import CASE, RETRY_DELAYS, differing
 from tests.memory_store import MemoryStore
 
 pytestmark = pytest.mark.golden
@@ -38,7 +38,7 @@ def test_fault_33_consumer_continues_over_restarts_and_broken_connections(golden
     table, store = str(golden.table(CASE)), MemoryStore()
     server = served(table, store, "127.0.0.1:0")
     with FaultProxy(server.address) as proxy:
-        client = EnumeratorClient(proxy.address, OFTEN)
+        client = EnumeratorClient(proxy.address, RETRY_DELAYS)
         with Consumer(
             None, "t", group="g", reader_id="r", query="cdc", cdc_format="hudi", max_splits=1, enumerator=client
         ) as reader:

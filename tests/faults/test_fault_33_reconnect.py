@@ -24,7 +24,7 @@ from tests.certificates import Authority
 from tests.faults.scripted import NEWEST, CountedReads
 from tests.progress import PROGRESS_S
 
-PATIENT = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
+RETRYING = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
 ALL = PlanRequest(table="orders", query=Snapshot(), slots=1)
 
 
@@ -36,7 +36,7 @@ def over(reads: CountedReads) -> EmbeddedEnumerator:
     return EmbeddedEnumerator({"orders": "/lake/orders"}, reads=reads, cpus=2)
 
 
-def pulled(client: EnumeratorClient, plan_id: str) -> list[str]:
+def pull_splits(client: EnumeratorClient, plan_id: str) -> list[str]:
     """The ids of the splits of a whole slot, in order."""
     split_ids = []
     while not isinstance(answer := client.next_split(plan_id, 0, len(split_ids)), EndOfSlot):
@@ -54,13 +54,13 @@ def test_client_continues_after_a_server_restart_on_the_same_port(secured: bool,
         access, tls = ServerAccess(ca=authority.ca), TlsSettings(cert=pair.cert, key=pair.key)
     enumerator = over(CountedReads())
     server = started(enumerator, tls=tls)
-    client = EnumeratorClient(server.address, PATIENT, access)
+    client = EnumeratorClient(server.address, RETRYING, access)
     plan_id = client.open_plan(ALL).plan_id
-    before = pulled(client, plan_id)
+    before = pull_splits(client, plan_id)
     for _ in range(3):
         server.stop(0)
         answers: list[list[str]] = []
-        caller = threading.Thread(target=lambda answers=answers: answers.append(pulled(client, plan_id)))  # type: ignore[misc]
+        caller = threading.Thread(target=lambda answers=answers: answers.append(pull_splits(client, plan_id)))  # type: ignore[misc]
         caller.start()
         server = started(enumerator, server.address, tls=tls)
         caller.join(30)
@@ -110,7 +110,7 @@ def test_calls_beyond_the_stream_limit_are_all_answered() -> None:
     """gRPC refuses the streams beyond the limit; the client repeats these calls."""
     reads = CountedReads()
     with started(over(reads), limits=LimitSettings(streams_per_connection=8)) as server:
-        client = EnumeratorClient(server.address, PATIENT)
+        client = EnumeratorClient(server.address, RETRYING)
         answers: list[object] = []
         caller = [threading.Thread(target=lambda: answers.append(client.newest_position("orders"))) for _ in range(64)]
         for thread in caller:
@@ -188,12 +188,12 @@ def proxied() -> Iterator[tuple[CuttingProxy, CountedReads]]:
 
 def test_cut_connections_lose_and_double_no_split(proxied: tuple[CuttingProxy, CountedReads]) -> None:
     proxy, _ = proxied
-    client = EnumeratorClient(proxy.address, PATIENT)
+    client = EnumeratorClient(proxy.address, RETRYING)
     plan_id = client.open_plan(ALL).plan_id
-    before = pulled(client, plan_id)
+    before = pull_splits(client, plan_id)
     for _ in range(10):
         proxy.cut()
-        assert pulled(client, plan_id) == before
+        assert pull_splits(client, plan_id) == before
     assert proxy.connections >= 10
     assert len(before) == len(set(before)) == 3
 
@@ -201,7 +201,7 @@ def test_cut_connections_lose_and_double_no_split(proxied: tuple[CuttingProxy, C
 def test_lost_answer_is_requested_again(proxied: tuple[CuttingProxy, CountedReads]) -> None:
     proxy, reads = proxied
     reads.gate = threading.Event()
-    client = EnumeratorClient(proxy.address, PATIENT)
+    client = EnumeratorClient(proxy.address, RETRYING)
     answers: list[object] = []
     caller = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
     caller.start()

@@ -133,36 +133,36 @@ FOR_READERS = (counts_beyond_64_bits,)
 
 
 @dataclass
-class Weather:
+class StorageFaults:
     """The behaviour of each operation on the storage of table `bad`."""
 
     error: BaseException | None = None
     go_on: threading.Event | None = None
 
-    def strike(self) -> None:
+    def inject(self) -> None:
         if self.go_on is not None:
             self.go_on.wait(60)
         if self.error is not None:
             raise self.error
 
 
-STORAGE: dict[str, Callable[[], Weather]] = {
-    "hangs": lambda: Weather(go_on=threading.Event()),
-    "refuses": lambda: Weather(PermissionError(errno.EACCES, "Access Denied")),
-    "fails": lambda: Weather(OSError(errno.EIO, "Input/output error")),
-    "memory": lambda: Weather(MemoryError()),
-    "overflow": lambda: Weather(OverflowError("Python integer out of bounds for uint64")),
+STORAGE: dict[str, Callable[[], StorageFaults]] = {
+    "hangs": lambda: StorageFaults(go_on=threading.Event()),
+    "refuses": lambda: StorageFaults(PermissionError(errno.EACCES, "Access Denied")),
+    "fails": lambda: StorageFaults(OSError(errno.EIO, "Input/output error")),
+    "memory": lambda: StorageFaults(MemoryError()),
+    "overflow": lambda: StorageFaults(OverflowError("Python integer out of bounds for uint64")),
 }
 
 
-def strike(monkeypatch: pytest.MonkeyPatch, weather: Weather) -> None:
+def inject(monkeypatch: pytest.MonkeyPatch, storage_faults: StorageFaults) -> None:
     """Replaces the file system calls of the storage of table `bad`."""
     for name in ("list_dir", "read_bytes", "open_input", "file_info"):
         real = getattr(ArrowStorage, name)
 
         def struck(storage: ArrowStorage, path: str, *arguments: Any, real: Any = real) -> Any:
             if storage.base_path.rstrip("/").endswith("/bad"):
-                storage._guarded(path, weather.strike)
+                storage._guarded(path, storage_faults.inject)
             return real(storage, path, *arguments)
 
         monkeypatch.setattr(ArrowStorage, name, struck)
@@ -349,20 +349,20 @@ def test_fault_34_hostile_table_blocks_no_other(
 def test_fault_34_hanging_or_failing_storage_blocks_no_other_table(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    weather = STORAGE[kind]()
-    strike(monkeypatch, weather)
+    storage_faults = STORAGE[kind]()
+    inject(monkeypatch, storage_faults)
     try:
         with server(tables, monkeypatch) as running:
             check_server_survives(running, hangs=kind == "hangs")
-            weather.error = None
-            if weather.go_on is not None:
-                weather.go_on.set()
+            storage_faults.error = None
+            if storage_faults.go_on is not None:
+                storage_faults.go_on.set()
             client = running.client()
             until(lambda: not any(entry.error_code for entry in client.describe_server().tables), "the table is back")
             until(lambda: running.metric('penstock_table_up{table="bad"}') == 1.0, "the metric is back")
     finally:
-        if weather.go_on is not None:
-            weather.go_on.set()
+        if storage_faults.go_on is not None:
+            storage_faults.go_on.set()
 
 
 def without_isolation_of_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,12 +395,12 @@ def test_fault_34_checks_detect_missing_isolation(
     tables: pathlib.Path, monkeypatch: pytest.MonkeyPatch, broken: Callable[[pytest.MonkeyPatch], None], kind: str
 ) -> None:
     """Negative control."""
-    weather = STORAGE[kind]()
-    strike(monkeypatch, weather)
+    storage_faults = STORAGE[kind]()
+    inject(monkeypatch, storage_faults)
     broken(monkeypatch)
     try:
         with server(tables, monkeypatch) as running, pytest.raises((AssertionError, PenstockError)):
             check_server_survives(running, hangs=kind == "hangs", timeout_s=1.0)
     finally:
-        if weather.go_on is not None:
-            weather.go_on.set()
+        if storage_faults.go_on is not None:
+            storage_faults.go_on.set()

@@ -129,17 +129,17 @@ class HybridHarness:
                 actor.start()
         (self.folder / "begin").touch()
 
-    def carry_out(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
+    def execute_strikes(self, strikes: Sequence[Strike], rng: random.Random, within_s: float) -> None:
         """Executes the strikes in order, each at its moment. Readers write no second batch before a strike in the
         lake."""
         for strike in strikes:
-            self.wait(lambda moment=strike.moment: self.has_come(moment), within_s, f"moment {strike.moment}")
+            self.wait(lambda moment=strike.moment: self.is_reached(moment), within_s, f"moment {strike.moment}")
             until = time.monotonic() + strike.delay_s
             self.wait(lambda until=until: time.monotonic() >= until, within_s, "the time of a strike")
             self._strike(strike, rng)
             self._hold.unlink(missing_ok=True)
 
-    def has_come(self, moment: Moment) -> bool:
+    def is_reached(self, moment: Moment) -> bool:
         """Whether the readers have reached the moment."""
         self.delivered.refresh()
         match moment:
@@ -240,7 +240,7 @@ class HybridHarness:
                 rng.choice([actor for actor in self.actors if actor is not self.server]).kill(strike.away_s)
 
     def _phase(self) -> str:
-        return next(str(moment) for moment in reversed(Moment) if moment is Moment.LAKE or self.has_come(moment))
+        return next(str(moment) for moment in reversed(Moment) if moment is Moment.LAKE or self.is_reached(moment))
 
     def _is_logged(self, words: str) -> bool:
         return any(words in log.read_text(errors="replace") for log in (self.folder / "logs").glob("*.log"))

@@ -141,7 +141,7 @@ class TopicProducer(threading.Thread):
             while not self._stop_requested.wait(self._rng.uniform(0.05, 0.3)):
                 self._burst(self._rng.randrange(1, 30))
             self._idle = None
-            self._in_one(self._close)
+            self._in_transaction(self._close)
         except BaseException as error:  # noqa: BLE001 - the test reports it
             self.failure = error
 
@@ -155,9 +155,9 @@ class TopicProducer(threading.Thread):
 
     def _burst(self, count: int) -> None:
         aborts = self._is_transactional and self._sent > 0 and self._rng.random() < 0.2  # but not the first one
-        self._in_one(lambda: [self._one(is_real=not aborts) for _ in range(count)], aborts)
+        self._in_transaction(lambda: [self._one(is_real=not aborts) for _ in range(count)], aborts)
 
-    def _in_one(self, send: Callable[[], object], aborts: bool = False) -> None:
+    def _in_transaction(self, send: Callable[[], object], aborts: bool = False) -> None:
         """Runs `send` and waits for the acknowledgements; in one transaction if the producer is transactional."""
         if not self._is_transactional:
             send()
@@ -177,7 +177,7 @@ class TopicProducer(threading.Thread):
             self._again(self._producer.abort_transaction)  # the records are not in the topic, and were not counted
             if self._stop_requested.is_set():
                 self.closing.clear()
-                self._in_one(send)
+                self._in_transaction(send)
 
     def _again(self, step: Callable[[float], object]) -> None:
         for attempt in range(5):

@@ -31,7 +31,7 @@ from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLo
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
-from tests.faults.served import OFTEN, ONCE, end, penstock, until
+from tests.faults.served import ONCE, RETRY_DELAYS, end, penstock, until
 from tests.loopback_ports import free_port
 from tests.ops.places import ALERTS
 
@@ -137,7 +137,7 @@ class Stage:
     def _begin(self) -> None:
         logging.getLogger("penstock").setLevel(logging.ERROR)  # readers log each damaged block
         self._processes.append(self._server("server", self.address, self.metrics_address))
-        self.client = EnumeratorClient(self.address, OFTEN)
+        self.client = EnumeratorClient(self.address, RETRY_DELAYS)
         until(lambda: self._processes[0].stdout and self._processes[0].stdout.readline(), "the server is up")
         self._processes.append(self._server("second", self.second, self.second_metrics))
         for group, table in (("idle", "merged"), ("behind", "cleaned"), ("nobody", "vanishing")):

@@ -32,6 +32,6 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
 
 
 @pytest.fixture
-def more_splits() -> Callable[..., Split]:
+def new_split() -> Callable[..., Split]:
     """Creates splits."""
     return lambda name, rows, day=1: replace(split_of(name, rows, day))

@@ -116,7 +116,7 @@ class FakeGroup:
     # --- GroupService ---
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
-        self._called("join", group, reader_id, request_id)
+        self._record_call("join", group, reader_id, request_id)
         if request_id not in self.joins:
             if self.spec is not None and self.spec.scope != spec.scope:
                 raise ConfigurationError("another scope")
@@ -126,28 +126,28 @@ class FakeGroup:
             self.responses.pop(reader_id, None)
             self.granted[reader_id] = set()
             self.joins[request_id] = Joined(Member("trips", group, reader_id, self.epochs[reader_id]), LEASE_MS)
-        self._answered()
+        self._lose_response()
         return self.joins[request_id]
 
     def heartbeat(self, member: Member) -> int:
-        self._called("heartbeat", member)
+        self._record_call("heartbeat", member)
         self._require(member)
-        self._answered()
+        self._lose_response()
         return LEASE_MS
 
     def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
-        self._called("request", member, max_splits, sequence)
+        self._record_call("request", member, max_splits, sequence)
         self._require(member)
         last, answer = self.responses.get(member.reader_id, (0, None))
         if sequence != last or answer is None:
             assert sequence > last, "an older request"
             answer = self._assign(member, max_splits)
             self.responses[member.reader_id] = (sequence, answer)
-        self._answered()
+        self._lose_response()
         return answer
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
-        self._called("commit", member, done)
+        self._record_call("commit", member, done)
         self._require(member)
         for progress in done:
             if progress.ref not in self.reports and self.held.get(progress.ref) != member.reader_id:
@@ -157,20 +157,20 @@ class FakeGroup:
             if progress.finished:
                 self.reports[progress.ref] = progress.report
                 self.held.pop(progress.ref, None)
-        self._answered()
+        self._lose_response()
 
     def leave_group(self, member: Member) -> None:
-        self._called("leave", member)
+        self._record_call("leave", member)
         self._require(member)
         self.held = {ref: who for ref, who in self.held.items() if who != member.reader_id}
         self.epochs[member.reader_id] += 1
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
-        self._called("list", table)
+        self._record_call("list", table)
         return (self._summary(),) if table in ("", "trips") else ()
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
-        self._called("describe", table, group)
+        self._record_call("describe", table, group)
         if group != "g":
             raise UnknownGroup(f"no group {group} on table {table}")
         assert self.spec is not None
@@ -186,7 +186,7 @@ class FakeGroup:
         )
 
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
-        self._called("reset", table, group, start, dry_run)
+        self._record_call("reset", table, group, start, dry_run)
         if group != "g":
             raise UnknownGroup(f"no group {group} on table {table}")
         if not dry_run:
@@ -197,14 +197,14 @@ class FakeGroup:
         return ResetOutcome(before=EARLIEST, after=after, dropped_splits=4, dry_run=dry_run)
 
     def delete_group(self, table: str, group: str) -> None:
-        self._called("delete", table, group)
+        self._record_call("delete", table, group)
         if group != "g":
             raise UnknownGroup(f"no group {group} on table {table}")
 
     # --- other calls of an enumerator ---
 
     def describe_plan(self, plan_id: str) -> Scan:
-        self._called("describe_plan", plan_id)
+        self._record_call("describe_plan", plan_id)
         if plan_id not in self.rounds:
             raise UnknownPlan(f"no plan {plan_id}")
         if plan_id in self.scans:
@@ -223,7 +223,7 @@ class FakeGroup:
         )
 
     def describe_table(self, table: str) -> TableDescription:
-        self._called("describe_table", table)
+        self._record_call("describe_table", table)
         return TableDescription(
             table=table,
             base_path="/lake/trips",
@@ -254,7 +254,7 @@ class FakeGroup:
 
     # --- helpers ---
 
-    def named(self, kind: str) -> list[tuple[Any, ...]]:
+    def calls_of(self, kind: str) -> list[tuple[Any, ...]]:
         """The recorded calls of this kind."""
         return [call for call in self.calls if call[0] == kind]
 
@@ -304,12 +304,12 @@ class FakeGroup:
             readers=1,
         )
 
-    def _called(self, *call: Any) -> None:
+    def _record_call(self, *call: Any) -> None:
         self.calls.append(call)
         if self.fails:
             raise self.fails.pop(0)
 
-    def _answered(self) -> None:
+    def _lose_response(self) -> None:
         if self.lost:
             raise self.lost.pop(0)
 

@@ -81,8 +81,8 @@ def test_batches_are_in_order_with_split_and_ordinals(new_consumer: ConsumerFact
         assert polled(consumer) == ALL
         assert consumer.caught_up
         assert not consumer.ended
-    assert [call[2:] for call in group.named("request")] == [(2, 1), (2, 2), (2, 3)]
-    assert len(group.named("describe_plan")) == 1
+    assert [call[2:] for call in group.calls_of("request")] == [(2, 1), (2, 2), (2, 3)]
+    assert len(group.calls_of("describe_plan")) == 1
     assert [call[0] for call in group.calls].count("leave") == 1
 
 
@@ -116,7 +116,7 @@ def test_commit_of_a_batch_covers_all_batches_before_it(new_consumer: ConsumerFa
         consumer.commit(second)
         consumer.commit(first)
         assert group.committed() == {"a": (20, False)}
-    assert len(group.named("commit")) == 2
+    assert len(group.calls_of("commit")) == 2
 
 
 def test_uncommitted_rows_are_read_again_from_their_ordinal(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
@@ -136,10 +136,10 @@ def test_uncommitted_rows_are_read_again_from_their_ordinal(new_consumer: Consum
 
 
 def test_split_without_rows_does_not_end_the_iteration(
-    new_consumer: ConsumerFactory, group: FakeGroup, more_splits: Any
+    new_consumer: ConsumerFactory, group: FakeGroup, new_split: Any
 ) -> None:
     """Weak point 12: an empty split ended the iteration, so the splits after it were lost."""
-    group.rounds["plan-1"] = (*(more_splits(f"e{n}", 0) for n in range(7)), more_splits("z", 3))
+    group.rounds["plan-1"] = (*(new_split(f"e{n}", 0) for n in range(7)), new_split("z", 3))
     group.ends = True
     with new_consumer(max_splits=2) as consumer:
         rows = []
@@ -151,8 +151,8 @@ def test_split_without_rows_does_not_end_the_iteration(
     assert all(finished for _, finished in group.committed().values())
 
 
-def test_group_of_empty_splits_ends(new_consumer: ConsumerFactory, group: FakeGroup, more_splits: Any) -> None:
-    group.rounds["plan-1"] = (more_splits("e", 0),)
+def test_group_of_empty_splits_ends(new_consumer: ConsumerFactory, group: FakeGroup, new_split: Any) -> None:
+    group.rounds["plan-1"] = (new_split("e", 0),)
     group.ends = True
     with new_consumer() as consumer:
         assert list(consumer) == []
@@ -215,7 +215,7 @@ class TestLease:
             assert len(group.calls) == calls, "no request was sent"
             assert consumer.lease_left_ms == 0
         assert group.committed() == {}
-        assert not group.named("leave")
+        assert not group.calls_of("leave")
 
     def test_expired_lease_sends_no_heartbeat(
         self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
@@ -338,8 +338,8 @@ class TestRetries:
     ) -> None:
         group.fails = [StorageError("down")] * 3 + [Overloaded("busy")]
         with new_consumer() as consumer:
-            assert len(group.named("join")) == 5
-            assert len({call[3] for call in group.named("join")}) == 1, "all retries are one join"
+            assert len(group.calls_of("join")) == 5
+            assert len({call[3] for call in group.calls_of("join")}) == 1, "all retries are one join"
             assert clock.waits == sorted(clock.waits)
             assert polled(consumer) == ALL
 
@@ -347,7 +347,7 @@ class TestRetries:
         with new_consumer() as consumer:
             group.lost = [StorageError("lost")] * 2
             assert polled(consumer) == ALL
-        assert [call[3] for call in group.named("request")][:3] == [1, 1, 1]
+        assert [call[3] for call in group.calls_of("request")][:3] == [1, 1, 1]
 
     def test_interrupted_request_is_repeated_by_the_next_poll(
         self, new_consumer: ConsumerFactory, group: FakeGroup
@@ -361,7 +361,7 @@ class TestRetries:
             assert consumer.poll() is None, "woken during the request"
             group.request_splits = real  # type: ignore[method-assign]
             assert polled(consumer) == ALL
-        assert [call[3] for call in group.named("request")][:2] == [1, 1]
+        assert [call[3] for call in group.calls_of("request")][:2] == [1, 1]
 
     def test_retries_end_after_their_timeout(
         self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
@@ -389,7 +389,7 @@ class TestRetries:
             polled(consumer)
             group.lost = [StorageError("lost")]
             consumer.commit()
-        assert group.named("commit")[-1] == group.named("commit")[-2]
+        assert group.calls_of("commit")[-1] == group.calls_of("commit")[-2]
         assert all(finished for _, finished in group.committed().values())
 
     def test_storage_error_within_a_split_resumes_after_the_last_batch(
@@ -416,10 +416,10 @@ class TestRetries:
             assert group.committed() == {"a": (20, False)}
 
     def test_end_of_a_split_detected_late_is_not_committed_without_a_call(
-        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading, more_splits: Any
+        self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading, new_split: Any
     ) -> None:
         """The last rows were returned before the end of the split was detected."""
-        group.rounds["plan-1"] = (more_splits("a", 20),)
+        group.rounds["plan-1"] = (new_split("a", 20),)
         reading.fails = {("a", 20): StorageError("s")}
         with new_consumer() as consumer:
             assert polled(consumer) == [("a", 0, 10, False), ("a", 10, 20, False)]
@@ -446,7 +446,7 @@ class TestRetries:
             group.fails = [StorageError("restarting")] * 3
             consumer.commit()
             assert first + polled(consumer) == ALL
-        assert len(group.named("join")) == 1
+        assert len(group.calls_of("join")) == 1
 
 
 class TestWaiting:
@@ -460,7 +460,7 @@ class TestWaiting:
             started = clock.now
             assert consumer.poll(1200) is None
             assert clock.now - started == 1200
-            assert len(group.named("request")) == 3
+            assert len(group.calls_of("request")) == 3
 
     def test_poll_waits_for_the_delay_that_the_server_returned(
         self, new_consumer: ConsumerFactory, group: FakeGroup
@@ -468,16 +468,16 @@ class TestWaiting:
         group.rounds = {}
         with new_consumer() as consumer:
             assert [consumer.poll(0) for _ in range(50)] == [None] * 50
-            assert len(group.named("request")) == 1
+            assert len(group.calls_of("request")) == 1
             assert consumer.caught_up
 
     def test_splits_planned_later_are_returned(
-        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock, more_splits: Any
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock, new_split: Any
     ) -> None:
         group.rounds = {}
         with new_consumer() as consumer:
             assert consumer.poll(0) is None
-            clock.on_wait = lambda: group.rounds.setdefault("plan-2", (more_splits("late", 1),)) and None
+            clock.on_wait = lambda: group.rounds.setdefault("plan-2", (new_split("late", 1),)) and None
             assert polled(consumer, 1) == []
             batch = consumer.poll()
             assert batch is not None
@@ -520,9 +520,9 @@ class TestMoving:
             polled(consumer)
             consumer.commit()
             outcome = consumer.seek(to)
-            assert group.named("reset") == [("reset", "trips", "g", start, False)]
+            assert group.calls_of("reset") == [("reset", "trips", "g", start, False)]
             assert outcome.dropped_splits == 4
-            assert len(group.named("join")) == 2
+            assert len(group.calls_of("join")) == 2
             assert polled(consumer) == ALL
 
     def test_seek_to_a_bad_position_changes_nothing(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
@@ -530,7 +530,7 @@ class TestMoving:
             with pytest.raises(ConfigurationError, match="option to: got 'yesterday'"):
                 consumer.seek("yesterday")
             assert polled(consumer) == ALL
-        assert not group.named("reset")
+        assert not group.calls_of("reset")
 
     def test_close_twice_leaves_once(
         self, new_consumer: ConsumerFactory, group: FakeGroup, reading: FakeReading
@@ -539,7 +539,7 @@ class TestMoving:
         consumer.poll()
         consumer.close()
         consumer.close()
-        assert len(group.named("leave")) == 1
+        assert len(group.calls_of("leave")) == 1
         assert reading.open_now == 0
         assert new_consumer.heartbeats[0].stopped
         for call in (consumer.poll, consumer.commit, consumer.join):
@@ -571,8 +571,8 @@ class TestMoving:
         with pytest.raises(ZeroDivisionError), new_consumer() as consumer:
             consumer.poll()
             raise ZeroDivisionError
-        assert group.named("leave")
-        assert not group.named("commit")
+        assert group.calls_of("leave")
+        assert not group.calls_of("commit")
 
 
 class TestOptions:
@@ -635,7 +635,7 @@ class TestOptions:
     ) -> None:
         with pytest.raises(ConfigurationError, match=message):
             new_consumer(**{"reader_id": "r", **options})
-        assert not group.named("join")
+        assert not group.calls_of("join")
 
     def test_consumer_needs_a_server(self) -> None:
         with pytest.raises(ConfigurationError, match="a consumer group needs a server"):

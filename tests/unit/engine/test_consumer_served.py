@@ -101,8 +101,8 @@ def test_a_lease_shorter_than_the_work_is_renewed_meanwhile(
     ):
         batch = consumer.poll()
         give_up = time.monotonic() + 20
-        beats = len(real.named("heartbeat"))
-        while len(real.named("heartbeat")) < beats + 5:
+        beats = len(real.calls_of("heartbeat"))
+        while len(real.calls_of("heartbeat")) < beats + 5:
             assert time.monotonic() < give_up
             threading.Event().wait(0.01)
         consumer.commit(batch)

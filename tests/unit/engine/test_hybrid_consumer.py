@@ -31,7 +31,7 @@ BROKERS = {"bootstrap.servers": "scripted"}
 ACCESS = KafkaAccess(client=tuple(BROKERS.items()))
 
 
-class Beatless:
+class StoppedHeartbeat:
     """A heartbeat without a thread, because the clock of the test does not advance."""
 
     def stop(self) -> None:
@@ -55,7 +55,9 @@ class Served:
         self.service.split_discovery.discover()
 
     def consumer(self, **more: Any) -> Consumer:
-        runtime = Runtime(now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: Beatless())
+        runtime = Runtime(
+            now_ms=lambda: self.now_ms, wait=self.wait, start_heartbeat=lambda beat, first: StoppedHeartbeat()
+        )
         options = {"hybrid": "changelog", "kafka_topic": "orders", "kafka": BROKERS} | more
         return Consumer(None, "t", group="g", reader_id="r", enumerator=self.service, runtime=runtime, **options)
 

@@ -246,7 +246,7 @@ class TestTranslation:
         assert parse_options({"hoodie.read.input.partitions": "4"}, entry_point=EntryPoint.BATCH).slots == 4
 
     @pytest.mark.parametrize(
-        ("name", "value", "ours"),
+        ("name", "value", "penstock_option"),
         [
             ("hoodie.datasource.read.begin.instanttime", "earliest", "after"),
             ("hoodie.datasource.read.begin.instanttime", "2026", "after"),
@@ -267,8 +267,8 @@ class TestTranslation:
             ("hoodie.table.timeline.timezone", "UTC", "timelineTimezone"),
         ],
     )
-    def test_inexact_translation_names_the_penstock_option(self, name: str, value: str, ours: str) -> None:
-        with pytest.raises(ConfigurationError, match=rf"\b{ours}\b"):
+    def test_inexact_translation_names_the_penstock_option(self, name: str, value: str, penstock_option: str) -> None:
+        with pytest.raises(ConfigurationError, match=rf"\b{penstock_option}\b"):
             parse_options({name: value}, entry_point=EntryPoint.BATCH)
 
     @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """Exit code and output of a finished command."""
 
     code: int
@@ -27,4 +27,4 @@ class Ended:
         return json.loads(self.stdout)
 
 
-Cli = Callable[..., Ended]
+Cli = Callable[..., CommandResult]

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.cli.main import run
 from tests.loopback_ports import free_port
-from tests.unit.engine.cli.command_line import Cli, Ended
+from tests.unit.engine.cli.command_line import Cli, CommandResult
 
 
 @pytest.fixture
@@ -15,16 +15,16 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 
-    def result(*arguments: object) -> Ended:
+    def run_command(*arguments: object) -> CommandResult:
         capsysbinary.readouterr()
         code = run([str(argument) for argument in arguments])
         out, err = capsysbinary.readouterr()
         stderr = err.decode()
         assert "Traceback" not in stderr or "-vv" in arguments
         assert "This is a bug in Penstock" not in stderr, stderr
-        return Ended(code, out, stderr)
+        return CommandResult(code, out, stderr)
 
-    return result
+    return run_command
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ class TestPlan:
             assert all(step["files"] for step in split["changes"])
             sources |= {step["told_by"] for step in split["changes"]}
             assert all(step["instant"] in split["why"] for step in split["changes"][:5])
-        assert {"every row of the new file group", "the file group before and after the commit, compared"} < sources
+        assert {"every row of the new file group", "the group before and after, compared"} < sources
         assert any(text.startswith("logged by the writer in 1 file") for text in sources)
         assert "changes of (after, upto]" in plan["range"]
         instants = {item["requested_time"] for item in plan["instants"]}

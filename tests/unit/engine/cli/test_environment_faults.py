@@ -20,13 +20,13 @@ from tests.certificates import Authority, Pair
 
 if TYPE_CHECKING:
     from tests.golden_tables import GoldenTables
-    from tests.unit.engine.cli.command_line import Cli, Ended
+    from tests.unit.engine.cli.command_line import Cli, CommandResult
 
 V9 = "A_merge_event_long_v9_h120"
 DAY = datetime.timedelta(days=1)
 
 
-def the_line(result: Ended, code: int, name: str) -> str:
+def error_line(result: CommandResult, code: int, name: str) -> str:
     """The one line on stderr of the failed command."""
     assert (result.code, result.stdout) == (code, b""), result.stderr
     (line,) = result.stderr.splitlines()
@@ -34,7 +34,7 @@ def the_line(result: Ended, code: int, name: str) -> str:
     return line
 
 
-class _Refusing(http.server.BaseHTTPRequestHandler):
+class S3ErrorHandler(http.server.BaseHTTPRequestHandler):
     """An object store that answers every request with the same S3 error."""
 
     answer: ClassVar[tuple[int, str, str]] = (403, "AccessDenied", "Access Denied")
@@ -58,9 +58,9 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def refusing(status: int, code: str, text: str) -> Iterator[str]:
+def s3_error_server(status: int, code: str, text: str) -> Iterator[str]:
     """The URI of a table in this store."""
-    handler = type("Handler", (_Refusing,), {"answer": (status, code, text)})
+    handler = type("Handler", (S3ErrorHandler,), {"answer": (status, code, text)})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -88,8 +88,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_missing_rights(cli: Cli, command: list[str], status: int, code: str, text: str) -> None:
-    with refusing(status, code, text) as table:
-        line = the_line(cli(*command, table), 4, "STORAGE_DENIED")
+    with s3_error_server(status, code, text) as table:
+        line = error_line(cli(*command, table), 4, "STORAGE_DENIED")
     assert "s3://lake/orders" in line
     assert "check the credentials of this process" in line
 
@@ -101,8 +101,8 @@ WRONG_REGION = "The authorization header is malformed; the region 'us-east-1' is
 @pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
 def test_a_wrong_region(cli: Cli, command: list[str]) -> None:
     """A signature for another region: S3 answers 400, and a HEAD request gets no body."""
-    with refusing(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
-        line = the_line(cli(*command, table), 2, "CONFIGURATION")
+    with s3_error_server(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
+        line = error_line(cli(*command, table), 2, "CONFIGURATION")
     assert "s3://lake/orders: the bucket is not in region us-east-1, it is in eu-central-1: give ?region=eu-" in line
 
 
@@ -112,8 +112,8 @@ def test_a_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "us-east-1")
-    with refusing(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
-        line = the_line(cli("read", table.removesuffix("&region=us-east-1")), 2, "CONFIGURATION")
+    with s3_error_server(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
+        line = error_line(cli("read", table.removesuffix("&region=us-east-1")), 2, "CONFIGURATION")
     assert line.endswith(
         f"not in region us-east-1, it is in eu-central-1: give ?region=eu-central-1 in the table's URI, or {variable}"
     )
@@ -128,8 +128,8 @@ def test_a_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch:
     ],
 )
 def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
-    with refusing(301, code, text) as table:
-        line = the_line(cli("read", table), 2, "CONFIGURATION")
+    with s3_error_server(301, code, text) as table:
+        line = error_line(cli("read", table), 2, "CONFIGURATION")
     assert "the bucket is not in region us-east-1" in line and "AWS_REGION" in line
 
 
@@ -140,7 +140,7 @@ def test_a_port_in_use(cli: Cli, golden: GoldenTables, flag: str) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        line = the_line(cli("serve", "--table", f"a={golden.table(V9)}", flag, address), 2, "CONFIGURATION")
+        line = error_line(cli("serve", "--table", f"a={golden.table(V9)}", flag, address), 2, "CONFIGURATION")
     assert f"cannot listen at {address}" in line
 
 
@@ -160,7 +160,7 @@ class TestCertificates:
         pair = self.expired(authority, "server")
         file = pathlib.Path(pair.cert).with_name("penstock.toml")
         file.write_text(f'[tables]\na = "x"\n[tls]\ncert = "{pair.cert}"\nkey = "{pair.key}"\n')
-        line = the_line(cli("serve", "--config", file), 2, "CONFIGURATION")
+        line = error_line(cli("serve", "--config", file), 2, "CONFIGURATION")
         assert "tls.cert" in line and "expired on" in line and "renew it" in line
 
     def test_client_refuses_an_expired_server_certificate(
@@ -175,7 +175,7 @@ class TestCertificates:
         try:
             for command in (["read", "t"], ["groups", "list"]):
                 result = cli(*command, "--server", f"127.0.0.1:{port}", "--server-ca", authority.ca)
-                line = the_line(result, 4, "UNAUTHENTICATED")
+                line = error_line(result, 4, "UNAUTHENTICATED")
                 assert "the server's certificate is not accepted: certificate has expired: renew it" in line
         finally:
             server.stop(None)
@@ -185,5 +185,5 @@ class TestCertificates:
     ) -> None:
         pair = self.expired(authority, "client")
         flags = ["--server-ca", authority.ca, "--server-cert", pair.cert, "--server-key", pair.key]
-        line = the_line(cli("read", "t", "--server", f"127.0.0.1:{unused_port}", *flags), 4, "UNAUTHENTICATED")
+        line = error_line(cli("read", "t", "--server", f"127.0.0.1:{unused_port}", *flags), 4, "UNAUTHENTICATED")
         assert "option serverCert: the certificate in" in line and "expired on" in line

@@ -21,7 +21,7 @@ _OVERRIDES_OF_MODES: Final = (1, 2)
 """CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
 
 
-def the_line(code: int, name: str, *arguments: object, prefix: tuple[str, ...] = (), **more: Any) -> str:
+def error_line(code: int, name: str, *arguments: object, prefix: tuple[str, ...] = (), **more: Any) -> str:
     """The one line on stderr of a `penstock` process that must fail with this exit code."""
     command = [*prefix, sys.executable, "-m", "penstock", *map(str, arguments)]
     more.setdefault("stdout", subprocess.DEVNULL)
@@ -38,7 +38,7 @@ def first(code: str) -> tuple[str, ...]:
     return sys.executable, "-c", f"import os, sys\n{code}\nos.execv(sys.argv[1], sys.argv[1:])"
 
 
-def no_longer_than(size_bytes: int) -> tuple[str, ...]:
+def file_size_limit(size_bytes: int) -> tuple[str, ...]:
     """The prefix for a process with a file size limit, which behaves like a full disk."""
     return first(f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))")
 
@@ -54,7 +54,7 @@ def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.
     table = golden.copy(V9, tmp_path)
     properties = table / ".hoodie" / "hoodie.properties"
     properties.chmod(0)
-    line = the_line(4, "STORAGE_DENIED", "read", table, prefix=BOUND_BY_MODES)
+    line = error_line(4, "STORAGE_DENIED", "read", table, prefix=BOUND_BY_MODES)
     assert "hoodie.properties" in line and str(table) in line
     assert "give the user permission to read the table" in line
 
@@ -63,14 +63,14 @@ def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Pat
     """A real file system of 16 KiB if this user may mount; a file size limit on every system."""
     serve = ("serve", "--table", f"a={golden.table(V9)}", "--state")
     state = tmp_path / "state"
-    line = the_line(75, "STORAGE", *serve, state, prefix=no_longer_than(4096))
+    line = error_line(75, "STORAGE", *serve, state, prefix=file_size_limit(4096))
     assert f"state directory {state}" in line and "start the server again" in line
     disk = tmp_path / "disk"
     disk.mkdir()
     apart = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
     mounted = f"mount -t tmpfs -o size=16k none '{disk}'"
     if shutil.which("unshare") and subprocess.run([*apart, mounted], capture_output=True, check=False).returncode == 0:
-        line = the_line(75, "STORAGE", *serve, disk / "state", prefix=(*apart, f'{mounted} && exec "$@"', "sh"))
+        line = error_line(75, "STORAGE", *serve, disk / "state", prefix=(*apart, f'{mounted} && exec "$@"', "sh"))
         assert f"state directory {disk}/state" in line and "the disk is full: make room" in line
 
 
@@ -78,20 +78,20 @@ def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Pat
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "table"])
 def test_full_disk_for_the_output_file(golden: GoldenTables, form: str) -> None:
     full = "/dev/full"
-    assert the_line(1, "SYSTEM", "read", golden.table(V9), "-o", full, "--format", form).endswith(
+    assert error_line(1, "SYSTEM", "read", golden.table(V9), "-o", full, "--format", form).endswith(
         f"{full}: No space left on device"
     )
 
 
 def test_full_disk_for_stdout(golden: GoldenTables) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123  a device
-        line = the_line(1, "SYSTEM", "read", golden.table(V9), "--format", "jsonl", stdout=full)
+        line = error_line(1, "SYSTEM", "read", golden.table(V9), "--format", "jsonl", stdout=full)
     assert line.endswith("stdout: No space left on device")
 
 
 def test_output_file_does_not_appear_after_a_full_disk(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text("before")
-    line = the_line(1, "SYSTEM", "read", golden.table(V9), "-o", file, prefix=no_longer_than(100))
+    line = error_line(1, "SYSTEM", "read", golden.table(V9), "-o", file, prefix=file_size_limit(100))
     assert line.endswith(f"{file}: File too large")
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"] and file.read_text() == "before"

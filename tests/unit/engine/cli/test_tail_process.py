@@ -112,4 +112,4 @@ def test_sigterm_leaves_the_group_and_is_no_error(real: Any, server: RunningServ
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, b"")
-    assert real.named("leave")
+    assert real.calls_of("leave")

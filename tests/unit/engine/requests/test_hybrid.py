@@ -170,10 +170,10 @@ def test_stream_refuses_options_that_exclude_each_other(case: str) -> None:
         check_stream_options(options)
 
 
-OF_STREAMS_ALONE = ("rows held", "rows by commit", "a query of batches", "the newest as an end")
+STREAM_ONLY = ("rows held", "rows by commit", "a query of batches", "the newest as an end")
 
 
-@pytest.mark.parametrize("case", [case for case in REFUSED if case not in OF_STREAMS_ALONE])
+@pytest.mark.parametrize("case", [case for case in REFUSED if case not in STREAM_ONLY])
 def test_group_refuses_options_that_exclude_each_other(case: str) -> None:
     more, expected = REFUSED[case]
     options = parse_options(MINIMUM | dict(more), entry_point=EntryPoint.CONSUMER)

@@ -26,23 +26,23 @@ def berlin(_text: str) -> tzinfo:
     return BERLIN
 
 
-def unasked(text: str) -> tzinfo:
+def no_zone(text: str) -> tzinfo:
     raise AssertionError(f"{text} needs no zone")
 
 
 @pytest.mark.parametrize("text", ["20260131235959", "20260131235959123", "00000000000000", "99999999999999999"])
 def test_whole_instants_are_not_converted(text: str) -> None:
-    assert range_bound("after", text, unasked) == Position(InstantTime(text))
-    assert requested_time("asOf", text, unasked) == text
+    assert range_bound("after", text, no_zone) == Position(InstantTime(text))
+    assert requested_time("asOf", text, no_zone) == text
 
 
 @pytest.mark.parametrize("text", ["earliest", "0", "000", "0" * 13, " earliest "])
 def test_earliest_in_all_its_texts(text: str) -> None:
-    assert range_bound("after", text, unasked) == EARLIEST
+    assert range_bound("after", text, no_zone) == EARLIEST
 
 
 def test_latest_is_a_bound() -> None:
-    assert range_bound("upto", "latest", unasked) == Latest()
+    assert range_bound("upto", "latest", no_zone) == Latest()
 
 
 @pytest.mark.parametrize(

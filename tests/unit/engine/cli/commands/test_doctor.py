@@ -39,7 +39,7 @@ DAY = datetime.timedelta(days=1)
 
 
 @pytest.fixture(autouse=True)
-def a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests start no Java and load no kernels."""
     monkeypatch.setattr(machine, "banner_of", lambda java: 'openjdk version "17.0.1"')
     monkeypatch.setattr(machine, "cached_kernels", lambda: (3, 3))

@@ -47,7 +47,7 @@ def test_groups_are_listed(cli: Cli, service: Any) -> None:
         }
     ]
     assert cli("groups", "list", *SERVER, "--table", "other", "--format", "json").json == []
-    assert service.named("list") == [("list", ""), ("list", ""), ("list", "other")]
+    assert service.calls_of("list") == [("list", ""), ("list", ""), ("list", "other")]
 
 
 def test_a_group_is_described(cli: Cli, service: Any) -> None:
@@ -137,7 +137,7 @@ def test_group_of_changes_prints_their_format(cli: Cli, service: Any) -> None:
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_group_reset_sends_the_new_start(cli: Cli, service: Any, to: str, start: object, dry: tuple[str, ...]) -> None:
     report = cli("groups", "reset", "trips", "g", *SERVER, "--to", to, *dry, "--format", "json").json
-    assert service.named("reset") == [("reset", "trips", "g", start, bool(dry))]
+    assert service.calls_of("reset") == [("reset", "trips", "g", start, bool(dry))]
     assert report["dry_run"] is bool(dry)
     assert (report["before"], report["dropped_splits"]) == ("0", 4)
 
@@ -150,7 +150,7 @@ def test_group_reset_prints_text(cli: Cli, service: Any) -> None:
 def test_group_is_deleted(cli: Cli, service: Any) -> None:
     result = cli("groups", "delete", "trips", "g", *SERVER)
     assert (result.code, result.stdout) == (0, b"")
-    assert service.named("delete") == [("delete", "trips", "g")]
+    assert service.calls_of("delete") == [("delete", "trips", "g")]
 
 
 @pytest.mark.parametrize("command", [("describe",), ("reset", "--to", "latest"), ("delete",)])

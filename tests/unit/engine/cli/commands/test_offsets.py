@@ -17,7 +17,7 @@ pytestmark = pytest.mark.golden
 
 ROOT = pathlib.Path(__file__).parents[5]
 STREAMER, KEYS, SINK, NO_KEYS = "C_v6_streamer", "C_v9_streamer_keys", "C_v9_sink", "B_v9_arch_mor"
-STATED = "--others-read-other-topics"
+OTHERS_FLAG = "--others-read-other-topics"
 
 
 @pytest.fixture
@@ -70,16 +70,16 @@ def test_offsets_of_several_writers(cli: Cli, golden: GoldenTables) -> None:
     result = cli("offsets", "resolve", golden.table(KEYS))
     assert (result.code, result.text) == (2, "")
     assert "error [CONFIGURATION]: several writers" in result.stderr
-    report = cli("offsets", "resolve", golden.table(KEYS), STATED, "--format", "json").json
+    report = cli("offsets", "resolve", golden.table(KEYS), OTHERS_FLAG, "--format", "json").json
     assert report["offsets"] == {"0": 8, "1": 7}
     assert any("the user states" in note for note in report["notes"])
 
 
 def test_offsets_under_a_key_of_the_user(cli: Cli, golden: GoldenTables) -> None:
     named = ("--key", "streamer.checkpoint.key.v2", "--key-format", "streamer", "--format", "json")
-    report = cli("offsets", "resolve", golden.table(KEYS), STATED, *named).json
+    report = cli("offsets", "resolve", golden.table(KEYS), OTHERS_FLAG, *named).json
     assert (report["offsets"], report["guarantee"]) == ({"0": 8, "1": 7}, "best effort")
-    wrong = cli("offsets", "resolve", golden.table(KEYS), STATED, "--key", named[1], "--key-format", "json")
+    wrong = cli("offsets", "resolve", golden.table(KEYS), OTHERS_FLAG, "--key", named[1], "--key-format", "json")
     assert wrong.code == 3
     assert "error [FORMAT]: deltacommit 20261120220427597, key streamer.checkpoint.key.v2" in wrong.stderr
 

@@ -66,9 +66,11 @@ def test_other_queries(
 
 def test_ranges_with_options_of_hudi_and_of_penstock(cli: Cli, golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     query = next(one for one in golden.case(RANGES)["queries"] if one["id"] == "inc_mid")
-    ours = ["--query", "incremental", "--after", query["begin"]] + (["--upto", query["end"]] if query["end"] else [])
+    penstock_flags = ["--query", "incremental", "--after", query["begin"]] + (
+        ["--upto", query["end"]] if query["end"] else []
+    )
     hudis = [f"{name}={value}" for name, value in query["options"].items()]
-    for number, arguments in enumerate((ours, [part for pair in hudis for part in ("--option", pair)])):
+    for number, arguments in enumerate((penstock_flags, [part for pair in hudis for part in ("--option", pair)])):
         file = tmp_path / f"{number}.parquet"
         result = cli("read", golden.table(RANGES), *arguments, "-o", file)
         assert (result.code, result.stderr) == (0, "")

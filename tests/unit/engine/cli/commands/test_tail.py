@@ -28,7 +28,7 @@ SERVER = ("--server", "127.0.0.1:7070")
 NAMED = (*SERVER, "--group", "g", "--reader-id", "r")
 
 
-class Beats:
+class StoppedHeartbeat:
     """A heartbeat without a thread, because the clock of the test does not advance."""
 
     def __init__(self, beat: object, pause_s: float) -> None:
@@ -41,7 +41,7 @@ class Beats:
 @pytest.fixture
 def service(group: Any, clock: Any, reading: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Every server address leads to the group in memory; readers neither wait nor send heartbeats in real time."""
-    runtime = Runtime(now_ms=clock.now_ms, wait=clock.wait, start_heartbeat=Beats)
+    runtime = Runtime(now_ms=clock.now_ms, wait=clock.wait, start_heartbeat=StoppedHeartbeat)
     monkeypatch.setattr(
         "penstock.engine.group.connect.open_group_enumerator", lambda server, access: nullcontext(group)
     )
@@ -64,8 +64,8 @@ class TestStdout:
         assert (result.code, result.stderr) == (0, "")
         assert ids(result.stdout) == ROWS
         assert service.committed() == {"a": (25, True), "b": (0, True), "c": (10, True)}
-        assert service.named("leave")
-        assert not service.named("delete")
+        assert service.calls_of("leave")
+        assert not service.calls_of("delete")
         assert ids(cli("tail", "trips", *NAMED, "--exit-at-end").stdout) == []
 
     def test_a_batch_is_committed_after_its_lines(self, cli: Cli, service: Any, capsysbinary: Any) -> None:
@@ -118,7 +118,7 @@ class TestStdout:
     def test_tail_without_a_group_creates_and_deletes_its_own(self, cli: Cli, service: Any) -> None:
         result = cli("tail", "trips", *SERVER, "--exit-at-end", "--from", "latest")
         assert ids(result.stdout) == ROWS
-        ((_, group, reader, _),) = service.named("join")
+        ((_, group, reader, _),) = service.calls_of("join")
         assert group.startswith("tail-")
         assert reader
         kinds = [call[0] for call in service.calls]
@@ -140,7 +140,7 @@ class TestStdout:
         before = signal.getsignal(number)
         result = cli("tail", "trips", *NAMED)
         assert (result.code, ids(result.stdout), result.stderr) == (0, ROWS, "")
-        assert service.named("leave")
+        assert service.calls_of("leave")
         assert signal.getsignal(number) == before
 
 
@@ -159,7 +159,7 @@ class TestFiles:
         result = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", folder, "--format", form)
         assert (result.code, result.stdout, result.stderr) == (0, b"", "")
         assert rows_of(folder) == {f"a.{form}": ROWS[:25], f"c.{form}": ROWS[25:]}
-        assert [len(call[2]) for call in service.named("commit")] == [1, 2], (
+        assert [len(call[2]) for call in service.calls_of("commit")] == [1, 2], (
             "a; then c together with the split without rows"
         )
 
@@ -246,7 +246,7 @@ class TestFiles:
         result = cli("tail", "trips", *NAMED, "--output-dir", tmp_path)
         assert (result.code, names(tmp_path)) == (0, [])
         assert service.committed() == {}
-        assert service.named("leave")
+        assert service.calls_of("leave")
 
     @pytest.mark.parametrize(
         ("changed", "setting"),
@@ -265,12 +265,12 @@ class TestFiles:
         """A group is deleted and created again with another filter: the folder would lack its rows."""
         command = ("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert cli(*command).code == 0
-        _make_group_anew(service)
+        _recreate_group(service)
         result = cli(*command, *changed)
         assert (result.code, result.stdout) == (2, b"")
         assert "written with other settings" in result.stderr and setting in result.stderr
         assert "Give another folder" in result.stderr
-        assert not service.named("join") and not service.committed()
+        assert not service.calls_of("join") and not service.committed()
         assert cli(*command).code == 0, "the previous settings are accepted"
         assert rows_of(tmp_path) == {"a.parquet": ROWS[:25], "c.parquet": ROWS[25:]}
         assert all(finished for _, finished in service.committed().values())
@@ -287,7 +287,7 @@ class TestFiles:
         command = ("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert cli(*command).code == 0
         (tmp_path / SCOPE_FILE).unlink()
-        _make_group_anew(service)
+        _recreate_group(service)
         result = cli(*command)
         assert (result.code, result.stdout) == (0, b"")
         assert "an earlier release wrote files there" in result.stderr
@@ -320,7 +320,7 @@ class TestFiles:
     def test_damaged_scope_file_is_an_error(self, cli: Cli, service: Any, tmp_path: pathlib.Path, record: str) -> None:
         (tmp_path / SCOPE_FILE).write_text(record)
         result = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
-        assert (result.code, service.named("join")) == (2, [])
+        assert (result.code, service.calls_of("join")) == (2, [])
         assert SCOPE_FILE in result.stderr
 
     def test_file_names_are_safe_and_unique_per_split_id(self) -> None:
@@ -350,7 +350,7 @@ class TestFiles:
         assert file_name("0123abc", RowFormat.JSONL) == "0123abc.jsonl"
 
 
-def _make_group_anew(service: Any) -> None:
+def _recreate_group(service: Any) -> None:
     """Deletes the group, so that the next join creates it again."""
     for state in (service.ordinals, service.reports, service.held, service.epochs, service.renewed, service.joins):
         state.clear()

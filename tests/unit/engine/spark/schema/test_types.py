@@ -41,9 +41,9 @@ def test_arrow_target_is_the_type_that_spark_requires(arrow: pa.DataType, spark:
     """The mapping agrees with PySpark's check, including the entry names of maps."""
     schema = types.spark_schema(pa.schema([pa.field("c", arrow)]))
     demanded = to_arrow_schema(schema, timezone="UTC")
-    ours = types.arrow_schema(schema)
-    assert ours.equals(demanded)
-    assert str(ours.field("c").type) == str(demanded.field("c").type)
+    mapped = types.arrow_schema(schema)
+    assert mapped.equals(demanded)
+    assert str(mapped.field("c").type) == str(demanded.field("c").type)
 
 
 def test_order_and_case_of_columns_stay() -> None:

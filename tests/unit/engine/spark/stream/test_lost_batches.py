@@ -78,7 +78,7 @@ def planned_end(stream: PenstockStreamReader) -> tuple[Offset, Offset]:
     return start, end
 
 
-def the_rest(stream: PenstockStreamReader, start: Offset, *, one_by_one: bool = True) -> list[str]:
+def later_rows(stream: PenstockStreamReader, start: Offset, *, one_by_one: bool = True) -> list[str]:
     """The rows of all later micro-batches: one per commit, or one for all commits."""
     result: list[str] = []
     limit = stream.getDefaultReadLimit() if one_by_one else ReadAllAvailable()
@@ -106,7 +106,7 @@ def test_batch_of_rows_lost_before_planning_has_the_rows_not_overwritten_later(
     assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
     everything = world.expected("incremental", world.key(world.begin), world.key(world.last))
     assert rows(again, again.partitions(start, end)) == first, "planned again, it is the same"
-    assert sorted(first + the_rest(again, end, one_by_one=False)) == everything
+    assert sorted(first + later_rows(again, end, one_by_one=False)) == everything
 
 
 @pytest.mark.parametrize("option", LOSES)
@@ -118,7 +118,7 @@ def test_batch_of_changes_lost_before_planning_is_skipped(
     again = world.stream(query="cdc", **option)
     assert rows(again, again.partitions(start, end)) == []
     assert f"the micro-batch up to {world.key(world.lost)} can no longer be planned" in caplog.text
-    assert the_rest(again, end) == world.expected("cdc", world.key(world.lost), world.key(world.last)) != []
+    assert later_rows(again, end) == world.expected("cdc", world.key(world.lost), world.key(world.last)) != []
 
 
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
@@ -146,7 +146,7 @@ def test_file_deleted_before_its_task_reads_it_is_skipped(
     world.clean()
     assert expected and rows(stream, partitions) == []
     assert "everything after its first 0 rows was lost before it was read" in caplog.text
-    rest = the_rest(stream, end, one_by_one=False)
+    rest = later_rows(stream, end, one_by_one=False)
     assert rest == world.expected(query, world.key(world.lost), world.key(world.last)) != []
 
 

@@ -325,7 +325,7 @@ IN_TOPIC = replace(
 )
 
 
-def behind_lake(place: KafkaPlace, *ranges: tuple[int, int, int]) -> StreamPoint:
+def after_lake(place: KafkaPlace, *ranges: tuple[int, int, int]) -> StreamPoint:
     texts = tuple(
         KafkaRange(topic=place.topic, topic_id=place.topic_id, partition=partition, first=first, end=end)
         for partition, first, end in ranges
@@ -339,8 +339,8 @@ def behind_lake(place: KafkaPlace, *ranges: tuple[int, int, int]) -> StreamPoint
 
 HYBRID_POINTS = {
     LAKE: POINTS[SNAPSHOT],
-    SWITCHING: behind_lake(AT_SWITCH),
-    KAFKA: behind_lake(IN_TOPIC, (0, 17, 20), (3, 0, 2)),
+    SWITCHING: after_lake(AT_SWITCH),
+    KAFKA: after_lake(IN_TOPIC, (0, 17, 20), (3, 0, 2)),
 }
 
 
@@ -365,7 +365,7 @@ def hybrid_points(draw: st.DrawFn) -> StreamPoint:
         ),
     )
     ranges = [(item, starts[item], starts[item] + read[item]) for item in sorted(starts) if read[item]]
-    return behind_lake(place, *ranges if place.phase is Phase.KAFKA and draw(st.booleans()) else ())
+    return after_lake(place, *ranges if place.phase is Phase.KAFKA and draw(st.booleans()) else ())
 
 
 @pytest.mark.parametrize("text", HYBRID_POINTS, ids=["lake", "switching", "kafka"])

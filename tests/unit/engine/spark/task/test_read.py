@@ -135,7 +135,7 @@ def test_expired_plan_is_an_error(schema: st.StructType, enumerator: EmbeddedEnu
         list(read_partition(InputPartition(PulledSlot(SERVER, "gone", 0)), reading(schema)))
 
 
-class Away:
+class UnreachableServer:
     """Replaces a server: the named calls fail with `error` until `until_ms` of the clock, which advances in waits."""
 
     def __init__(self, real: EmbeddedEnumerator, error: PenstockError, until_ms: float, calls: set[str]) -> None:
@@ -163,11 +163,11 @@ FOR_EVER = float("inf")
 
 
 @pytest.fixture
-def away(enumerator: EmbeddedEnumerator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Away]:
+def away(enumerator: EmbeddedEnumerator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., UnreachableServer]:
     """Replaces the server of all tasks with one that does not respond."""
 
-    def unreachable(error: PenstockError, until_ms: float, calls: set[str] = CALLS) -> Away:
-        server = Away(enumerator, error, until_ms, calls)
+    def unreachable(error: PenstockError, until_ms: float, calls: set[str] = CALLS) -> UnreachableServer:
+        server = UnreachableServer(enumerator, error, until_ms, calls)
         monkeypatch.setattr(read, "enumerator_for", lambda *arguments: server)
         timed = partial(Retry, now_ms=lambda: server.now_ms, wait=server.wait)
         monkeypatch.setattr(read, "Retry", timed)
@@ -187,7 +187,7 @@ def test_task_retries_while_a_server_restarts(
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
     golden: Any,
-    away: Callable[..., Away],
+    away: Callable[..., UnreachableServer],
     call: str,
     error: PenstockError,
 ) -> None:
@@ -201,7 +201,7 @@ def test_task_retries_while_a_server_restarts(
 
 
 def test_task_retries_as_long_as_the_driver(
-    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away]
+    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., UnreachableServer]
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
     options = ParsedOptions(retry_timeout_us=120_000_000)
@@ -220,7 +220,7 @@ def test_undelivered_report_fails_no_task(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
-    away: Callable[..., Away],
+    away: Callable[..., UnreachableServer],
     error: PenstockError | InvariantViolation,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -233,7 +233,11 @@ def test_undelivered_report_fails_no_task(
 
 @pytest.mark.parametrize("error", [UnknownPlan("gone"), PermissionDenied("not you"), ConfigurationError("bad")])
 def test_task_fails_at_once_on_permanent_errors(
-    table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, away: Callable[..., Away], error: PenstockError
+    table: str,
+    schema: st.StructType,
+    enumerator: EmbeddedEnumerator,
+    away: Callable[..., UnreachableServer],
+    error: PenstockError,
 ) -> None:
     slots = plan_slots(enumerator, SERVER, request(table, 1), schema)
     server = away(error, FOR_EVER)
@@ -248,7 +252,7 @@ def test_storage_error_within_a_split_resumes_after_the_last_batch(
     table: str,
     schema: st.StructType,
     enumerator: EmbeddedEnumerator,
-    away: Callable[..., Away],
+    away: Callable[..., UnreachableServer],
     monkeypatch: pytest.MonkeyPatch,
     server: str | None,
     limit: int | None,
