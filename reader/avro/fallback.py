@@ -164,12 +164,12 @@ def _physical_arrow(type_: AvroType, nullable: bool) -> pa.DataType:
             return pa.struct([(f"f{place}", kind) for place, kind in enumerate(inner)])
 
 
-def _logical(array: pa.Array, written: AvroType, wanted: AvroType, nullable: bool) -> pa.Array:
-    """Physical values, freshly built (offset 0), as the Arrow form of `wanted`. `nullable`: whether `written` is
+def _logical(array: pa.Array, written: AvroType, reader_type: AvroType, nullable: bool) -> pa.Array:
+    """Physical values, freshly built (offset 0), as the Arrow form of `reader_type`. `nullable`: whether `written` is
     nullable."""
-    rows, buffers, target = len(array), array.buffers(), arrow_type(wanted)
+    rows, buffers, target = len(array), array.buffers(), arrow_type(reader_type)
     validity = buffers[0] if array.null_count else None
-    match written, wanted:
+    match written, reader_type:
         case ArrayType(items, null_branch), ArrayType(target_items):
             child = _logical(array.values, items, target_items, null_branch >= 0)
             return pa.Array.from_buffers(target, rows, [validity, buffers[1]], children=[child])

@@ -82,7 +82,7 @@ class Widened:
     """Its Arrow type."""
     written: AvroType
     """The Avro type of the values in the file."""
-    wanted: AvroType
+    reader_type: AvroType
     """The Avro type of the table's column."""
     file_name: str = ""
     """The file's name for the column if it is another one, else ''."""

@@ -316,7 +316,7 @@ class BaseFile:
 
     def _widened(self, source: Widened, column: pa.Array) -> pa.Array:
         try:
-            return widened(column, source.written, source.wanted)
+            return widened(column, source.written, source.reader_type)
         except NotExact as error:
             raise SchemaMismatch(f"{self._where}: column {source.name!r}: {error}; {HUDI_TOO}") from None
 

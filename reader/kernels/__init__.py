@@ -1,4 +1,4 @@
-"""Compiled loops and nothing else: numba kernels over numpy arrays, each with its safety rules stated.
+"""Numba kernels over numpy arrays. Each module states its safety rules.
 
-No I/O, no Arrow types, no knowledge of Hudi beyond the array layout it is given.
+Belongs here: compiled loops. Not here: I/O, Arrow types, Hudi.
 """

@@ -1,20 +1,20 @@
-"""Avro records by a table of opcodes: one kernel for every schema, columns out, no object per record or value.
+"""Decodes Avro records into columns by a table of opcodes: one kernel for every schema, no object per value.
 
-Safety. The bytes are hostile, and compiled code checks no bounds of its own:
-- a field starts at or before the record's end (checked), and every step reads at most one union byte and one varint
-  of 10 bytes before the place is checked again: OVERRUN bytes after the record are read at most. The caller
-  guarantees that the buffer reaches that far after every record it hands in;
-- a length is checked against what is left of the record before it is used, and copies stay inside the buffer;
-- a place that went wrong becomes FAR, which every later check refuses; no sum with it overflows;
-- targets are written at [slot, row] and inside a text slot only. Slots are numbered by the plan that sizes the lanes
-  (`plan`), rows are those of `begin`, by which the caller sizes them;
-- offsets[slot, row + 1] has a place more than there are rows;
-- text[slot, fill[slot]:]: each byte of a record is copied to a slot once at most, after its length was compared with
-  what is left of the record, and a text slot has room for all bytes of all records handed in and OVERCOPY more, which
-  the copies of a fixed width need;
-- left[depth] has a place for each level that a schema may nest (`schema.avro.MAX_DEPTH`) and one more; every item of an
-  array or map takes a byte at least (empty records and null items are no schema), so that a count ends with the bytes.
-A kernel returns the number of the first bad record, or -1. It never raises.
+Safety. The input is untrusted, and compiled code has no bounds checks:
+- a field starts at or before the end of the record (checked). A step reads at most one union byte and one varint of
+  10 bytes before the next check of the offset, so at most OVERRUN bytes after the record are read. The caller
+  guarantees that the buffer extends that far after every record;
+- a length is compared with the rest of the record before it is used, and copies stay inside the buffer;
+- an invalid offset becomes FAR, which every later check refuses; no sum with it overflows;
+- targets are written at [slot, row] and inside a text slot only. The plan that sizes the lanes numbers the slots
+  (`plan`), and the caller sizes the rows by `begin`;
+- offsets[slot, row + 1] has one more entry than rows;
+- text[slot, fill[slot]:]: each byte of a record is copied to a slot at most once, after its length was compared with
+  the rest of the record. A text slot has room for all bytes of all records and for OVERCOPY more bytes, which copies of
+  a fixed width need;
+- left[depth] has an entry for each level of nesting (`schema.avro.MAX_DEPTH`) and one more. Every item of an array or
+  map takes at least one byte (schemas have no empty records and no null items), so a count ends with the bytes.
+A kernel returns the number of the first invalid record, or -1. It never raises.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
-# What to do with a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
+# Operations on a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide
 INT: Final = 1  # narrow, 32 bits checked
 INT_AS_LONG: Final = 2  # wide, 32 bits checked
@@ -49,7 +49,7 @@ SLOT: Final = 2
 COLUMN: Final = 3
 ARGUMENT: Final = 4
 
-# The skip table walks what nests, one step a row: (step, a, b).
+# The skip table skips nested values, one step per row: (step, a, b).
 STEP_VARINT: Final = 0
 STEP_TEXT: Final = 1
 STEP_FIXED: Final = 2  # a: size
@@ -68,7 +68,7 @@ def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any
     """Fills begin and end with the records of data[start:stop]: [int32 big-endian length, body], len(begin) times.
 
     Reads are compared with `stop`, which the caller keeps inside `data`; begin and end have one length. Returns the
-    first record whose length leaves the room; len(begin) if bytes are left over; -1 if all is well.
+    first record whose length exceeds the range, len(begin) if bytes are left over, or -1 for valid input.
     """
     p = np.int64(start)
     for r in range(len(begin)):
@@ -77,7 +77,7 @@ def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any
         length = (np.int64(data[p]) << 24) | (np.int64(data[p + 1]) << 16)
         length |= (np.int64(data[p + 2]) << 8) | np.int64(data[p + 3])
         p += 4
-        if length > stop - p:  # also what would be negative as int32
+        if length > stop - p:  # also negative values of int32
             return r
         begin[r] = p
         p += length
@@ -87,13 +87,13 @@ def walk_prefixed(data: Any, start: int, stop: int, begin: Any, end: Any) -> Any
 
 @inlined
 def _byte(data: Any, p: int) -> Any:
-    """data[p]. An unsigned index spares the compiler Python's count from the end: half the time of the kernel."""
+    """data[p]. An unsigned index avoids Python's negative indexing, which halves the time of the kernel."""
     return data[np.uint64(p)]
 
 
 @inlined
 def _varint(data: Any, p: int) -> Any:
-    """(zigzag value, place after it); reads 10 bytes at most, then the place is FAR."""
+    """(zigzag value, offset after it); reads at most 10 bytes, then the offset is FAR."""
     bits = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
@@ -125,7 +125,7 @@ def _little_endian(data: Any, p: int, size: int) -> Any:
 
 @inlined
 def _decimal(data: Any, p: int, size: int) -> Any:
-    """(low, high, fits) of a big-endian two's complement number that fits 128 bits; longer ones must be padding."""
+    """(low, high, fits) of a big-endian two's complement number that fits 128 bits; further bytes must be padding."""
     negative = _byte(data, p) >= 128
     fill = np.uint8(255) if negative else np.uint8(0)
     low = ~np.uint64(0) if negative else np.uint64(0)
@@ -143,7 +143,7 @@ def _decimal(data: Any, p: int, size: int) -> Any:
 
 @inlined
 def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
-    """The place after a nested value, or FAR. `left` counts the items to come of each open array or map."""
+    """The offset after a nested value, or FAR. `left` counts the remaining items of each open array or map."""
     depth = 0
     while True:
         if p > stop:
@@ -173,7 +173,7 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
             if count == 0:
                 step = steps[step, 1]
                 continue
-            if count < 0:  # then its size in bytes follows; readers of the items do not look at it
+            if count < 0:  # then its size in bytes follows, which is not used
                 _, p = _varint(data, p)
                 count = -count
             left[depth] = count
@@ -191,7 +191,7 @@ def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any)
 
 @inlined
 def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any) -> None:
-    """Numbers stay as they were handed in; a text is as long as nothing."""
+    """Writes a null: numbers are unchanged, a text is empty."""
     opcode = program[f, OPCODE]
     if opcode <= DECIMAL:
         valid[program[f, COLUMN], r] = 0
@@ -202,7 +202,7 @@ def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any)
 
 @inlined
 def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offsets: Any, text: Any, fill: Any) -> Any:
-    """Appends data[p:p + length] to a text slot; the place after it, or FAR."""
+    """Appends data[p:p + length] to a text slot; the offset after it, or FAR."""
     if length < 0 or length > stop - p:
         return np.int64(FAR)
     at = fill[slot]
@@ -219,7 +219,7 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
 
 @inlined
 def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any) -> Any:
-    """A varint into its lane; the place after it, or FAR if its type does not allow the value."""
+    """Writes a varint into its lane; the offset after it, or FAR if its type does not allow the value."""
     value, p = _varint(data, p)
     opcode = program[f, OPCODE]
     slot = np.uint64(program[f, SLOT])
@@ -240,7 +240,7 @@ def _put_integer(data: Any, p: int, program: Any, f: int, r: int, wide: Any, nar
 
 @inlined
 def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow: Any, small: Any) -> Any:
-    """A double, float or boolean into its lane; the place after it, or FAR."""
+    """Writes a double, float or boolean into its lane; the offset after it, or FAR."""
     opcode = program[f, OPCODE]
     slot = np.uint64(program[f, SLOT])
     if opcode == DOUBLE:
@@ -257,7 +257,7 @@ def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow
 
 @inlined
 def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
-    """A decimal into two slots; the place after it, or FAR."""
+    """Writes a decimal into two slots; the offset after it, or FAR."""
     if size < 0:
         size, p = _varint(data, p)
     if size < 1 or size > stop - p:
@@ -268,7 +268,7 @@ def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wid
 
 @inlined
 def _skip(data: Any, p: int, stop: int, opcode: int, argument: int, steps: Any, left: Any) -> Any:
-    """The place after a field that is not wanted, or FAR."""
+    """The offset after a field that is not read, or FAR."""
     if opcode == SKIP_VARINT:
         return _skip_varint(data, p)
     if opcode == SKIP_TEXT:
@@ -296,13 +296,13 @@ def decode_records(
     fill: Any,
     valid: Any,
 ) -> Any:
-    """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes. The first bad record, or -1.
+    """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes. Returns the first invalid record, or -1.
 
-    data uint8[...] reaching OVERRUN bytes after every end; begin, end int64[rows]; program int64[fields, 5];
-    exact: the program covers all fields, so a record ends where its last field does; steps int64[n, 3], left int64[65].
-    wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows]: left as they are where null;
+    data uint8[...] extends OVERRUN bytes after every end; begin, end int64[rows]; program int64[fields, 5];
+    exact: the program covers all fields, so a record ends with its last field; steps int64[n, 3], left int64[65].
+    wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows]: unchanged where null;
     offsets int32[slots, rows + 1] from 0; text uint8[slots, bytes], fill int64[slots] from 0;
-    valid uint8[columns, rows], handed in as ones.
+    valid uint8[columns, rows], initialised with ones.
     """
     for r in range(len(begin)):
         p = begin[r]

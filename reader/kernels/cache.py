@@ -1,10 +1,10 @@
-"""Where compiled kernels keep their machine code, so that importing and calling them works everywhere.
+"""The cache of the machine code of kernels. Import and calls work without a writable folder.
 
-numba's own choice fails in two ways: without any writable place the import raises, and out of a zip file the first
-call raises when the home folder cannot be written. Here the places are tried in turn, and a kernel without a place is
+The default of numba fails in two cases: without any writable folder the import raises, and from a zip file the first
+call raises if the home folder is not writable. This module tries the folders in order; without one, a kernel is
 compiled in memory. A cache that cannot be read or written is never an error.
 
-Every kernel lies in one file with all it calls: a kernel is compiled anew when its own file changes, and only then.
+Every kernel is in one file with all functions that it calls: it is compiled again only if its own file changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numba
 from numba.core import caching, cgutils
 
-# numba's types change from release to release: seen through Any they mean the same under each.
+# numba's types differ between releases; as Any they are compatible with each.
 _njit: Any = numba.njit
 _config: Any = numba.config  # pyright: ignore[reportPrivateImportUsage]
 _Locator: Any = caching._CacheLocator
@@ -32,23 +32,23 @@ _check_index: Any = cgutils.do_boundscheck
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as a kernel: compiled at its first call, without the GIL, and kept in the place `cache_folder` picks.
+    """Compiles `function` as a kernel at its first call. It runs without the GIL and is cached in `cache_folder`.
 
-    Arrays handed in are never checked by the compiled code: the kernel itself must keep inside them.
+    Compiled code has no bounds checks: the kernel itself must stay inside its arrays.
     """
     return _kept(_njit(nogil=True)(function), function)
 
 
 def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `compiled`, for a kernel that makes no array: without reference counts on those handed in.
+    """Like `compiled`, for a kernel that allocates no array: without reference counts on its arguments.
 
-    With them, every helper that is given an array counts up and down atomically, four times the cost of the loop.
+    With them, every call of a helper with an array updates an atomic counter, at four times the cost of the loop.
     """
     return _kept(_njit(nogil=True, _nrt=False)(function), function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A piece of a `compiled_lean` kernel of the same file, copied into it wherever it is called."""
+    """A function that is inlined into each call in `compiled_lean` kernels of the same file."""
     piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, forceinline=True)(function)
     return piece
 
@@ -62,13 +62,13 @@ def check_word(context: Any, builder: Any, array: Any, at: Any) -> None:
 
 
 def _kept(kernel: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    with contextlib.suppress(RuntimeError):  # numba's word for "no place": then the kernel lives in memory only
+    with contextlib.suppress(RuntimeError):  # numba takes this as "no folder": the kernel stays in memory
         kernel._cache = _KernelCache(function)
     return kernel  # type: ignore[no-any-return]
 
 
 def cache_folder(source_file: str) -> Path | None:
-    """The first folder that can be written for kernels of this file; None if there is none.
+    """The first writable folder for kernels of this file; None if there is none.
 
     NUMBA_CACHE_DIR where it is set, else `__pycache__` next to the file, else the user's cache folder. A file inside
     a zip has no folder next to it.
@@ -125,13 +125,13 @@ _UNREADABLE = (
     ValueError,
     pickle.UnpicklingError,
 )
-"""What reading a damaged cache file can raise."""
+"""Exceptions that a damaged cache file can raise."""
 
 
 class _ChosenPlace(_Locator):  # type: ignore[misc]
     """Sets numba's folder to `cache_folder`; entries hold for one text of the module, and with bounds checks or not.
 
-    numba itself forgets the latter, and would answer NUMBA_BOUNDSCHECK=1 with code that checks nothing.
+    numba itself ignores the latter, and would run code without checks under NUMBA_BOUNDSCHECK=1.
     """
 
     def __init__(self, folder: Path, stamp: str, line: int) -> None:
@@ -160,7 +160,7 @@ class _ChosenPlaceOnly(_CacheImpl):  # type: ignore[misc]
 
 
 class _KernelCache(_FunctionCache):  # type: ignore[misc]
-    """numba's cache, but a file that is damaged, or cannot be read or written, only costs the time to compile."""
+    """numba's cache, where a file that is damaged, unreadable or not writable costs only the time to compile."""
 
     _impl_class = _ChosenPlaceOnly
 

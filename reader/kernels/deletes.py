@@ -1,14 +1,14 @@
-"""The records of a delete block: a compiled `penstock.table.log.delete_list.DeleteListDecoder`.
+"""Decodes the records of a delete block: a compiled `penstock.table.log.delete_list.DeleteListDecoder`.
 
-Safety. The bytes are hostile, and compiled code checks no bounds of its own. Which bound protects each access:
-- reads: every step starts at or before `stop` and reads at most a union byte and a varint of 10 bytes before the place
-  is checked again, 11 bytes after `stop` at most (OVERRUN). A place that went wrong is FAR, which every check refuses;
+Safety. The input is untrusted, and compiled code has no bounds checks. The bound of each access:
+- reads: every step starts at or before `stop` and reads at most a union byte and a varint of 10 bytes before the next
+  check of the offset, at most 11 bytes after `stop` (OVERRUN). An invalid offset is FAR, which every check refuses;
 - kinds[row], numbers[row], key_offsets[row + 1], text_offsets[row + 1]: `decode_delete_list` compares `row` with
-  `len(kinds)` before it reads a record, because a part of a record is written before the record is known to be whole;
+  `len(kinds)` before it reads a record, because a part of a record is written before its end is checked;
 - item_kinds[item], item_numbers[item], item_offsets[item + 1]: `_put_items` compares `item` with `len(item_kinds)`
   before it reads a value;
-- keys, texts, item_texts: `_text` compares the length with the bytes that are left before it copies, and each byte of
-  the input is copied once at most, so that the copies of all records fit as many bytes as the input has.
+- keys, texts, item_texts: `_text` compares the length with the remaining bytes before it copies, and each byte of the
+  input is copied at most once, so the copies of all records need at most as many bytes as the input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
-# As in `table.log.delete_list`, written again because a kernel is compiled anew only when its own file changes.
+# As in `table.log.delete_list`, repeated because a kernel is compiled again only if its own file changes.
 NULL: Final = 0
 BOOLEAN: Final = 1
 INT: Final = 2
@@ -41,7 +41,7 @@ FAR: Final = 1 << 62
 
 @inlined
 def _varint(data: Any, p: int) -> Any:
-    """(zigzag value, place after it); reads 10 bytes at most, then the place is FAR."""
+    """(zigzag value, offset after it); reads at most 10 bytes, then the offset is FAR."""
     bits = np.uint64(0)
     shift = np.uint64(0)
     for _ in range(10):
@@ -56,9 +56,9 @@ def _varint(data: Any, p: int) -> Any:
 
 @inlined
 def _text(data: Any, p: int, stop: int, target: Any, at: int) -> Any:
-    """Copies a length-prefixed text to target[at:]; (place after it or FAR, place after the copy).
+    """Copies a length-prefixed text to target[at:]; (offset after it or FAR, offset after the copy).
 
-    `at` is at most as far in `target` as `p` in the input, so that what is left of the input fits.
+    `at` in `target` is not after `p` in the input, so the rest of the input fits.
     """
     length, p = _varint(data, p)
     if length < 0 or length > stop - p:
@@ -88,9 +88,9 @@ def _bits(data: Any, p: int, width: int) -> Any:
 
 @inlined
 def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, text_offsets: Any, texts: Any) -> Any:
-    """A wrapper's value; the place after it, or FAR if there is no such wrapper or it does not allow the value.
+    """Reads a wrapper's value; the offset after it, or FAR if the wrapper is unknown or does not allow the value.
 
-    Writes at `row` and `row + 1`, whatever the bytes are: the caller has compared `row` with the arrays.
+    Writes at `row` and `row + 1` for any input: the caller has compared `row` with the arrays.
     """
     text_offsets[row + 1] = text_offsets[row]
     if kind == NULL:
@@ -117,7 +117,7 @@ def _put_value(data: Any, p: int, stop: int, kind: int, row: int, numbers: Any, 
 def _put_items(
     data: Any, p: int, stop: int, item: int, item_kinds: Any, item_numbers: Any, item_offsets: Any, item_texts: Any
 ) -> Any:
-    """The values of an ArrayWrapper, from `item` on; (place after them or FAR, number of the next item)."""
+    """Reads the values of an ArrayWrapper, from `item` on; (offset after them or FAR, number of the next item)."""
     branch = data[p]
     if branch == 0 and p < stop:
         return p + 1, item
@@ -152,9 +152,9 @@ def _put_items(
 
 @inlined
 def _put_key(data: Any, p: int, stop: int, row: int, key_offsets: Any, keys: Any) -> Any:
-    """The key, then the partition path, which is passed over; (place after both or FAR, FINE or NULL_KEY).
+    """Reads the key and skips the partition path; (offset after both or FAR, FINE or NULL_KEY).
 
-    Writes key_offsets[row + 1] before the record is known to be whole: the caller has compared `row` with the arrays.
+    Writes key_offsets[row + 1] before the end of the record is checked: the caller has compared `row` with the arrays.
     """
     branch = data[p]
     if branch == 0 and p < stop:
@@ -189,7 +189,7 @@ def decode_delete_list(
     item_texts: Any,
 ) -> Any:
     """See `penstock.table.log.delete_list.DeleteListDecoder`. Bounds: `row` against len(kinds), one of the arrays of
-    equal room; `item` against len(item_kinds); texts against the bytes left."""
+    equal size; `item` against len(item_kinds); texts against the remaining bytes."""
     p = np.int64(start)
     row = 0
     item = np.int64(0)
@@ -199,7 +199,7 @@ def decode_delete_list(
             return row, FINE if p == stop else DAMAGED
         if p > stop:
             break
-        if count < 0:  # then the size in bytes of the list's block follows
+        if count < 0:  # then the size of the list's block in bytes follows
             _, p = _varint(data, p)
             count = -count
         while count != 0:

@@ -1,14 +1,14 @@
-"""JSON objects taken apart: where the values of named columns lie, in one pass over the bytes. No value is made here.
+"""Scans JSON objects: the positions of the values of named columns, in one pass over the bytes.
 
-Takes what is JSON beyond doubt. Left to the row-wise decoder (`reader.topics.json.rows`) are records where a name comes
-twice or is written with escapes, where a text has half of a surrogate pair, and all that is no JSON, or nests deeply.
+It accepts unambiguous JSON only. The row-wise decoder (`reader.topics.json.rows`) handles records with duplicate or
+escaped names, half of a surrogate pair, deep nesting, or invalid JSON.
 
-Safety. The bytes are hostile, and compiled code checks no bounds of its own: every byte is read after a check against
-the record's end. Of the arrays that are written:
-- order[number]: compared with `len(order)`, the most names of a record that are remembered;
-- tokens[name, 0..2, row]: a name below `len(tokens)`, which `_find` or `order` gave; rows are those of `begin`;
-- strange[row]: a place for each of `begin`.
-The walk through what nests is bounded by the bits of its stack. A kernel never raises.
+Safety. The input is untrusted, and compiled code has no bounds checks: every byte is read after a check against the
+end of the record. Bounds of the arrays that are written:
+- order[number]: compared with `len(order)`, the maximum number of stored names of a record;
+- tokens[name, 0..2, row]: a name below `len(tokens)`, from `_find` or `order`; rows are those of `begin`;
+- strange[row]: an entry for each row of `begin`.
+The bits of the stack bound the depth of nesting. A kernel never raises.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
-# What a column's value is. ABSENT: no such name, or null.
+# Kinds of values of a column. ABSENT: no such name, or null.
 ABSENT: Final = 0
 TEXT: Final = 1  # between quotes, without escapes
 ESCAPED: Final = 2  # the same with escapes
@@ -43,7 +43,7 @@ _DEEPEST: Final = 60
 
 @inlined
 def _byte(data: Any, at: int) -> Any:
-    """data[at]. An unsigned index spares the compiler Python's count from the end."""
+    """data[at]. An unsigned index avoids Python's negative indexing."""
     return np.int64(data[np.uint64(at)])
 
 
@@ -76,7 +76,7 @@ def _hex(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _utf8(data: Any, at: int, end: int) -> Any:
-    """The length of the character of several bytes at `at`, or 0 if it is none."""
+    """The length of the multi-byte character at `at`, or 0 if it is invalid."""
     lead = _byte(data, at)
     if lead < 0xC2 or lead > 0xF4:
         return 0
@@ -100,7 +100,7 @@ def _utf8(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _escape(data: Any, at: int, end: int) -> Any:
-    """After the escape whose backslash is at `at`, or -1; both halves of a surrogate pair are one."""
+    """The offset after the escape whose backslash is at `at`, or -1; a surrogate pair is one escape."""
     if end - at < 2:
         return -1
     byte = _byte(data, at + 1)
@@ -121,7 +121,7 @@ def _escape(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _string(data: Any, at: int, end: int) -> Any:
-    """(place after the string whose text begins at `at`, or -1; TEXT or ESCAPED)."""
+    """(offset after the string whose text begins at `at`, or -1; TEXT or ESCAPED)."""
     kind = TEXT
     while at < end:
         byte = _byte(data, at)
@@ -153,7 +153,7 @@ def _digits(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _number(data: Any, at: int, end: int) -> Any:
-    """(place after the number or -1; WHOLE or REAL)."""
+    """(offset after the number or -1; WHOLE or REAL)."""
     first, kind = at, WHOLE
     if at < end and _byte(data, at) == 45:
         at += 1
@@ -184,7 +184,7 @@ def _is(data: Any, at: int, a: int, b: int, c: int) -> Any:
 
 @inlined
 def _literal(data: Any, at: int, end: int) -> Any:
-    """(place after null, false or true, or -1; ABSENT, FALSE or TRUE)."""
+    """(offset after null, false or true, or -1; ABSENT, FALSE or TRUE)."""
     if end - at >= 4 and _is(data, at, 110, 117, 108) and _byte(data, at + 3) == 108:
         return at + 4, ABSENT
     if end - at >= 4 and _is(data, at, 116, 114, 117) and _byte(data, at + 3) == 101:
@@ -196,7 +196,7 @@ def _literal(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _flat(data: Any, at: int, end: int) -> Any:
-    """(place after a text, number or literal, or -1; what it is)."""
+    """(offset after a text, number or literal, or -1; its kind)."""
     byte = _byte(data, at)
     if byte == _QUOTE:
         return _string(data, at + 1, end)
@@ -207,7 +207,7 @@ def _flat(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _close(data: Any, at: int, end: int, stack: int, depth: int) -> Any:
-    """After the comma or all brackets that come after a value, with what is open then; (-1, …) for anything else."""
+    """(offset after the comma or the closing brackets after a value, open brackets); (-1, …) for anything else."""
     while depth > 0:
         at = _blank(data, at, end)
         if at >= end:
@@ -223,7 +223,7 @@ def _close(data: Any, at: int, end: int, stack: int, depth: int) -> Any:
 
 @inlined
 def _name(data: Any, at: int, end: int) -> Any:
-    """At the value after a name, or -1."""
+    """The offset of the value after a name, or -1."""
     if at >= end or _byte(data, at) != _QUOTE:
         return -1
     at = _string(data, at + 1, end)[0]
@@ -235,7 +235,7 @@ def _name(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _value(data: Any, at: int, end: int) -> Any:
-    """(place after the value at `at`, or -1; what it is). `stack` has a bit for each open bracket: 1 is an object."""
+    """(offset after the value at `at`, or -1; its kind). `stack` has a bit for each open bracket: 1 is an object."""
     stack, depth, kind = 0, 0, NESTED
     while at >= 0 and at < end:
         byte = _byte(data, at)
@@ -295,7 +295,7 @@ def _ends(data: Any, at: int, end: int) -> Any:
 def _members(
     data: Any, at: int, end: int, row: int, names: Any, bounds: Any, table: Any, order: Any, tokens: Any
 ) -> Any:
-    """The members of the object whose first name is at `at`, into `tokens`; how many have no name here, or -1."""
+    """The members of the object whose first name is at `at`, into `tokens`; the number of unknown names, or -1."""
     unknown_members, number = 0, 0
     columns = len(tokens)
     while at < end and _byte(data, at) == _QUOTE:
@@ -341,10 +341,10 @@ def scan_records(
 ) -> None:
     """The tokens of the records data[begin[i]:end[i]].
 
-    names, bounds, table: the names one after the other, those of columns first, where each begins, and their numbers
-    by hash (-1: free; one place at least is). order[j]: the name that the last record had as its j-th. tokens, filled
-    with -1: [column, kind / first byte / byte after the last, row]; kind ABSENT afterwards where there is none.
-    unknown_members: the members without a name here; -1 for a record that the row-wise decoder must decode.
+    names, bounds, table: the concatenated names (columns first), their start offsets, and their numbers by hash (-1:
+    free; at least one entry is free). order[j]: the j-th name of the last record. tokens, initialised with -1:
+    [column, kind / first byte / byte after the last, row]; kind ABSENT afterwards for a missing value.
+    unknown_members: the number of members with other names; -1 for a record that the row-wise decoder must decode.
     """
     for row in range(len(begin)):
         stop = end[row]

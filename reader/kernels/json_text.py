@@ -1,16 +1,15 @@
-"""JSON objects of rows, a batch at once: members whose values are texts already, joined in one pass.
+"""Writes rows as JSON objects, one batch per call: joins members whose values are texts, in one pass.
 
-Arrays only: `text` (uint8) holds the texts of all columns, `offsets` (int64, [columns, rows + 1]) where each one's lie
-in it; `valid` (uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks with 2 what must be escaped); `forms`
-(uint8, [columns]) how a value is spelled; `names` (uint8) the members' heads (`,"name":`), `name_offsets` (int64,
-[columns + 1]) where; the first `comma` bytes of each stand between members.
+Arrays: `text` (uint8) has the texts of all columns, `offsets` (int64, [columns, rows + 1]) their positions; `valid`
+(uint8, [columns, rows]) is 0 for a null, else 1 (`measure` marks texts to be escaped with 2); `forms` (uint8,
+[columns]) the form of the values; `names` (uint8) the heads of members (`,"name":`), `name_offsets` (int64,
+[columns + 1]) their positions; the first `comma` bytes of each separate members.
 
-Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, after which `OVERCOPY` bytes more
-can be read; `measure` counts the bytes that `write` writes, and `OVERCOPY` bytes after them may be written over.
-- `measure` writes ends[row + 1], of rows + 1 places, and valid[column, row]; it reads within `offsets`;
-- `write` begins each row at ends[row] and takes exactly the bytes that `measure` counted for it, by the same forms and
-  the marks in `valid`; a word may reach 7 bytes further, into the next row, which is written later, or into OVERCOPY.
-No I/O, no Arrow, nothing of Hudi.
+Safety: `offsets` and `name_offsets` must ascend and stay within `text` and `names`, after which `OVERCOPY` more
+bytes are readable; `measure` counts the bytes that `write` writes, and `OVERCOPY` bytes after them may be overwritten.
+- `measure` writes ends[row + 1], of rows + 1 entries, and valid[column, row]; it reads within `offsets`;
+- `write` begins each row at ends[row] and writes exactly the bytes that `measure` counted, by the same forms and the
+  marks in `valid`; a word may extend 7 bytes further, into the next row, which is written later, or into OVERCOPY.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from numba.extending import intrinsic
 from penstock.reader.kernels.cache import check_word, compiled_lean, inlined
 
 OVERCOPY: Final = 8
-"""Bytes are copied by words of eight, the last of which may reach so far."""
+"""Bytes are copied in words of eight; the last word may extend this far."""
 
 RAW: Final = 0
-"""The text as it is."""
+"""The unchanged text."""
 QUOTED: Final = 1
 """A JSON string: in quotes, with `"`, `\\` and control characters escaped as `json.dumps` does."""
 NUMBER: Final = 2
-"""A floating number as Arrow spells it: whole ones get `.0`; nan, inf and -inf become Java's names in quotes."""
+"""A floating-point number of Arrow: whole numbers get `.0`; nan, inf and -inf become Java's names in quotes."""
 
 ESCAPED: Final = 2
 
@@ -44,18 +43,18 @@ _NULL: Final = np.frombuffer(b"null", np.uint8)
 _UNICODE: Final = np.frombuffer(b"\\u00", np.uint8)
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SHORT: Final = np.zeros(32, np.uint8)
-"""The letter after the backslash, of control characters that have one."""
+"""The letter of the short escape of a control character."""
 for _code, _letter in ((8, b"b"), (9, b"t"), (10, b"n"), (12, b"f"), (13, b"r")):
     _SHORT[_code] = _letter[0]
 
 
 @inlined
 def _escapes(text: Any, start: int, end: int) -> Any:
-    """How many bytes escaping adds."""
+    """The number of bytes that escaping adds."""
     more: Any = 0
     for at in range(start, end):
         byte = text[at]
-        short = (byte >= 8) & (byte <= 13) & (byte != 11)  # no branch, so that many bytes are looked at at once
+        short = (byte >= 8) & (byte <= 13) & (byte != 11)  # no branch, so that the loop is vectorised
         more += np.int64(byte == _QUOTE) + np.int64(byte == _BACKSLASH)
         more += np.int64(5) * np.int64(byte < _SPACE) - np.int64(4) * np.int64(short)
     return more
@@ -86,9 +85,9 @@ def _special(text: Any, start: int, end: int) -> int:
 def measure(
     text: Any, offsets: Any, valid: Any, forms: Any, name_offsets: Any, comma: int, nulls: bool, ends: Any
 ) -> Any:
-    """Sets ends[row + 1] (int64, rows + 1 places) to where each row's object ends in the output, ends[0] to 0.
+    """Sets ends[row + 1] (int64, rows + 1 places) to the end of each row's object in the output, ends[0] to 0.
 
-    `nulls`: a null is spelled `null`; else its member is left out.
+    `nulls`: a null is written as `null`; otherwise its member is omitted.
     """
     ends[0] = 0
     for row in range(len(ends) - 1):
@@ -216,7 +215,7 @@ def write(
     ends: Any,
     out: Any,
 ) -> Any:
-    """Writes the objects into `out`, which has ends[-1] + OVERCOPY places; `ends`, `valid` as `measure` left them."""
+    """Writes the objects into `out` of size ends[-1] + OVERCOPY, with the `ends` and `valid` of `measure`."""
     for row in range(len(ends) - 1):
         at = ends[row]
         out[at] = 123

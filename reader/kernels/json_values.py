@@ -1,12 +1,13 @@
-"""Values of JSON columns: the tokens of `json_scan` as numbers and texts, a column a call.
+"""Converts the tokens of `json_scan` to numbers and texts, one column per call.
 
-A value that is not exactly one of the column's marks its record in `slow`, for the row-wise decoder to decide
-(`reader.topics.json.rows`). Tokens are taken at their word: they are JSON, of the kind they say, inside of the data.
+A value that is not exactly of the column's type marks its record in `slow`, for the row-wise decoder
+(`reader.topics.json.rows`). Tokens are trusted: they are valid JSON of their kind, inside the data.
 
-Safety. Reads stay between a token's first byte and its end, which `json_scan` checked. Of the arrays that are written:
-- wide, real, valid, slow, left at the row, and offsets at row + 1: all are sized by the rows of the tokens;
-- text has room for the bytes of all tokens: an escape is never shorter than the UTF-8 that it stands for.
-_POWERS is read at an exponent of `furthest` at most, for which the callers take 22 at most. A kernel never raises.
+Safety. Reads stay between the first byte and the end of a token, which `json_scan` checked. Bounds of the arrays that
+are written:
+- wide, real, valid, slow and left at the row, and offsets at row + 1: their size is the number of rows of the tokens;
+- text has room for the bytes of all tokens: an escape is never shorter than its UTF-8 character.
+_POWERS is read at an exponent of at most `furthest`, which is at most 22. A kernel never raises.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from penstock.reader.kernels.cache import compiled_lean, inlined
 
-# The kinds of `json_scan`: a kernel's file holds all that it calls.
+# The kinds of `json_scan`: a kernel's file contains everything that it uses.
 _ABSENT: Final = 0
 _TEXT: Final = 1
 _ESCAPED: Final = 2
@@ -34,7 +35,7 @@ _POWERS: Final = np.array([10.0**exponent for exponent in range(23)])
 
 @inlined
 def _byte(data: Any, at: int) -> Any:
-    """data[at]. An unsigned index spares the compiler Python's count from the end."""
+    """data[at]. An unsigned index avoids Python's negative indexing."""
     return np.int64(data[np.uint64(at)])
 
 
@@ -47,13 +48,13 @@ def _digit(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _more(digits: int, digit: int) -> Any:
-    """A number with one more digit; -1 for too many."""
+    """The number with one more digit; -1 if it overflows."""
     return digits * 10 + digit if digits >= 0 and digits < _ROOM_FOR_DIGIT else -1
 
 
 @inlined
 def _whole(data: Any, at: int, end: int) -> Any:
-    """The digits of a whole number without its sign, -1 for too many."""
+    """The value of a whole number without its sign; -1 if it overflows."""
     digits = 0
     for place in range(at + 1 if _byte(data, at) == 45 else at, end):
         digits = _more(digits, _byte(data, place) - 48)
@@ -62,7 +63,7 @@ def _whole(data: Any, at: int, end: int) -> Any:
 
 @compiled_lean
 def whole_numbers(data: Any, tokens: Any, limit: int, scale: int, wide: Any, valid: Any, slow: Any) -> None:
-    """Whole numbers of -limit to limit, times `scale` (the product fits)."""
+    """Converts whole numbers from -limit to limit, times `scale` (the product fits)."""
     for row in range(len(wide)):
         kind = tokens[0, row]
         if kind == _WHOLE:
@@ -78,7 +79,7 @@ def whole_numbers(data: Any, tokens: Any, limit: int, scale: int, wide: Any, val
 
 @compiled_lean
 def booleans(tokens: Any, wide: Any, valid: Any, slow: Any) -> None:
-    """true and false as 1 and 0."""
+    """Converts true and false to 1 and 0."""
     for row in range(len(wide)):
         kind = tokens[0, row]
         if kind in (_TRUE, _FALSE):
@@ -90,7 +91,7 @@ def booleans(tokens: Any, wide: Any, valid: Any, slow: Any) -> None:
 
 @inlined
 def _real(data: Any, at: int, end: int) -> Any:
-    """(the digits of a number without sign and point, -1 for too many; its power of ten)."""
+    """(the digits of a number without sign and point, -1 if they overflow; its power of ten)."""
     digits, exponent, after_point = 0, 0, False
     at += 1 if _byte(data, at) == 45 else 0
     while at < end:
@@ -116,8 +117,8 @@ def _real(data: Any, at: int, end: int) -> Any:
 
 @compiled_lean
 def reals(data: Any, tokens: Any, most_digits: int, furthest: int, real: Any, valid: Any, left: Any, slow: Any) -> None:
-    """Numbers where one step is exact: digits of `most_digits` at most, times or by a power of ten up to `furthest`.
-    Others are marked in `left`."""
+    """Converts numbers of one exact operation: digits up to `most_digits`, times or divided by a power of ten up to
+    `furthest`. Others are marked in `left`."""
     for row in range(len(real)):
         kind = tokens[0, row]
         if kind in (_WHOLE, _REAL):
@@ -144,7 +145,7 @@ def _hex(data: Any, at: int) -> Any:
 
 @inlined
 def _put(text: Any, put: int, code: int) -> Any:
-    """After the character, as UTF-8 from `put` on."""
+    """Writes the character as UTF-8 at `put`; the offset after it."""
     at = np.uint64(put)
     if code < 0x80:
         text[at] = code
@@ -168,7 +169,7 @@ def _put(text: Any, put: int, code: int) -> Any:
 
 @inlined
 def _letter(byte: int) -> Any:
-    """What a letter after a backslash stands for."""
+    """The character of a letter after a backslash."""
     if byte == 98:
         return 8
     if byte == 102:
@@ -202,7 +203,7 @@ def _unescaped(data: Any, at: int, end: int, text: Any, put: int) -> Any:
 
 @compiled_lean
 def texts(data: Any, tokens: Any, offsets: Any, text: Any, valid: Any, slow: Any) -> None:
-    """Texts one after the other, and whole numbers as they are written. `text` has room for all tokens."""
+    """Copies texts, and whole numbers unchanged, one after another. `text` has room for all tokens."""
     put = 0
     for row in range(len(valid)):
         kind, first, end = tokens[0, row], tokens[1, row], tokens[2, row]
@@ -221,7 +222,7 @@ def texts(data: Any, tokens: Any, offsets: Any, text: Any, valid: Any, slow: Any
 
 @inlined
 def _two(data: Any, at: int, end: int) -> Any:
-    """The number of two digits, or less than 0."""
+    """The number of two digits, or a negative number."""
     tens, ones = _digit(data, at, end), _digit(data, at + 1, end)
     return tens * 10 + ones if tens >= 0 and ones >= 0 else -100
 
@@ -247,7 +248,7 @@ def _days(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _nanos(data: Any, at: int, end: int) -> Any:
-    """(place after the fraction of a second whose first digit is at `at`, or -1; nanoseconds): nine digits at most."""
+    """(offset after the fraction of a second whose first digit is at `at`, or -1; nanoseconds): nine digits at most."""
     if _digit(data, at, end) < 0:
         return -1, 0
     nanos, unit = 0, 1_000_000_000
@@ -260,7 +261,7 @@ def _nanos(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _offset(data: Any, at: int, end: int) -> Any:
-    """(place after an offset, or what stands where one could, or -1; its seconds)."""
+    """(position after a zone offset, if any, or -1; its seconds)."""
     byte = _byte(data, at)
     if byte == 90 or byte == 122:
         return at + 1, 0
@@ -274,8 +275,8 @@ def _offset(data: Any, at: int, end: int) -> Any:
 
 @inlined
 def _stamp(data: Any, at: int, end: int, local: bool, scale: int) -> Any:
-    """Microseconds since 1970 of a timestamp whose last character is in front of `end`, at which a byte is; _NONE if
-    it is none. Cut off towards 1970 at a unit of `scale` microseconds."""
+    """Microseconds since 1970 of a timestamp that ends before `end`, where a byte is readable; _NONE if it is
+    invalid. Truncated towards 1970 to a unit of `scale` microseconds."""
     days = _days(data, at, end)
     at += 10
     if days == _NONE or at >= end:
@@ -307,7 +308,7 @@ def _stamp(data: Any, at: int, end: int, local: bool, scale: int) -> Any:
 
 @compiled_lean
 def days(data: Any, tokens: Any, wide: Any, valid: Any, slow: Any) -> None:
-    """Dates as days since 1970: day numbers, or texts like 2024-07-13."""
+    """Converts dates to days since 1970: day numbers, or texts like 2024-07-13."""
     for row in range(len(wide)):
         kind, first, end = tokens[0, row], tokens[1, row], tokens[2, row]
         number = _NONE
@@ -328,8 +329,8 @@ def days(data: Any, tokens: Any, wide: Any, valid: Any, slow: Any) -> None:
 
 @compiled_lean
 def stamps(data: Any, tokens: Any, limit: int, scale: int, local: bool, wide: Any, valid: Any, slow: Any) -> None:
-    """Timestamps: numbers of -limit to limit times `scale`, or texts like 2024-07-13T11:36:01.951Z (`local`: without
-    offset), cut off at a unit of `scale` microseconds."""
+    """Converts timestamps: numbers from -limit to limit times `scale`, or texts like 2024-07-13T11:36:01.951Z (`local`:
+    without offset), truncated to a unit of `scale` microseconds."""
     for row in range(len(wide)):
         kind, first, end = tokens[0, row], tokens[1, row], tokens[2, row]
         number = _NONE

@@ -1,16 +1,15 @@
-"""Record keys by hash: distinct keys numbered once, then looked up from batches of base keys.
+"""Numbers distinct record keys by hash, and looks up batches of base keys.
 
-Arrays only: `offsets` (int64 or int32, one more than there are keys) into `data` (uint8), as Arrow lays out strings.
-`seeds` are three uint64 drawn once a process: crafted keys cannot pile up in one place. Two keys are one only if
-their bytes are equal; a hash never decides, and no answer depends on it but the time it takes.
+Arrays: `offsets` (int64 or int32, one more than there are keys) into `data` (uint8), the layout of Arrow strings.
+`seeds` are three random uint64 per process, so crafted keys cannot collide. Two keys are equal only if their bytes are
+equal; the hash affects the time only, never the result.
 
-Safety: every index is bounded by the caller's arrays. `offsets` must ascend and stay within `data` (Arrow arrays that
-Arrow itself or the checked decoder made); `slots` has more places than keys, so each probe ends at an empty one.
-- slots, bloom: the index is masked by a power of two less one, their length less one;
-- first[count], numbers[row], codes[row], rows[maybe]: the counters grow by one a row at most, from 0;
-- known_offsets[number + 1]: a slot that is not EMPTY holds a number below the count of distinct keys;
-- `_word` reads eight bytes that end at a key's end at most; it is called for keys of eight bytes or more only.
-No I/O, no Arrow, nothing of Hudi.
+Safety: every index is bounded by the caller's arrays. `offsets` must ascend and stay within `data` (arrays
+of Arrow or of the checked decoder); `slots` has more entries than keys, so each probe ends at an empty one.
+- slots, bloom: the index is masked by their length minus one, and the length is a power of two;
+- first[count], numbers[row], codes[row], rows[maybe]: the counters start at 0 and grow by at most one per row;
+- known_offsets[number + 1]: a slot that is not EMPTY has a number below the count of distinct keys;
+- `_word` reads eight bytes up to the end of a key; it is called only for keys of at least eight bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LOW_32: Final = np.int64(0xFFFFFFFF)
 
 
 def _load_word(typing_context: Any, data: Any, at: Any) -> Any:
-    """The 8 bytes at `at` as one uint64 (byte order as the machine has it): one unaligned load."""
+    """The 8 bytes at `at` as one uint64 in native byte order: one unaligned load."""
     if not (isinstance(data, types.Array) and data.dtype == types.uint8 and isinstance(at, types.Integer)):
         raise TypingError(f"_word reads an array of uint8 at an integer, not {data} at {at}")
 
@@ -55,7 +54,7 @@ def _mix(state: Any, word: Any, seeds: Any) -> Any:
 
 @inlined
 def _hash(data: Any, start: int, end: int, seeds: Any) -> Any:
-    """Two lanes of 8 bytes side by side. The last words may overlap those before them: the length tells keys apart."""
+    """Hashes two lanes of 8 bytes in parallel. The last words may overlap others, so the hash includes the length."""
     length = end - start
     left = seeds[0] ^ np.uint64(length)
     right = seeds[2] ^ seeds[0]
@@ -126,11 +125,11 @@ def _probe(offsets: Any, data: Any, row: int, code: Any, slots: Any, known_offse
 def number_keys(
     offsets: Any, data: Any, seeds: Any, keep: Any, slots: Any, bloom: Any, first: Any, numbers: Any
 ) -> Any:
-    """Numbers the distinct keys 0, 1, … by first arrival; returns how many there are.
+    """Numbers the distinct keys 0, 1, … in order of first occurrence; returns their count.
 
-    Out: numbers[i] of key i; first[number], the key that brought it; `slots` (int64, all EMPTY before; a power of two
-    of at least twice the keys) and `bloom` (uint64, all zero before; a power of two) for `find_keys`. `keep` masks
-    hashes.
+    Out: numbers[i] of key i; first[number], the index of its first occurrence; `slots` (int64, all EMPTY before; a
+    power of two of at least twice the keys) and `bloom` (uint64, all zero before; a power of two) for `find_keys`.
+    `keep` masks hashes.
     """
     mask = np.uint64(len(slots) - 1)
     words = np.uint64(len(bloom) - 1)
@@ -173,10 +172,10 @@ def find_keys(
     rows: Any,
     numbers: Any,
 ) -> Any:
-    """The rows whose key is known, ascending, and the key's number: rows[:n], numbers[:n]; returns n.
+    """The rows with a known key, ascending, and the number of the key: rows[:n], numbers[:n]; returns n.
 
-    known_offsets, known_data hold the distinct keys in the order of their numbers (at least one key). codes, rows and
-    numbers are scratch: one place more than there are rows.
+    known_offsets, known_data have the distinct keys in the order of their numbers (at least one key). codes, rows and
+    numbers are scratch arrays with one more entry than rows.
     """
     mask = np.uint64(len(slots) - 1)
     words = np.uint64(len(bloom) - 1)
@@ -184,13 +183,13 @@ def find_keys(
     for row in range(total):
         codes[row] = _hash(data, offsets[row], offsets[row + 1], seeds) & keep
     maybe: Any = 0
-    for row in range(total):  # no branch: the place to write moves on by the answer
+    for row in range(total):  # no branch: the write index advances by the result
         code = codes[row]
         bits = _bloom_bits(code)
         rows[maybe] = row
         maybe += np.int64((bloom[(code >> np.uint64(16)) & words] & bits) == bits)
     tagged: Any = 0
-    for i in range(maybe):  # nothing here waits for a key's bytes, so that many slots are fetched at once
+    for i in range(maybe):  # this loop does not read the bytes of keys, so loads of many slots overlap
         row = rows[i]
         code = codes[row]
         tag = np.int64(code >> np.uint64(33))
@@ -203,7 +202,7 @@ def find_keys(
         numbers[tagged] = slot & _LOW_32
         tagged += np.int64(slot != EMPTY)
     touched = np.uint64(0)
-    for i in range(tagged):  # brings the keys' bytes near, many at once; the sum only keeps the reads alive
+    for i in range(tagged):  # prefetches the bytes of many keys; the sum prevents removal of the reads
         start = known_offsets[numbers[i]]
         if start < len(known_data):
             touched += np.uint64(known_data[start])

@@ -37,15 +37,15 @@ class NotExact(ValueError):
     """A value that the table's type cannot hold; the message says which."""
 
 
-def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
-    """`array`, values of the Avro type `written`, as the Arrow form of `wanted`, with which it is `compatible`.
+def widened(array: pa.Array, written: AvroType, reader_type: AvroType) -> pa.Array:
+    """`array`, values of the Avro type `written`, as the Arrow form of `reader_type`, with which it is `compatible`.
 
-    Nested fields are matched by name; those that `written` lacks are null, those that `wanted` lacks are dropped. The
-    array's own Arrow type may be any that casts to that of `written` (a Parquet file's, apart from names of nested
+    Nested fields are matched by name; those that `written` lacks are null, those that `reader_type` lacks are dropped.
+    The array's own Arrow type may be any that casts to that of `written` (a Parquet file's, apart from names of nested
     fields). NotExact for a value that would change.
     """
-    target = arrow_type(wanted)
-    match written, wanted:
+    target = arrow_type(reader_type)
+    match written, reader_type:
         case ArrayType(items), ArrayType(wanted_items):
             array = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
             child = widened(array.values, items, wanted_items)
@@ -64,9 +64,9 @@ def widened(array: pa.Array, written: AvroType, wanted: AvroType) -> pa.Array:
             ]
             mask = array.is_null() if array.null_count else None
             return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
-        case Vector(), Vector() if written == wanted:
+        case Vector(), Vector() if written == reader_type:
             return _numbers_of(array, written, target)
-    return _leaf(_cast(array, arrow_type(written)), written, wanted, target)
+    return _leaf(_cast(array, arrow_type(written)), written, reader_type, target)
 
 
 def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
@@ -86,8 +86,8 @@ def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Arra
     return pa.ListArray.from_arrays(pa.array(totals, pa.int32()), numbers, type=target, mask=mask)
 
 
-def _leaf(array: pa.Array, written: AvroType, wanted: AvroType, target: pa.DataType) -> pa.Array:
-    match written, wanted:
+def _leaf(array: pa.Array, written: AvroType, reader_type: AvroType, target: pa.DataType) -> pa.Array:
+    match written, reader_type:
         case Primitive("long", "timestamp-micros"), Primitive("long", "timestamp-millis"):
             return _from_millis(array.view(pa.int64()), target)
         case Primitive("long", ""), Primitive("long", "local-timestamp-millis"):

@@ -41,14 +41,14 @@ def test_fault_13_group_stays_stopped_over_a_restart_until_a_reset(
     world.service.split_discovery.discover()
     world.restart()
     world.service.split_discovery.discover()
-    assert world.script.looks == 1, "discovery skips a stopped group"
+    assert world.script.discoveries == 1, "discovery skips a stopped group"
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         assert run(["groups", "describe", "t", "g", "--server", server.address, "--format", "json"]) == 0
         description = json.loads(capsys.readouterr().out)
         assert error.code in json.dumps(description) and str(error) in json.dumps(description)
         assert run(["groups", "reset", "t", "g", "--server", server.address, "--to", "earliest"]) == 0
         with pytest.raises(Fenced):
-            world.asked()
+            world.request_splits()
         world.service.split_discovery.discover()
         member = world.service.join_group("g", "r1", world.spec, "again").member
         assert isinstance(world.service.request_splits(member, 9, 1), Assignments)

@@ -30,7 +30,7 @@ def test_fault_29_back_pressure_pauses_discovery_without_moving_the_position(
             assert not paused or world.summary().split()[2] == before
         [group] = world.service.coordinator.read(lambda state: list(state.groups.values()))
         assert group.pending < most_pending + world.script.splits
-        assignments = world.asked(2)
+        assignments = world.request_splits(2)
         if hasattr(assignments, "splits"):
             split_ids += [one.split.split_id for one in assignments.splits]
             world.finish(assignments)

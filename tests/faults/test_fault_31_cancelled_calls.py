@@ -51,7 +51,7 @@ def test_fault_31_splits_of_a_stalled_reader_are_read_by_others() -> None:
     for leaves in (True, False):
         world = World()
         world.service.split_discovery.discover()
-        assignments = world.asked()
+        assignments = world.request_splits()
         other = world.service.join_group("g", "other", world.spec, "o").member
         assert world.service.request_splits(other, 5, 1) == NothingYet(500)
         if leaves:

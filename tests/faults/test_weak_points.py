@@ -35,16 +35,16 @@ def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:
     world.script.advance = overlapped  # type: ignore[method-assign]
     world.service.split_discovery.discover()
     assert world.summary() == "running 0 001"
-    assert names(world.asked()) == ["1/0", "1/1"]
+    assert names(world.request_splits()) == ["1/0", "1/1"]
     for _ in range(3):
         world.service.split_discovery.discover()
-    assert names(world.asked()) == ["2/0", "2/1", "3/0", "3/1"]
+    assert names(world.request_splits()) == ["2/0", "2/1", "3/0", "3/1"]
 
 
 def one_round(world: World) -> list[tuple[SplitRef, str]]:
     """The splits that the reader gets after a discovery."""
     world.service.split_discovery.discover()
-    assignments = world.asked()
+    assignments = world.request_splits()
     if not isinstance(assignments, Assignments):
         return []
     world.finish(assignments)
@@ -99,7 +99,7 @@ def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_no
         with pytest.raises(ConfigurationError, match=r"consumes something else .* delete the group first"):
             world.service.join_group("g", "r2", GroupSpec(scope=other), "other")
     assert world.service.describe_group("t", "g") == before
-    assert names(world.asked()) == ["1/0", "1/1"]
+    assert names(world.request_splits()) == ["1/0", "1/1"]
 
 
 def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -> None:
@@ -112,7 +112,7 @@ def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -
         assert world.summary() == "running 0 0"
     world.script.newest = 1
     world.service.split_discovery.discover()
-    assert names(world.asked()) == ["1/0", "1/1"]
+    assert names(world.request_splits()) == ["1/0", "1/1"]
 
 
 def test_weak_point_11_waiting_reader_is_woken_during_a_discovery() -> None:

@@ -1,4 +1,4 @@
-"""Cores, shells and looks at the table that are wrong in one way each: the simulation must find each of them."""
+"""Cores, shells and discoveries with one defect each. The simulation must detect each defect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.proto.errors import UnknownSplit
 from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import CommitRange, Position
 from tests.memory_store import MemoryStore
-from tests.simulation.simulated_discovery import Asked, Discovery
+from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest
 from tests.simulation.simulated_server import Reply, Server
 from tests.simulation.simulated_table import DATA, Instant, View, position
 from tests.simulation.simulated_world import Parts, World
@@ -28,7 +28,7 @@ from tests.simulation.simulated_world import Parts, World
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A fault in the product, in its parts or patched into it, and which checks may be the first to notice."""
+    """A defect of the product, in its parts or patched into it, and the checks that may detect it first."""
 
     name: str
     noticed_by: frozenset[str]
@@ -37,7 +37,7 @@ class Broken:
 
     @contextmanager
     def in_place(self) -> Iterator[Parts]:
-        """Broken as long as the context lasts."""
+        """Applies the patches for the duration of the context."""
         with ExitStack() as stack:
             for target, name, value in self.patches:
                 stack.enter_context(patch.object(target, name, value))
@@ -45,7 +45,7 @@ class Broken:
 
 
 class MovesOnEmptyPoll(Server):
-    """Nothing was found, so the position moves to now."""
+    """An empty discovery moves the position to now."""
 
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         if isinstance(event, ev.NothingFound):
@@ -67,23 +67,23 @@ class MovesOnEmptyPoll(Server):
 
 
 class CutsByRequestedTime(Discovery):
-    """The limit takes the commits that were requested first; the position goes to the last of them."""
+    """The limit selects the commits that were requested first; the position moves to the last of them."""
 
-    def end(self, view: View, asked: Asked) -> tuple[Position, list[Instant]]:
-        start, most = asked.progress.position, asked.limits.max_commits
-        behind = [
+    def end(self, view: View, request: DiscoveryRequest) -> tuple[Position, list[Instant]]:
+        start, most = request.progress.position, request.limits.max_commits
+        later = [
             item
             for item in view.instants
             if item.kind in DATA and position(item.order_key) > start and item.order_key < self.horizon(view)
         ]
-        if not most or len(behind) <= most or asked.upto is not None:
-            return super().end(view, asked)
-        taken = sorted(behind, key=lambda item: item.requested)[:most]
+        if not most or len(later) <= most or request.upto is not None:
+            return super().end(view, request)
+        taken = sorted(later, key=lambda item: item.requested)[:most]
         return max(position(item.order_key) for item in taken), sorted(taken, key=lambda item: item.order_key)
 
 
 class AcceptsStaleDiscovery(Server):
-    """A round counts wherever the group stands by now."""
+    """A round is accepted at any current position of the group."""
 
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         if isinstance(event, ev.Discovered) and event.key in self.state.groups:
@@ -93,14 +93,14 @@ class AcceptsStaleDiscovery(Server):
 
 
 class RepliesBeforeAppend(Server):
-    """The answer goes out when it was decided."""
+    """The answer is sent before its records are durable."""
 
-    def tell_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
-        self._tell(reply, event, answer)
+    def reply_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
+        self._record_reply(reply, event, answer)
 
 
 def any_epoch(state: State, member: Member) -> tuple[Group, Reader]:
-    """The reader of that id, whatever its epoch."""
+    """The reader with that id, in any epoch."""
     group = members.group_of(state, GroupKey(member.table, member.group))
     reader = group.readers.get(member.reader_id)
     if reader is None:
@@ -127,25 +127,25 @@ class CountsItsRounds(Server):
 
 
 def entry_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | None:
-    """The list is over if there is nothing for it now."""
-    told = self._lists[slot]
-    if 0 <= index < len(told):
-        return Assigned(told[index], replayed=True)
-    if index != len(told):
-        raise UnknownSplit(f"slot {slot} has {len(told)} splits so far")
+    """The list ends if no split is available now."""
+    reported = self._lists[slot]
+    if 0 <= index < len(reported):
+        return Assigned(reported[index], replayed=True)
+    if index != len(reported):
+        raise UnknownSplit(f"slot {slot} has {len(reported)} splits so far")
     is_over = self._started[slot] and not self._pending[slot] and self._most_loaded() is None
     return Sealed(replayed=True) if is_over else None
 
 
 def choose_any(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
-    """Whatever is pending, in no order of file groups."""
-    told = tuple(reader.undelivered)[:most]
+    """Any pending split, without the order of file groups."""
+    reported = tuple(reader.undelivered)[:most]
     pending = ((one.plan_id, index) for one in group.rounds.values() for index in one.pending_in_order())
-    return told + tuple(itertools.islice(pending, most - len(told)))
+    return reported + tuple(itertools.islice(pending, most - len(reported)))
 
 
-class ForgetsThatItToldNothing(Server):
-    """A late copy of a request that was told nothing hands out splits."""
+class ForgetsEmptyAnswers(Server):
+    """A late copy of a request whose answer was empty grants splits."""
 
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         decision = super().decide(event)
@@ -160,17 +160,17 @@ class AnswersCommitsFromMemory(Server):
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         decision = super().decide(event)
         if isinstance(event, ev.CommitSplits):
-            kept = (
+            remaining = (
                 record
                 for record in decision.records
                 if not isinstance(record, SplitsCommitted) or record.ordinals or record.finished
             )
-            return Decision(tuple(kept), decision.answer)
+            return Decision(tuple(remaining), decision.answer)
         return decision
 
 
 class NoHoldBack(Discovery):
-    """Layout 1: what is still being written holds nothing back."""
+    """Layout 1: pending writes do not limit the range."""
 
     def horizon(self, view: View) -> int:
         return 2**60
@@ -194,7 +194,7 @@ BROKEN = (
     ),
     Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "entry", entry_unsealed),)),
     Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
-    Broken("told nothing, and forgot it", frozenset({"liveness"}), Parts(server=ForgetsThatItToldNothing)),
+    Broken("empty answer not recorded", frozenset({"liveness"}), Parts(server=ForgetsEmptyAnswers)),
     Broken("commits answered from memory", frozenset({"durable", "liveness"}), Parts(server=AnswersCommitsFromMemory)),
     Broken(
         "a lost range moves back",

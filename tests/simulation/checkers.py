@@ -1,7 +1,7 @@
-"""What must hold in every schedule: the ledger of durable decisions and of the rows that became visible with them.
+"""Invariants of every schedule: the ledger of durable decisions and of the rows that became visible with them.
 
-The ledger keeps its own books, by the records alone; it never asks the core. Position and rounds it takes from a second
-state that the durable records make (`shadow`), which the live one must equal.
+The ledger uses the records only, never the core. It takes position and rounds from a second state, to which it applies
+the durable records (`shadow`); the live state must equal it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Place = tuple[str, int]
 
 
 class CheckFailed(AssertionError):
-    """A promise was broken. `check` names it."""
+    """An invariant does not hold. `check` names it."""
 
     def __init__(self, check: str, text: str) -> None:
         super().__init__(f"{check}: {text}")
@@ -37,7 +37,7 @@ def fail(check: str, text: str) -> NoReturn:
 
 @dataclass(slots=True)
 class Generation:
-    """What became visible between two moves of the group. `ranges`: of rounds, with their plan ids."""
+    """The rows that became visible between two moves of the group. `ranges`: of its rounds, with their plan ids."""
 
     number: int
     start: Position
@@ -51,7 +51,7 @@ class Generation:
 
 @dataclass(slots=True)
 class Ledger:
-    """The books. `is_changes`: the rows are changes, else latest-state rows. `ranges` counts those whose latest-state
+    """The ledger. `is_changes`: the rows are changes, else latest-state rows. `ranges` counts those whose latest-state
     rows were checked, for all keys or for a part of them."""
 
     table: Table
@@ -72,7 +72,7 @@ class Ledger:
     # --- durable records
 
     def take(self, record: rec.Durable, cause: ev.AnyEvent, rows: dict[Place, tuple[int, tuple[Row, ...]]]) -> None:
-        """A record is durable. `rows`: what a committing reader had read of each split, from which ordinal on."""
+        """Takes a durable record. `rows`: by split, the rows that a committing reader read and their first ordinal."""
         match record:
             case rec.GroupCreated():
                 self._number(record.number)
@@ -124,7 +124,7 @@ class Ledger:
         self._identity(record.plan_id)
         now = self.generations[-1]
         if record.commit_range.after != now.planned or record.commit_range.upto <= now.planned:
-            fail("position", f"round {record.commit_range} behind {now.planned}")
+            fail("position", f"round {record.commit_range} after {now.planned}")
         now.planned = record.commit_range.upto
         now.ranges[record.plan_id] = (record.commit_range.after, record.commit_range.upto)
 
@@ -150,13 +150,13 @@ class Ledger:
             fail(
                 "fencing", f"output of {who.reader_id} epoch {who.epoch}: its epoch is {self.epochs.get(who.reader_id)}"
             )
-        told = {(plan_id, index): ordinal for plan_id, index, ordinal in record.ordinals}
-        told.update(dict.fromkeys(record.finished, -1))
+        reported = {(plan_id, index): ordinal for plan_id, index, ordinal in record.ordinals}
+        reported.update(dict.fromkeys(record.finished, -1))
         for done in cause.done:
             place = (done.ref.plan_id, done.ref.index)
-            if place in told:
+            if place in reported:
                 self._show(place, who.reader_id, rows[place])
-                if told[place] < 0:
+                if reported[place] < 0:
                     self.done.add(place)
                     del self.holders[place]
 
@@ -171,7 +171,7 @@ class Ledger:
         for row in rows:
             key, order_key, _ = row
             if now.last_key.get(key, -1) > order_key:
-                fail("order", f"{row} of {place} became visible behind order key {now.last_key[key]} of that key")
+                fail("order", f"{row} of {place} became visible after order key {now.last_key[key]} of that key")
             now.last_key[key] = order_key
             now.output.append((place[0], row))
 
@@ -187,7 +187,7 @@ class Ledger:
     # --- at the end, or at a restart
 
     def check_live(self, live: State) -> None:
-        """The live state equals the one of the records, and the one that they are shortened to."""
+        """The live state equals that of the records, before and after log compaction."""
         if facts_of_state(live) != facts_of_state(self.shadow):
             fail("replay", difference(facts_of_state(live), facts_of_state(self.shadow)))
         fewer = State()
@@ -197,7 +197,7 @@ class Ledger:
             fail("shortened", difference(facts_of_state(live), facts_of_state(fewer)))
 
     def check_output(self) -> None:
-        """What became visible is what the table holds, generation by generation."""
+        """The visible rows of each generation are those of the table."""
         for one in self.generations:
             excused = {
                 item.order_key
@@ -211,14 +211,14 @@ class Ledger:
                 self._check_latest(one, excused)
 
     def _is_ended(self) -> bool:
-        """An ended group looks no more: what turns out late behind its end is not seen."""
+        """Discovery of an ended group stops: it does not detect instants that complete late."""
         return any(group.ended for group in self.shadow.groups.values())
 
     def _check_changes(self, one: Generation, excused: set[int]) -> None:
-        got = Counter(row for _, row in one.output)
+        actual = Counter(row for _, row in one.output)
         must = Counter(row for _, row in changes_of(self.table.every, one.start, one.committed))
         may = Counter(row for _, row in changes_of(self.table.every, one.committed, one.planned))
-        _compare(one, got, must, may, excused)
+        _compare(one, actual, must, may, excused)
 
     def _unknown_keys(self, excused: set[int], after: Position, upto: Position) -> set[int]:
         """Keys whose rows of the range depend on when it was looked at: those that an excused instant inside it
@@ -235,16 +235,16 @@ class Ledger:
             unknown = self._unknown_keys(excused, after, upto)
             self.ranges["checked in part" if unknown else "checked"] += 1
             rows = Counter(row for row in latest_of(self.table.every, after, upto) if row[0] not in unknown)
-            got = Counter(row for held, row in one.output if held == plan_id and row[0] not in unknown)
+            actual = Counter(row for held, row in one.output if held == plan_id and row[0] not in unknown)
             is_over = upto <= one.committed
-            _compare(one, got, rows if is_over else Counter(), Counter() if is_over else rows, set())
+            _compare(one, actual, rows if is_over else Counter(), Counter() if is_over else rows, set())
 
 
-def _compare(one: Generation, got: Counter[Row], must: Counter[Row], may: Counter[Row], excused: set[int]) -> None:
+def _compare(one: Generation, actual: Counter[Row], must: Counter[Row], may: Counter[Row], excused: set[int]) -> None:
     twice = [
-        row for row, count in got.items() if count > must[row] + may[row] and not (row[1] in excused and count == 1)
+        row for row, count in actual.items() if count > must[row] + may[row] and not (row[1] in excused and count == 1)
     ]
-    missing = [row for row in must if not got[row] and row[1] not in excused]
+    missing = [row for row in must if not actual[row] and row[1] not in excused]
     if twice or missing:
         fail(
             "exactly once",
@@ -254,7 +254,7 @@ def _compare(one: Generation, got: Counter[Row], must: Counter[Row], may: Counte
 
 
 def facts_of_state(state: State) -> dict[str, Any]:
-    """All that is durable of a state, to be compared."""
+    """The durable part of a state, for comparison."""
     return {
         "last": state.last_number,
         "requests": dict(state.requests),
@@ -312,7 +312,7 @@ def _of_group(group: Group) -> dict[str, Any]:
 
 
 def difference(left: Any, right: Any, path: str = "") -> str:
-    """The first place at which two such facts differ."""
+    """The first difference between two results of `facts_of_state`."""
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted({*left, *right}):
             if left.get(name) != right.get(name):

@@ -1,4 +1,4 @@
-"""Many schedules, in a few processes: what happened in all of them, and which failed."""
+"""Runs many schedules in a few processes; returns the totals and the failures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.simulation.simulated_world import run_schedule
 
 PIECE = 250
 MOST_FAILURES = 3
-"""Told of each piece; the rest is counted."""
+"""Receives the summary of each piece."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """Of schedules: events and faults of each, kinds of faults, what else came about, failures as told."""
+    """Totals of schedules: events, faults by kind, other occurrences, and the text of each failure."""
 
     events: list[int] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Summary:
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Summary) -> None:
-        """The others' too."""
+        """Adds the totals of another summary."""
         self.events += other.events
         self.faults += other.faults
         self.kinds += other.kinds
@@ -44,7 +44,7 @@ class Summary:
 
 
 def run_piece(first: int, count: int) -> Summary:
-    """These seeds, in this process."""
+    """Runs these seeds in this process."""
     whole = Summary()
     for seed in range(first, first + count):
         try:
@@ -60,7 +60,7 @@ def run_piece(first: int, count: int) -> Summary:
 
 
 def run_many(first: int, count: int) -> Summary:
-    """Seeds from `first` on, in as many processes as there are CPUs, four at most."""
+    """Runs the seeds from `first` on, in one process per CPU, at most four."""
     whole = Summary()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1), context) as pool:

@@ -1,6 +1,6 @@
-"""Looking for what is new behind a group's progress: the simulation's own model of `enumerator.watch`, pure.
+"""Discovers rounds after a group's progress: the simulation's own model of `enumerator.continuous`. Pure.
 
-Limits are counted in the order in which positions move; on layout 1 pending writes hold back what was requested later.
+Limits apply in the order of positions. On layout 1 a pending write limits the range to instants requested before it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Splits = list[tuple[Group, list[Row]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is looked for. `is_out_of_sight`: this look misses a file of the range, which is there."""
+class DiscoveryRequest:
+    """The group whose round is to be discovered. `is_out_of_sight`: a listing misses an existing file of the range."""
 
     key: GroupKey
     number: int
@@ -34,15 +34,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found, with the splits of a round."""
+class DiscoveryResult:
+    """The event of a discovery, and the splits of its round."""
 
     event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost
     splits: Splits
 
 
 def progress_at(view: View, place: Position) -> Progress:
-    """The progress of one who consumed everything up to there."""
+    """The progress of a group that consumed everything up to the position."""
     consumed = frozenset(
         instant_time(item.requested)
         for item in view.instants
@@ -52,47 +52,47 @@ def progress_at(view: View, place: Position) -> Progress:
 
 
 class Discovery:
-    """The looks at a table. Broken ones (test_broken_cores) override a part."""
+    """Discovers rounds in a table. Broken variants (test_broken_cores) override a part."""
 
-    def look(self, view: View, asked: Asked) -> Found:
-        """What lies behind the progress."""
-        start = asked.progress.position
-        told = {"key": asked.key, "number": asked.number, "start": start}
-        trouble = self._trouble(view, asked)
-        if trouble == "POSITION_EXPIRED" and asked.on_lost is OnLostRange.EARLIEST:
-            return Found(ev.RangeLost(**told, progress=progress_at(view, position(view.cleaned))), [])
+    def discover(self, view: View, request: DiscoveryRequest) -> DiscoveryResult:
+        """The next round after the progress, or the reason that there is none."""
+        start = request.progress.position
+        identity = {"key": request.key, "number": request.number, "start": start}
+        trouble = self._trouble(view, request)
+        if trouble == "POSITION_EXPIRED" and request.on_lost is OnLostRange.EARLIEST:
+            return DiscoveryResult(ev.RangeLost(**identity, progress=progress_at(view, position(view.cleaned))), [])
         if trouble:
-            return Found(ev.CannotGoOn(**told, code=trouble, text="simulated"), [])
-        end, taken = self.end(view, asked)
+            return DiscoveryResult(ev.CannotGoOn(**identity, code=trouble, text="simulated"), [])
+        end, taken = self.end(view, request)
         if end == start:
-            return Found(ev.NothingFound(**told), [])
-        splits = _changes(taken, start, end) if asked.is_changes else _latest(view, start, end)
+            return DiscoveryResult(ev.NothingFound(**identity), [])
+        splits = _changes(taken, start, end) if request.is_changes else _latest(view, start, end)
         facts = facts_of((max(1, len(rows)), *group) for group, rows in splits)
         discovered = ev.Discovered(
-            **told,
+            **identity,
             commit_range=CommitRange(start, end),
             progress=progress_at(view, end),
             facts=facts,
             reshaped=frozenset(hash_of(partition) for partition in _reshaped(view, start, end)),
             commits=len(taken),
         )
-        return Found(discovered, splits)
+        return DiscoveryResult(discovered, splits)
 
     def horizon(self, view: View) -> int:
-        """Instants from this order key on are not looked at yet."""
+        """The order key from which on instants are not consumed yet."""
         return min(view.pending, default=2**60) if view.layout == 1 else 2**60
 
-    def end(self, view: View, asked: Asked) -> tuple[Position, list[Instant]]:
-        """Where the round ends, and the data instants that have a part in it."""
-        start, limits, horizon = asked.progress.position, asked.limits, self.horizon(view)
-        seen = [item for item in view.instants if item.order_key < horizon]
-        if asked.upto is not None and any(position(item.order_key) >= asked.upto for item in seen):
-            newest = asked.upto
-            seen = [item for item in seen if position(item.order_key) <= asked.upto]
+    def end(self, view: View, request: DiscoveryRequest) -> tuple[Position, list[Instant]]:
+        """The end of the round, and its data instants."""
+        start, limits, horizon = request.progress.position, request.limits, self.horizon(view)
+        observed = [item for item in view.instants if item.order_key < horizon]
+        if request.upto is not None and any(position(item.order_key) >= request.upto for item in observed):
+            newest = request.upto
+            observed = [item for item in observed if position(item.order_key) <= request.upto]
         else:
-            newest = max((position(item.order_key) for item in seen), default=start)
+            newest = max((position(item.order_key) for item in observed), default=start)
         end, taken, files = start, list[Instant](), 0
-        for item in seen:
+        for item in observed:
             if item.kind not in DATA or position(item.order_key) <= start:
                 continue
             if 0 < limits.max_commits <= len(taken):
@@ -110,33 +110,33 @@ class Discovery:
             taken.append(item)
         return max(end, newest), taken
 
-    def _trouble(self, view: View, asked: Asked) -> str:
-        start, consumed = asked.progress.position, asked.progress.consumed
-        there: set[InstantTime] = set()
+    def _trouble(self, view: View, request: DiscoveryRequest) -> str:
+        start, consumed = request.progress.position, request.progress.consumed
+        present: set[InstantTime] = set()
         is_late = False
         for item in view.instants:
             requested = instant_time(item.requested)
-            there.add(requested)
+            present.add(requested)
             if item.kind in DATA and requested not in consumed and position(item.order_key, 1) <= start:
                 is_late = True
-        if any(requested not in there and int(requested) not in view.archived for requested in consumed):
+        if any(requested not in present and int(requested) not in view.archived for requested in consumed):
             return "DATA_INVALIDATED"
         if is_late:
             return "LATE_INSTANT"
-        return "POSITION_EXPIRED" if asked.is_out_of_sight or start < position(view.cleaned) else ""
+        return "POSITION_EXPIRED" if request.is_out_of_sight or start < position(view.cleaned) else ""
 
 
 def _changes(taken: list[Instant], start: Position, end: Position) -> Splits:
-    found: dict[Group, list[Row]] = {}
+    result: dict[Group, list[Row]] = {}
     for item in taken:
         for index, stat in enumerate(item.stats):
             if start < position(item.order_key, index + 1) <= end:
-                found.setdefault(stat.group, []).extend((key, item.order_key, op) for key, op in stat.rows)
-    return sorted(found.items(), key=lambda split: (split[1][-1][1] if split[1] else 0, split[0]))
+                result.setdefault(stat.group, []).extend((key, item.order_key, op) for key, op in stat.rows)
+    return sorted(result.items(), key=lambda split: (split[1][-1][1] if split[1] else 0, split[0]))
 
 
 def _latest(view: View, start: Position, end: Position) -> Splits:
-    """A state's rows by the group in which each lies at the end of the range; large groups in two splits."""
+    """The rows of a state by their file group at the end of the range; a large group becomes two splits."""
     rows: dict[int, tuple[Position, Row]] = {}
     lies: dict[int, Group] = {}
     for item in view.instants:
@@ -148,16 +148,16 @@ def _latest(view: View, start: Position, end: Position) -> Splits:
                 if place <= end:
                     rows.update((key, (place, (key, item.order_key, op))) for key, op in stat.rows)
                     lies.update((key, stat.group) for key, _ in stat.rows)
-    found: dict[Group, list[Row]] = {}
+    result: dict[Group, list[Row]] = {}
     for key in sorted(rows):
         place, row = rows[key]
         if place > start:
-            held = found.setdefault(lies[key], [])
+            held = result.setdefault(lies[key], [])
             if row[2] != "d":
                 held.append(row)
     splits: Splits = []
     for group, held in sorted(
-        found.items(), key=lambda split: (max((row[1] for row in split[1]), default=0), split[0])
+        result.items(), key=lambda split: (max((row[1] for row in split[1]), default=0), split[0])
     ):
         splits += [(group, held[:2]), (group, held[2:])] if len(held) > 3 else [(group, held)]
     return splits

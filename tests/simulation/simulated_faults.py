@@ -1,4 +1,4 @@
-"""What happens in a schedule, when: writers and services of the table, troubles of readers, servers, clocks, disks."""
+"""The events of a schedule: writers and services of the table, faults of readers, servers, clocks and disks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def happenings(world: World) -> None:
-    """Puts everything on the schedule's agenda."""
+    """Adds all events to the agenda of the schedule."""
     rng = world.rng
     for number in range(rng.randint(2, 3)):
         Reader(world, f"r{number}")
@@ -90,7 +90,7 @@ def _show(world: World, instant: Instant) -> None:
 
 
 def _late(world: World) -> None:
-    """An instant that can turn out late: seen after others that completed later, or requested by a slow clock."""
+    """An instant that may be late: visible after others that completed later, or requested by a slow clock."""
     table = world.table
     instant = table.begin_skewed(world.now) if table.layout == 1 else table.begin(world.now, "commit")
     if instant is not None:
@@ -157,10 +157,10 @@ def _twin(world: World) -> None:
 
 
 def _end_twin(first: Reader, second: Reader) -> None:
-    """One of both stays, if both are still there: one that does not mean to leave."""
+    """Ends one of two readers with the same id, if both are alive: preferably the one that is leaving."""
     if first.alive and second.alive:
-        gone = second if second.is_leaving else first
-        gone.alive = False
+        removed = second if second.is_leaving else first
+        removed.alive = False
 
 
 def _leave(world: World) -> None:

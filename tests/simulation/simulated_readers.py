@@ -1,7 +1,7 @@
-"""Readers of a group: one call at a time, asked again until it is answered; rows become visible with a commit.
+"""Readers of a group: one call at a time, repeated until it is answered; rows become visible with a commit.
 
-A reader remembers what a careful consumer can know: the ordinal it was told to begin at, or that it committed with an
-answer. It may stop for longer than its lease and go on, die and come back under its name, or have a twin.
+A reader stores what a careful consumer stores: the ordinal of its assignment, or of its last answered commit. It may
+pause for longer than its lease, die and restart under its id, or run beside a second reader with the same id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Held:
-    """A split in a reader's hands: rows up to `base` are committed, up to `at` read."""
+    """A split that a reader holds: rows before `base` are committed, rows before `at` are read."""
 
     place: Place
     rows: tuple[Row, ...]
@@ -33,7 +33,7 @@ class Held:
 
 
 class Reader:
-    """A process that reads for the group under a reader id."""
+    """A process that reads for the group, with a reader id."""
 
     def __init__(self, world: World, reader_id: str) -> None:
         self.world = world
@@ -56,7 +56,7 @@ class Reader:
         world.later(world.rng.randint(300, 900), self._heartbeat)
 
     def pause(self, for_ms: int) -> None:
-        """Stands still, as a stopped process."""
+        """Pauses like a stopped process."""
         self.paused = True
         self.world.later(for_ms, self._go_on)
 
@@ -68,9 +68,9 @@ class Reader:
 
     # --- calls
 
-    def _ask(self, event: ev.AnyEvent, then: Callable[[Any], None], rows: Rows | None = None) -> None:
-        """Calls the server until it answers; one call at a time. What comes in of an attempt that was given up is not
-        heard: its connection is gone."""
+    def _call(self, event: ev.AnyEvent, then: Callable[[Any], None], rows: Rows | None = None) -> None:
+        """Calls the server until it answers; one call at a time. Answers to abandoned attempts are dropped: their
+        connection is closed."""
         self.call += 1
         number, member, attempts = self.call, self.member, 0
 
@@ -81,7 +81,7 @@ class Reader:
                 self.unheard.append(lambda: answered(answer, attempt))
                 return
             if isinstance(answer, StorageError):
-                return  # asked again when the time is over
+                return  # repeated after the timeout
             self.call += 1
             if isinstance(answer, Fenced | UnknownGroup) and self.member is member:
                 self._start_over()
@@ -128,7 +128,7 @@ class Reader:
         self.joins += 1
         request_id = f"{self.world.readers.index(self)}-{self.joins}"
         join = ev.Join(key=self.world.key, reader_id=self.reader_id, scope=self.world.scope, request_id=request_id)
-        self._ask(join, self._joined)
+        self._call(join, self._joined)
 
     def _joined(self, answer: Any) -> None:
         if not isinstance(answer, Joined):
@@ -145,7 +145,7 @@ class Reader:
             self.world.send(self.reader_id, leave, lambda answer: None, None)
             return
         self.sequence += 1
-        self._ask(ev.RequestSplits(self.member, self.most, self.sequence), self._got)
+        self._call(ev.RequestSplits(self.member, self.most, self.sequence), self._got)
 
     def _got(self, answer: Any) -> None:
         match answer:
@@ -155,10 +155,10 @@ class Reader:
                 self.ended = True
                 self._wait(2_000, self._more)
             case (SplitsGranted(splits), dict() as content):
-                for told in splits:
-                    place = (told.plan_id, told.index)
+                for reported in splits:
+                    place = (reported.plan_id, reported.index)
                     if place in content:
-                        self.held.append(Held(place, tuple(content[place]), told.start, told.start))
+                        self.held.append(Held(place, tuple(content[place]), reported.start, reported.start))
                 self._wait(self._reading_ms(), self._read)
             case TableError():
                 self._wait(600, self._more)
@@ -169,7 +169,7 @@ class Reader:
         return self.world.rng.randint(400, 2500) if self.is_slow else self.world.rng.randint(5, 60)
 
     def _read(self) -> None:
-        """Reads on in the order told, and commits now and then."""
+        """Reads the next rows in the order of assignment, and commits from time to time."""
         rng = self.world.rng
         unread = [held for held in self.held if held.at < len(held.rows)]
         for held in unread[: rng.randint(1, 3)]:
@@ -191,7 +191,7 @@ class Reader:
                 break
         if self.member is None:
             return
-        self._ask(ev.CommitSplits(self.member, tuple(done)), lambda answer: self._committed(answer, tuple(done)), rows)
+        self._call(ev.CommitSplits(self.member, tuple(done)), lambda answer: self._committed(answer, tuple(done)), rows)
 
     def _committed(self, answer: Any, done: tuple[SplitProgress, ...]) -> None:
         if not isinstance(answer, Committed):

@@ -1,7 +1,7 @@
-"""A server as its durable steps: decide, append, take in, reply; it can end between any two of them.
+"""A server as a sequence of steps: decide, apply, append, reply; it can crash between any two of them.
 
-The order of steps is that of `enumerator.coordinator.coordinator` with its journal: what was decided is taken in at
-once and waits for the disk; whoever is to be told waits for all that was decided before.
+The order of steps is that of `enumerator.coordinator.coordinator` with its journal: records are applied at once and
+queued for the disk; an answer waits until all earlier records are durable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Rows = dict[Place, tuple[int, tuple[Row, ...]]]
 
 @dataclass(slots=True)
 class Waiting:
-    """What waits for the disk: records with what caused them, pieces, plans to forget, and who is told then."""
+    """An entry of the queue for the disk: records with their event, pieces, plans to drop, and pending replies."""
 
     records: list[tuple[rec.Durable, StoredRecord, ev.Event[Any], Rows]] = field(default_factory=list)
     pieces: list[PlanPieces] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Waiting:
 
 
 class Server:
-    """One process."""
+    """One server process."""
 
     def __init__(self, world: World, store: MemoryStore) -> None:
         self.world = world
@@ -65,7 +65,7 @@ class Server:
     # --- decide
 
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
-        """The decision; broken cores override it."""
+        """Decides about the event; broken cores override it."""
         settings: CoordinatorSettings = self.world.settings
         return decide(self.state, event, self.world.clock(), settings)
 
@@ -76,7 +76,7 @@ class Server:
         rows: Rows | None = None,
         pieces: tuple[str, list[list[Row]]] | None = None,
     ) -> None:
-        """Decides, takes in, and lets the rest wait for the disk."""
+        """Decides, applies the records, and queues them for the disk."""
         try:
             decision = self.decide(event)
         except PenstockError as error:
@@ -97,24 +97,24 @@ class Server:
                 splits = tuple(json.dumps(split).encode() for split in pieces[1])
                 batch.pieces.append(PlanPieces(pieces[0], b"", splits))
             self.waiting.append(batch)
-        gone = [plan_id for record in decision.records for plan_id in apply(self.state, record)]
+        removed = [plan_id for record in decision.records for plan_id in apply(self.state, record)]
         self.applied(event)
-        if gone:
-            self.waiting.append(Waiting(dropped=gone))
+        if removed:
+            self.waiting.append(Waiting(dropped=removed))
         if reply is not None:
-            self.tell_once_durable(reply, event, decision.answer)
+            self.reply_once_durable(reply, event, decision.answer)
         if self.waiting:
             self._sync_later()
 
-    def tell_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
-        """The answer waits for all that was decided so far; a seam for broken cores."""
+    def reply_once_durable(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
+        """Queues the answer after all earlier records; broken cores override it."""
         if self.waiting:
             self.waiting[-1].replies.append((reply, event, answer))
         else:
-            self._tell(reply, event, answer)
+            self._record_reply(reply, event, answer)
 
     def applied(self, event: ev.Event[Any]) -> None:
-        """Called after the records of a decision were applied; for servers that check more."""
+        """Called after the records of a decision are applied, for servers with further checks."""
 
     # --- append
 
@@ -148,14 +148,14 @@ class Server:
             return
         for batch in batches:
             for reply, event, answer in batch.replies:
-                self._tell(reply, event, answer)
+                self._record_reply(reply, event, answer)
         if self.world.rng.random() < 0.04:
             self.world.ledger.check_live(self.state)
         if self.world.strikes("crash after reply", 0.008):
             self.world.crash(self)
 
     def shorten(self) -> None:
-        """Rewrites the log to what the state needs, if nothing waits for the disk."""
+        """Compacts the log if nothing waits for the disk."""
         if self.waiting:
             return
         try:
@@ -168,28 +168,28 @@ class Server:
 
     # --- reply
 
-    def _tell(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
+    def _record_reply(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
         ledger = self.world.ledger
         match answer, event:
             case Joined(member=member), _:
                 if (member.reader_id, member.epoch) not in ledger.joined:
-                    fail("durable", f"{member} was told and is not durable")
+                    fail("durable", f"{member} was answered and is not durable")
             case SplitsGranted(splits), ev.RequestSplits(member=member):
-                for told in splits:
-                    if ((told.plan_id, told.index), member.reader_id, member.epoch) not in ledger.assigned:
-                        fail("durable", f"{told} was told to {member} and is not durable")
+                for reported in splits:
+                    if ((reported.plan_id, reported.index), member.reader_id, member.epoch) not in ledger.assigned:
+                        fail("durable", f"{reported} was assigned to {member} and is not durable")
             case None, ev.CommitSplits(done=done):
                 for item in done:
                     place = (item.ref.plan_id, item.ref.index)
-                    shown = place in ledger.done or (not item.finished and ledger.cursors.get(place, 0) >= item.ordinal)
-                    if not shown and not self._is_forgotten(place):
-                        fail("durable", f"the commit of {item} was told to be done and is not durable")
+                    text = place in ledger.done or (not item.finished and ledger.cursors.get(place, 0) >= item.ordinal)
+                    if not text and not self._is_forgotten(place):
+                        fail("durable", f"the commit of {item} was answered and is not durable")
             case Entry(assignment), ev.NextEntry(plan_id, slot, index):
                 reply(self._entry(plan_id, slot, index, assignment))
                 return
             case PlanHeld(plan_id=plan_id), _:
                 if plan_id not in ledger.plan_ids:
-                    fail("durable", f"plan {plan_id} was told and is not durable")
+                    fail("durable", f"plan {plan_id} was answered and is not durable")
         if isinstance(answer, SplitsGranted):
             reply((answer, self._content(answer)))
         else:
@@ -200,28 +200,28 @@ class Server:
         if here is None or (durable is None and plan_id in self.world.ledger.plan_ids):
             return UnknownPlan("it was forgotten meanwhile")
         if durable is None or durable.assigner.length(slot) < index or durable.assigner.entry(slot, index) is None:
-            fail("durable", f"entry {index} of slot {slot} of {plan_id}: {assignment} was told and is not durable")
+            fail("durable", f"entry {index} of slot {slot} of {plan_id}: {assignment} was answered and is not durable")
         return assignment
 
     def _is_forgotten(self, place: Place) -> bool:
         return all(place[0] not in group.rounds for group in self.state.groups.values())
 
-    def _content(self, told: SplitsGranted) -> dict[Place, list[Row]]:
-        found: dict[Place, list[Row]] = {}
-        for item in told.splits:
+    def _content(self, granted: SplitsGranted) -> dict[Place, list[Row]]:
+        result: dict[Place, list[Row]] = {}
+        for item in granted.splits:
             try:
                 data = self.store.splits(item.plan_id, [item.index])[0]
             except KeyError:
                 # another process may have finished the round: then this one's answer is an error
                 if self is self.world.server and not self._is_forgotten((item.plan_id, item.index)):
-                    fail("durable", f"the split {item} was told and its pieces are not there")
+                    fail("durable", f"the split {item} was assigned and its pieces do not exist")
                 continue
-            found[item.plan_id, item.index] = [tuple(row) for row in json.loads(data)]
-        return found
+            result[item.plan_id, item.index] = [tuple(row) for row in json.loads(data)]
+        return result
 
 
 def round_of(event: ev.Discovered) -> str:
-    """The plan id of a round that was found."""
+    """The plan id of a discovered round."""
     return group_lifecycle.round_id(event.key, event.number, event.commit_range)
 
 

@@ -1,6 +1,6 @@
-"""Readers of the range door: slots with retries and speculative attempts, as a cluster's tasks are run.
+"""Readers of the plan API: slots with retries and speculative attempts, like tasks of a cluster.
 
-Each attempt asks its slot's list from the beginning; all attempts must see one list, and an end for good.
+Each attempt requests the list of its slot from the beginning; all attempts must get the same list and the same end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """One plan that is read by slots to its end."""
+    """One plan, which slots read to its end."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -65,8 +65,8 @@ class Job:
             self.world.count("speculative attempt")
             self.world.later(rng.randint(0, 400), lambda: Attempt(self, slot))
 
-    def told(self, slot: int, index: int, split: int | None) -> None:
-        """An attempt was told this of the slot's list; None is its end."""
+    def record_entry(self, slot: int, index: int, split: int | None) -> None:
+        """Checks an entry of the slot's list that an attempt received; None is the end."""
         known = self.lists.setdefault(slot, [])
         if split is None:
             if self.ends.setdefault(slot, index) != index or index != len(known):
@@ -88,7 +88,7 @@ class Job:
 
 
 class Attempt:
-    """One run of a slot's task: entry by entry to the end; it may die, and then another begins."""
+    """One attempt of a slot's task. It reads entry by entry to the end; if it dies, another attempt begins."""
 
     def __init__(self, job: Job, slot: int) -> None:
         self.job, self.slot, self.index, self.call = job, slot, 0, 0
@@ -102,7 +102,7 @@ class Attempt:
             if self.call != number or isinstance(answer, StorageError):
                 return
             self.call += 1
-            self._told(answer)
+            self._on_answer(answer)
 
         def send() -> None:
             if self.call == number:
@@ -111,15 +111,15 @@ class Attempt:
 
         send()
 
-    def _told(self, answer: Any) -> None:
+    def _on_answer(self, answer: Any) -> None:
         job, world = self.job, self.job.world
         match answer:
             case Assigned(split):
-                job.told(self.slot, self.index, split)
+                job.record_entry(self.slot, self.index, split)
             case Sealed():
-                job.told(self.slot, self.index, None)
+                job.record_entry(self.slot, self.index, None)
                 if not world.calm and world.rng.random() < 0.4:
-                    # once more after the end: a second scan of the same plan
+                    # a second scan of the same plan after its end
                     world.later(world.rng.randint(0, 800), lambda: Attempt(job, self.slot))
                 return
             case _:

@@ -1,7 +1,7 @@
 """A model table: instants of several writers that complete out of order, services, a cleaner, rollbacks.
 
-Belongs here: what is in the table, and the oracle's answer for a range. Not here: looking for what is new
-(`simulated_discovery`). Times are whole numbers; no two instants share one.
+It holds the content of the table and the oracle's answer for a range; `simulated_discovery` discovers rounds. Times are
+whole numbers; no two instants share one.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def instant_time(number: int) -> InstantTime:
 
 @lru_cache(maxsize=100_000)
 def position(number: int, index: int = WHOLE_INSTANT) -> Position:
-    """A place in the table's history."""
+    """A position in the table's history."""
     return Position(instant_time(number), index)
 
 
 @dataclass(slots=True)
 class Stat:
-    """What an instant wrote into a file group."""
+    """The rows that an instant wrote into a file group."""
 
     group: Group
     rows: tuple[tuple[int, str], ...]
@@ -42,7 +42,7 @@ class Stat:
 
 @dataclass(slots=True, eq=False)
 class Instant:
-    """One instant. `moves`: where keys lie once it is completed. `claims`: groups nobody else touches meanwhile."""
+    """One instant. `moves`: the groups of keys after it. `claims`: groups that no other writer touches meanwhile."""
 
     requested: int
     kind: str
@@ -57,13 +57,13 @@ class Instant:
 
     @property
     def is_data(self) -> bool:
-        """Whether it wrote rows that count."""
+        """Whether it wrote rows of the table."""
         return self.kind in DATA
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a look at the timeline shows: completed instants by order key, requested times of pending writes."""
+    """The visible timeline: completed instants by order key, requested times of pending writes."""
 
     layout: int
     instants: tuple[Instant, ...]
@@ -74,7 +74,7 @@ class View:
 
 @dataclass(slots=True)
 class Table:
-    """The table. `cleaned`: ranges that begin before it cannot be answered. `injected`: what a group may stop at."""
+    """The table. `cleaned`: ranges that begin before it cannot be answered. `injected`: errors that stop groups."""
 
     rng: random.Random
     layout: int
@@ -91,12 +91,12 @@ class Table:
     last_file: int = 0
 
     def tick(self, now: int) -> int:
-        """A time of its own, not before now."""
+        """A unique time, not before now."""
         self.last_time = max(now, self.last_time + 1)
         return self.last_time
 
     def view(self) -> View:
-        """The timeline now."""
+        """The visible timeline."""
         held = tuple(item.requested for item in self.pending if item.is_data)
         instants = tuple(sorted(self.active, key=lambda item: item.order_key))
         return View(self.layout, instants, held, self.cleaned, frozenset(self.archived))
@@ -104,19 +104,19 @@ class Table:
     # --- writers
 
     def begin(self, now: int, kind: str) -> Instant | None:
-        """A writer or a service starts; None if all groups it could touch are taken."""
+        """Starts a writer or a service; None if another one claims all groups."""
         busy = {group for item in (*self.pending, *self.hidden) for group in item.claims}
         free = [group for group in sorted(self.groups) if group not in busy]
-        made = self._written(kind, free)
-        if made is None:
+        draft = self._written(kind, free)
+        if draft is None:
             return None
-        stats, replaced, moves, claims = made
+        stats, replaced, moves, claims = draft
         instant = Instant(self.tick(now), kind, stats, replaced, moves, frozenset(claims))
         self.pending.append(instant)
         return instant
 
     def begin_skewed(self, now: int) -> Instant | None:
-        """Layout 1: a writer whose clock is behind starts; it writes new keys into a group of its own."""
+        """Layout 1: starts a writer with a slow clock, which writes new keys into a group of its own."""
         group = self._new_group(self.rng.choice("pq"))
         stats = (Stat(group, ((self._new_key(), "i"),)),)
         taken = {item.requested for item in (*self.every, *self.pending)}
@@ -130,7 +130,7 @@ class Table:
         return instant
 
     def complete(self, instant: Instant, now: int, hide: bool = False) -> None:
-        """It completes. `hide`: readers see it later only (`show`)."""
+        """Completes an instant. `hide`: it becomes visible to readers later (`show`)."""
         self.pending.remove(instant)
         instant.completed = self.tick(now)
         instant.order_key = instant.completed if self.layout == 2 else instant.requested
@@ -142,18 +142,18 @@ class Table:
             self._land(instant)
 
     def show(self, instant: Instant) -> None:
-        """A hidden one can be seen."""
+        """Makes a hidden instant visible."""
         self.hidden.remove(instant)
         self._land(instant)
 
     def roll_back(self, instant: Instant) -> None:
-        """A pending instant never was."""
+        """Removes a pending instant."""
         self.pending.remove(instant)
 
     def restore(self) -> bool:
-        """Takes back the newest plain commit, though it may have been consumed."""
-        found = [item for item in self.active if item.kind == "commit" and not item.is_removed]
-        if not found or self.pending or self.hidden:
+        """Removes the newest plain commit, which may have been consumed."""
+        result = [item for item in self.active if item.kind == "commit" and not item.is_removed]
+        if not result or self.pending or self.hidden:
             return False
         newest = max(self.active, key=lambda item: item.completed)
         if newest.kind != "commit":
@@ -165,7 +165,7 @@ class Table:
 
     def clean(self, keep: int) -> bool:
         """Makes ranges unanswerable that begin before all but the newest `keep` instants."""
-        held = min((item.requested for item in self.pending), default=2**60)  # a cleaner keeps what is being written
+        held = min((item.requested for item in self.pending), default=2**60)  # a cleaner keeps files of pending writes
         keys = sorted(item.order_key for item in self.active if self.layout == 2 or item.order_key < held)
         if len(keys) <= keep or keys[-keep - 1] <= self.cleaned:
             return False
@@ -174,12 +174,12 @@ class Table:
         return True
 
     def archive(self) -> bool:
-        """Takes instants behind the cleaner out of the timeline; late ones stay long enough to be seen."""
-        gone = [item for item in self.active if item.order_key <= self.cleaned and not item.is_excused]
-        for item in gone:
+        """Archives instants before the cleaner's; late ones stay until discovery can detect them."""
+        removed = [item for item in self.active if item.order_key <= self.cleaned and not item.is_excused]
+        for item in removed:
             self.active.remove(item)
             self.archived.add(item.requested)
-        return bool(gone)
+        return bool(removed)
 
     def _land(self, instant: Instant) -> None:
         self.active.append(instant)
@@ -226,7 +226,7 @@ class Table:
 
     def _new_group(self, partition: str) -> Group:
         self.last_file += 1
-        # names do not grow with time: the order of a commit's write stats is not the order in which groups were made
+        # names do not grow with time: the order of a commit's write stats is not the order of creation of the groups
         return partition, f"{self.rng.randrange(10**6):06d}-{self.last_file}"
 
     def _new_key(self) -> int:
@@ -245,7 +245,7 @@ def changes_of(instants: list[Instant], after: Position, upto: Position) -> Iter
 
 
 def latest_of(instants: list[Instant], after: Position, upto: Position) -> list[Row]:
-    """The oracle for latest-state rows: for each key the last write up to `upto`, if it lies behind `after`."""
+    """The oracle for latest-state rows: for each key the last write up to `upto`, if it is after `after`."""
     last: dict[int, tuple[Position, Row]] = {}
     for item in sorted(instants, key=lambda item: item.order_key):
         for index, stat in enumerate(item.stats):

@@ -1,6 +1,6 @@
-"""One schedule: model table, servers, readers, network, faults; a seed is its only chance, its clock the only time.
+"""One schedule: model table, servers, readers, network and faults, driven by a seed and a simulated clock.
 
-Nothing sleeps and no thread runs. After the faults comes a calm time in which everything must be consumed.
+It starts no thread and never sleeps. After the faults, everything must be consumed within a calm period.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
 from tests.memory_store import MemoryStore
 from tests.simulation.checkers import CheckFailed, Ledger, fail
-from tests.simulation.simulated_discovery import Asked, Discovery, progress_at
+from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest, progress_at
 from tests.simulation.simulated_faults import happenings
 from tests.simulation.simulated_readers import Reader
 from tests.simulation.simulated_server import Reply, Rows, Server, round_of
@@ -33,7 +33,7 @@ from tests.simulation.simulated_table import Table, instant_time, position
 
 LEASE_MS = 2_500
 CALM_MS = 120_000
-"""Within this long after the last fault everything is consumed, or liveness is broken."""
+"""Everything must be consumed within this time after the last fault (liveness)."""
 
 MOST_LINES = 300
 
@@ -42,7 +42,7 @@ FORMATS = tuple(ChangeFormat)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What broken cores replace."""
+    """The parts that broken cores replace."""
 
     server: type[Server] = Server
     discovery: type[Discovery] = Discovery
@@ -50,7 +50,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a schedule was like."""
+    """The totals of a schedule."""
 
     seed: int
     events: int
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class World:
-    """A schedule's world. `decodes`: what the ledger takes in went through the codec."""
+    """The parts and the agenda of one schedule. `decodes`: records pass through the codec on the way to the ledger."""
 
     def __init__(self, seed: int, parts: Parts = Parts()) -> None:
         self.rng = random.Random(seed)
@@ -105,7 +105,7 @@ class World:
     # --- time and chance
 
     def later(self, delay_ms: int, do: Callable[[], None]) -> None:
-        """Does it then; what is due at one time, in the order of asking."""
+        """Schedules a call; calls due at the same time run in the order of scheduling."""
         self._agreed += 1
         heapq.heappush(self._agenda, (self.now + delay_ms, self._agreed, do))
 
@@ -114,7 +114,7 @@ class World:
         return self.now + self.jumped
 
     def strikes(self, kind: str, chance: float) -> bool:
-        """Whether a fault of the kind happens now, by the schedule's weight of it."""
+        """Whether a fault of the kind happens now, by its weight in the schedule."""
         if self.calm:
             return False
         if kind not in self.weights:
@@ -125,33 +125,33 @@ class World:
         return True
 
     def count(self, kind: str) -> None:
-        """A fault happened."""
+        """Counts a fault."""
         self.faults[kind] += 1
         self.trace("fault", kind)
 
-    def trace(self, what: str, *told: Any) -> None:
-        """For the one who looks for what went wrong."""
+    def trace(self, what: str, *details: Any) -> None:
+        """Records a step for the trace of a failure."""
         if what == "decided":
             self.events += 1
-        self.steps.append((self.now, what, told))
+        self.steps.append((self.now, what, details))
 
     # --- servers
 
     @property
     def server(self) -> Server:
-        """The newest one."""
+        """The newest server."""
         return self.servers[-1]
 
     def start_server(self, store: MemoryStore) -> None:
-        """A process begins on the store."""
+        """Starts a server on the store."""
         self.trace("server starts", store.epoch)
         server = self.parts.server(self, store)
         self.servers.append(server)
         self.later(self.rng.randint(100, 600), lambda: self._tick(server))
-        self.later(self.rng.randint(0, 200), lambda: self._look(server))
+        self.later(self.rng.randint(0, 200), lambda: self._discover_all(server))
 
     def crash(self, server: Server) -> None:
-        """The process is gone; what waited for the disk is lost; another begins, if it was the newest."""
+        """Ends a server; records that waited for the disk are lost. Starts another server if it was the newest."""
         server.alive = False
         self.trace("crash", server.store.epoch)
         if server is self.server:
@@ -164,13 +164,13 @@ class World:
                 self.ledger.check_live(self.server.state)
 
     def take_over(self) -> None:
-        """A second process has the store, the first knows nothing of it."""
+        """A second server takes the store over; the first is not notified."""
         if self.server.alive:
             self.count("takeover")
             self.start_server(self.server.store.reopened())
 
     def disk_ms(self) -> int:
-        """How long a sync takes now."""
+        """The duration of a sync now."""
         return self.rng.randint(200, 900) if self.now < self.disk_slow_until else self.rng.randint(1, 12)
 
     def _tick(self, server: Server) -> None:
@@ -188,7 +188,7 @@ class World:
     # --- network
 
     def send(self, who: str, event: ev.AnyEvent, reply: Reply, rows: Rows | None) -> None:
-        """A call: to a server that lives, in most cases the newest; lost, doubled, late as the weights say."""
+        """Sends a call to a live server, mostly the newest; it may be lost, duplicated or delayed, by the weights."""
         servers = [server for server in self.servers[-2:] if server.alive]
         if not servers:
             return
@@ -213,9 +213,9 @@ class World:
             return
 
         def back(answer: Any) -> None:
-            # Known limit: what a server that lost its store answers from memory, without a write, is old news. A member
-            # that takes its "nothing yet" goes on to its next request; a late copy of this one at the other server then
-            # holds a split that nobody reads, until the member joins again. Errors about plans are no better.
+            # Known limit: a server that lost its store may answer with stale data from memory, without a write. A
+            # member that accepts its "nothing yet" sends the next request; a late copy of this one at the other server
+            # then holds a split that nobody reads, until the member joins again. Errors about plans are stale too.
             if server is not self.server and isinstance(answer, PlanError | NothingYet):
                 self.features["old news of a server that lost its store"] += 1
                 answer = StorageError("a server that does not know yet that it lost its store; nothing was done")
@@ -234,9 +234,9 @@ class World:
 
     # --- discovery and the operator
 
-    def asked(self, group: Group) -> Asked:
-        """What is looked for behind a group's position."""
-        return Asked(
+    def request_of(self, group: Group) -> DiscoveryRequest:
+        """The request for the next round of a group."""
+        return DiscoveryRequest(
             key=group.key,
             number=group.number,
             progress=group.progress,
@@ -246,48 +246,48 @@ class World:
             is_changes=self.is_changes,
         )
 
-    def _look(self, server: Server) -> None:
+    def _discover_all(self, server: Server) -> None:
         if not server.alive:
             return
         group = server.state.groups.get(self.key)
         if group is not None and needs_discovery(group, self.settings):
             self._discover(server, group)
             if self.strikes("discovery concurrent", 0.08):
-                asked = self.asked(group)
-                self.later(self.rng.randint(1, 600), lambda: self._discover(server, group, asked))
+                requested = self.request_of(group)
+                self.later(self.rng.randint(1, 600), lambda: self._discover(server, group, requested))
         elif group is not None and group.stopped is None and not group.ended:
             self.features["back-pressure"] += 1
         if group is not None and group.stopped is not None:
             self._operate(server, group, group.stopped[0])
-        self.later(self.rng.randint(150, 450), lambda: self._look(server))
+        self.later(self.rng.randint(150, 450), lambda: self._discover_all(server))
 
-    def _discover(self, server: Server, group: Group, asked: Asked | None = None) -> None:
+    def _discover(self, server: Server, group: Group, requested: DiscoveryRequest | None = None) -> None:
         if not server.alive or self.strikes("discovery failed", 0.04):
             return
-        asked = asked or self.asked(group)
-        if asked.on_lost is OnLostRange.EARLIEST and group.rounds and self.strikes("planned round cleaned", 0.2):
+        requested = requested or self.request_of(group)
+        if requested.on_lost is OnLostRange.EARLIEST and group.rounds and self.strikes("planned round cleaned", 0.2):
             self._lose_round(server, group)
             return
-        if asked.on_lost is OnLostRange.EARLIEST and self.strikes("range out of sight", 0.02):
-            asked = replace(asked, is_out_of_sight=True)
-        found = self.discovery.look(self.table.view(), asked)
-        event = found.event
+        if requested.on_lost is OnLostRange.EARLIEST and self.strikes("range out of sight", 0.02):
+            requested = replace(requested, is_out_of_sight=True)
+        discovered = self.discovery.discover(self.table.view(), requested)
+        event = discovered.event
         pieces = None
         if isinstance(event, ev.Discovered):
-            pieces = (round_of(event), [rows for _, rows in found.splits])
+            pieces = (round_of(event), [rows for _, rows in discovered.splits])
             if event.commit_range.upto.index < 2**31 - 1:
                 self.features["round ends inside an instant"] += 1
 
-        def told() -> None:
+        def deliver() -> None:
             if server.alive and server.stands_until <= self.now:
                 server.handle(event, None, None, pieces)
 
-        self._on_its_way(told, "discovery delayed", 0.08)
+        self._on_its_way(deliver, "discovery delayed", 0.08)
         if self.strikes("discovery doubled", 0.05):
-            self.later(self.rng.randint(1, 1_200), told)
+            self.later(self.rng.randint(1, 1_200), deliver)
 
     def _lose_round(self, server: Server, group: Group) -> None:
-        """A file of an open round is gone; what lies behind some place, maybe before the group's, can be answered."""
+        """Removes a file of an open round; ranges after some position, maybe before the group's, can be answered."""
         view = self.table.view()
         answered = [view.cleaned, *(item.order_key for item in view.instants if item.order_key > view.cleaned)]
         held = min(view.pending, default=2**60) if view.layout == 1 else 2**60
@@ -302,10 +302,10 @@ class World:
         self._on_its_way(lambda: server.handle(lost, None) if server.alive else None, "discovery delayed", 0.2)
 
     def _operate(self, server: Server, group: Group, code: str) -> None:
-        """Resets a stopped group to where it can go on from."""
+        """Resets a stopped group to a position from which it can continue."""
         view = self.table.view()
         known = group.progress.consumed
-        there = {instant_time(item.requested) for item in view.instants}
+        present = {instant_time(item.requested) for item in view.instants}
         bad = [item.order_key for item in view.instants if item.is_data and instant_time(item.requested) not in known]
         bad += [item.order_key for item in self.table.every if item.is_removed]
         first = min((key for key in bad if position(key, 1) <= group.progress.position), default=0)
@@ -315,19 +315,19 @@ class World:
         places += [
             item.order_key
             for item in view.instants
-            if view.cleaned < item.order_key < first and instant_time(item.requested) in there
+            if view.cleaned < item.order_key < first and instant_time(item.requested) in present
         ]
         self.reset(server, position(self.rng.choice(places)))
 
     def reset(self, server: Server, place: Position) -> None:
-        """An operator moves the group."""
+        """Resets the group as an operator does."""
         self.features["reset"] += 1
         server.handle(ev.Reset(self.key, progress_at(self.table.view(), place)), None)
 
     # --- the schedule
 
     def run(self) -> Outcome:
-        """Faults, then calm, then the books."""
+        """Runs the faults and the calm period, then checks the ledger."""
         happenings(self)
         end_ms = self.now + self.phase_ms
         self._run_until(end_ms, lambda: False)
@@ -347,12 +347,12 @@ class World:
         return Outcome(0, self.events, self.faults, self.features)
 
     def _run_until(self, end_ms: int, is_over: Callable[[], bool]) -> bool:
-        look = self.now
+        discover = self.now
         while self._agenda and self._agenda[0][0] <= end_ms:
             self.now, _, do = heapq.heappop(self._agenda)
             do()
-            if self.now >= look:
-                look = self.now + 400
+            if self.now >= discover:
+                discover = self.now + 400
                 if is_over():
                     return True
         self.now = max(self.now, end_ms)
@@ -371,28 +371,28 @@ class World:
             return False
         if not all(job.is_done for job in self.jobs):
             return False
-        found = Discovery().look(self.table.view(), self.asked(group)).event
-        return group.ended or isinstance(found, ev.NothingFound)
+        result = Discovery().discover(self.table.view(), self.request_of(group)).event
+        return group.ended or isinstance(result, ev.NothingFound)
 
 
-def told_of(world: World) -> list[str]:
-    """What happened, a line each; without what only keeps readers alive."""
+def trace_lines(world: World) -> list[str]:
+    """The trace, one line per step, without heartbeats."""
     lines = []
-    for now, what, told in world.steps:
-        if what == "decided" and all(isinstance(record, Volatile) for record in told[1]):
+    for now, what, details in world.steps:
+        if what == "decided" and all(isinstance(record, Volatile) for record in details[1]):
             continue
-        lines.append(f"{now} {what} {' '.join(map(str, told))}")
+        lines.append(f"{now} {what} {' '.join(map(str, details))}")
     return lines
 
 
 def run_schedule(seed: int, parts: Parts = Parts()) -> Outcome:
-    """One schedule. CheckFailed with the seed and what happened last, whatever went wrong."""
+    """Runs one schedule. CheckFailed with the seed and the last steps for any failure."""
     world = World(seed, parts)
     try:
         outcome = world.run()
     except Exception as error:
         check = error.check if isinstance(error, CheckFailed) else "core failed"
-        last = "\n".join(told_of(world)[-MOST_LINES:])
+        last = "\n".join(trace_lines(world)[-MOST_LINES:])
         raise CheckFailed(check, f"seed {seed}: {type(error).__name__}: {error}\n{last}") from error
     outcome.seed = seed
     return outcome

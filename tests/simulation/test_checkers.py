@@ -1,4 +1,4 @@
-"""What the ledger excuses of a range of latest-state rows: keys that an excused instant inside it wrote, no more."""
+"""The ledger excuses keys of a range of latest-state rows only if an excused instant inside the range wrote them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.simulation.simulated_table import Instant, Row, Stat, Table, position
 def instant(order_key: int, *keys: int, is_excused: bool = False) -> Instant:
     """A commit of one file group that inserts the keys."""
     stats = (Stat(("p", f"f{order_key}"), tuple((key, "i") for key in keys)),)
-    made = Instant(order_key, "commit", stats, (), {}, frozenset(), order_key, order_key)
-    made.is_removed = is_excused
-    return made
+    commit = Instant(order_key, "commit", stats, (), {}, frozenset(), order_key, order_key)
+    commit.is_removed = is_excused
+    return commit
 
 
 def check(output: list[Row], *instants: Instant, upto: int = 20) -> None:
@@ -35,7 +35,7 @@ PLAIN = instant(15, 1, 2)
 
 
 @pytest.mark.parametrize("order_key", [5, 10, 30])
-def test_an_excused_instant_outside_of_the_range_excuses_nothing(order_key: int) -> None:
+def test_excused_instant_outside_of_the_range_excuses_nothing(order_key: int) -> None:
     excused = instant(order_key, 1, is_excused=True)
     check(ROWS, PLAIN, excused)
     for wrong in (ROWS[:1], [*ROWS, (9, 15, "i")], [*ROWS, ROWS[0]]):
@@ -43,7 +43,7 @@ def test_an_excused_instant_outside_of_the_range_excuses_nothing(order_key: int)
             check(wrong, PLAIN, excused)
 
 
-def test_an_excused_instant_inside_excuses_the_keys_that_it_wrote() -> None:
+def test_excused_instant_inside_the_range_excuses_the_keys_it_wrote() -> None:
     excused = instant(17, 1, is_excused=True)
     check(ROWS, PLAIN, excused)
     check([(1, 17, "i"), (2, 15, "i")], PLAIN, excused)
@@ -52,6 +52,6 @@ def test_an_excused_instant_inside_excuses_the_keys_that_it_wrote() -> None:
         check(ROWS[:1], PLAIN, excused)
 
 
-def test_an_instant_in_which_the_range_ends_is_inside() -> None:
+def test_instant_at_the_end_of_the_range_is_inside() -> None:
     check(ROWS, PLAIN, instant(20, 3, is_excused=True))
     check([*ROWS, (3, 20, "i")], PLAIN, instant(20, 3, is_excused=True))

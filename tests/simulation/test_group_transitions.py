@@ -1,4 +1,4 @@
-"""Groups of the simulation change their states as the table of transitions says."""
+"""The transitions of groups in the simulation are those of the transition table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Recording(Server):
         return 0 if group is None else group.number
 
 
-def test_the_table_of_transitions_has_every_transition_of_the_simulation() -> None:
+def test_transition_table_has_every_transition_of_the_simulation() -> None:
     Recording.seen = 0
     for seed in range(SCHEDULES):
         run_schedule(seed, Parts(server=Recording))

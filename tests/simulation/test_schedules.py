@@ -1,6 +1,6 @@
 """Seeded schedules over the core: `make test` runs 2,000, `make test-all` 10^4, `make long` 10^5 from PENSTOCK_SEED on.
 
-A failure tells its seed and what happened; `python -m tests.simulation.replay_seed SEED` runs it again.
+A failure contains its seed and its trace; `python -m tests.simulation.replay_seed SEED` repeats it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FAULTS = frozenset(
         "task died",
     }
 )
-"""Every kind that a schedule may hold; each must come about often."""
+"""Every kind of event of a schedule; each must happen often."""
 
 FEATURES = frozenset(
     {
@@ -74,7 +74,7 @@ FEATURES = frozenset(
 
 
 def check(summary: Summary, schedules: int) -> None:
-    """Nothing failed, and enough happened for that to mean something."""
+    """No schedule failed, and each kind of event happened often enough."""
     assert not summary.failures, f"{len(summary.failures)} failed\n" + "\n\n".join(summary.failures[:3])
     assert len(summary.events) == schedules
     assert statistics.median(summary.events) >= 30
@@ -91,13 +91,13 @@ def check(summary: Summary, schedules: int) -> None:
 @pytest.mark.parametrize(
     ("first", "schedules"), [(0, SAMPLE), pytest.param(SAMPLE, SCHEDULES - SAMPLE, marks=pytest.mark.exhaustive)]
 )
-def test_ten_thousand_schedules(first: int, schedules: int) -> None:
+def test_schedules_of_ten_thousand_seeds(first: int, schedules: int) -> None:
     check(run_many(first, schedules), schedules)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
-def test_a_hundred_thousand_schedules() -> None:
+def test_schedules_of_a_hundred_thousand_seeds() -> None:
     summary = run_many(LONG_FIRST, LONG_SCHEDULES)
     path = os.environ.get("PENSTOCK_NOTES")
     if path:
@@ -106,6 +106,6 @@ def test_a_hundred_thousand_schedules() -> None:
     check(summary, LONG_SCHEDULES)
 
 
-def test_a_seed_gives_one_schedule() -> None:
+def test_schedule_of_a_seed_is_deterministic() -> None:
     one, other = run_schedule(7), run_schedule(7)
     assert (one.events, one.faults, one.features) == (other.events, other.faults, other.features)

@@ -1,4 +1,4 @@
-"""What only the embedded enumerator has: names to paths, unkept plans, reports, the log. (Contract: tests/contract.)"""
+"""Only the embedded enumerator: table names, temporary plans, reports, the log. (Contract: tests/contract.)"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = "s3://bucket/orders"
 
 @dataclass
 class Script:
-    """Tables whose paths start with '/lake'; each plan has two splits. `asked` is what was asked."""
+    """Tables whose paths start with '/lake'; each plan has two splits. `asked`: the requests."""
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
 
@@ -71,18 +71,18 @@ class Script:
 
 
 def enumerator_of(script: Script, tables: dict[str, str] | None) -> EmbeddedEnumerator:
-    """On a clock that stands, ids that are known and two CPUs."""
+    """An enumerator with a manual clock, fixed ids and two CPUs."""
     return EmbeddedEnumerator(tables, reads=script, clock_ms=lambda: 0, new_id=lambda: "p", cpus=2)
 
 
-def test_without_a_registry_the_table_is_its_path() -> None:
+def test_table_name_is_a_path_without_a_registry() -> None:
     script = Script()
     plan = enumerator_of(script, None).plan(PlanRequest(table="/lake/trips", query=Snapshot()))
     assert script.asked == [("plan", "/lake/trips", "/lake/trips")]
     assert (plan.scan.table, plan.scan.base_path) == ("/lake/trips", "/lake/trips")
 
 
-def test_with_a_registry_the_table_is_a_name() -> None:
+def test_table_name_is_a_registered_name_with_a_registry() -> None:
     script = Script()
     enumerator = enumerator_of(script, {"trips": "/lake/trips"})
     enumerator.open_plan(PlanRequest(table="trips", query=Snapshot()))
@@ -90,7 +90,7 @@ def test_with_a_registry_the_table_is_a_name() -> None:
     assert script.asked == [("plan", "/lake/trips", "trips"), ("newest", "/lake/trips", EARLIEST, 3)]
 
 
-def test_a_name_that_is_not_registered_is_never_taken_for_a_path() -> None:
+def test_unregistered_name_is_never_used_as_a_path() -> None:
     script = Script()
     enumerator = enumerator_of(script, {"trips": "/lake/trips", "cars": "/lake/cars"})
     with pytest.raises(TableNotFound, match=r"no table 'trip' .*did you mean 'trips'\?.; registered: cars, trips"):
@@ -100,7 +100,7 @@ def test_a_name_that_is_not_registered_is_never_taken_for_a_path() -> None:
     assert script.asked == []
 
 
-def test_checking_opens_every_table_and_fails_on_a_wrong_one() -> None:
+def test_check_opens_every_table_and_fails_on_an_invalid_one() -> None:
     script = Script()
     enumerator_of(script, {"a": "/lake/a", "b": "/lake/b"}).check_tables()
     assert script.asked == [("check", "/lake/a"), ("check", "/lake/b")]
@@ -124,7 +124,7 @@ def test_reports_can_be_read_by_entry_and_in_total() -> None:
     assert enumerator.totals("p") == SplitReport(rows=3, size_bytes=20)
 
 
-def test_the_log_has_one_line_an_event_and_replays_only_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_has_one_line_per_event_and_replays_only_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     enumerator = enumerator_of(Script(), None)
     with caplog.at_level(logging.DEBUG, "penstock.enumerator"):
         enumerator.open_plan(PlanRequest(table="/lake/a", query=Snapshot(), slots=1))
@@ -143,13 +143,13 @@ def test_the_log_has_one_line_an_event_and_replays_only_at_debug(caplog: pytest.
     ]
 
 
-def test_no_value_can_forge_a_line_or_a_field_of_the_log() -> None:
+def test_log_values_cannot_forge_a_line_or_a_field() -> None:
     assert event_text("x", a="b c=d\ne\u2028", n=3, empty="") == 'x a="b c=d\\ne\\u2028" n=3 empty=""'
 
 
 @pytest.fixture
 def behind_uri(monkeypatch: pytest.MonkeyPatch) -> Callable[[pathlib.Path], None]:
-    """Puts a local table behind URI, whose store wants a password; other paths are opened as ever."""
+    """Opens a local table for the URI, whose store needs a password; other paths are opened unchanged."""
 
     def put(folder: pathlib.Path) -> None:
         def opened(path: str) -> Storage:
@@ -162,7 +162,7 @@ def behind_uri(monkeypatch: pytest.MonkeyPatch) -> Callable[[pathlib.Path], None
 
 @pytest.mark.golden
 @pytest.mark.parametrize("name", [None, "orders"])
-def test_no_credentials_of_a_uri_are_told(
+def test_credentials_of_a_uri_are_never_reported(
     name: str | None,
     golden: GoldenTables,
     tmp_path: pathlib.Path,
@@ -198,6 +198,6 @@ def test_no_credentials_of_a_uri_are_told(
     fails(Snapshot())
     with pytest.raises(PenstockError) as unknown:
         EmbeddedEnumerator({"a": "/lake/a"}).describe_table(URI)
-    told = [*map(str, failures), str(unknown.value), *(record.getMessage() for record in caplog.records)]
-    assert any(called in text for text in told) and any("plan opened" in text for text in told)
-    assert [text for text in told if "hush" in text] == []
+    reported = [*map(str, failures), str(unknown.value), *(record.getMessage() for record in caplog.records)]
+    assert any(called in text for text in reported) and any("plan opened" in text for text in reported)
+    assert [text for text in reported if "hush" in text] == []

@@ -1,4 +1,4 @@
-"""Both doors on one keeper, over scripted tables: what each failure of a table means for a group, restarts, resets."""
+"""The service over scripted tables: effects of table failures on a group, restarts, resets, fencing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LAG = GroupLag(commits=3, size_bytes=30, seconds=1.5)
 
 @dataclass
 class Clock:
-    """A clock that stands until it is moved."""
+    """A manual clock."""
 
     now_ms: int = 1_000
 
@@ -61,20 +61,20 @@ class Clock:
 
 
 def at(number: int) -> Position:
-    """Behind the commit of that number."""
+    """The position after a commit by number."""
     return Position(InstantTime(f"{number:03d}"))
 
 
 @dataclass
 class Script:
     """A table of commits 1..`newest`, each of `splits` splits in file groups of their own names. `fails` are raised,
-    one an `advance`; `missing` advances find a file gone. `looks` counts advances; a settled glance changes with
-    `newest`. A clean `clean` took the files `gone`; `checks` counts looks at files."""
+    one per `advance`; `missing` advances miss a file. `discoveries` counts advances; a settled probe changes with
+    `newest`. A clean `clean` removed the files `gone`; `checks` counts checks of files."""
 
     newest: int = 1
     splits: int = 2
     fails: list[PenstockError] = field(default_factory=list)
-    looks: int = 0
+    discoveries: int = 0
     is_settled: bool = False
     first: int = 1
     missing: int = 0
@@ -121,21 +121,21 @@ class Script:
         return TableFingerprint(self.newest, 1, 1, ".hoodie/timeline", self.is_settled)
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        self.looks += 1
+        self.discoveries += 1
         if self.fails:
             raise self.fails.pop(0)
         if self.missing:
             self.missing -= 1
             raise PositionExpired("f.parquet is missing")
         start = following.progress.position
-        behind = int(start.order_key) + 1
-        if behind > self.newest or (following.upto is not None and start >= following.upto):
+        later = int(start.order_key) + 1
+        if later > self.newest or (following.upto is not None and start >= following.upto):
             return NothingNew()
-        plan = self._plan(name, behind)
+        plan = self._plan(name, later)
         return NextRound(
-            commit_range=CommitRange(start, at(behind)),
-            plan=replace(plan, commit_range=CommitRange(start, at(behind))),
-            progress=Progress(at(behind), layout=2),
+            commit_range=CommitRange(start, at(later)),
+            plan=replace(plan, commit_range=CommitRange(start, at(later))),
+            progress=Progress(at(later), layout=2),
             commits=1,
         )
 
@@ -182,87 +182,87 @@ class World:
         self.member = self.service.join_group("g", "r1", self.spec, "first").member
 
     def restart(self) -> None:
-        """The service ends and starts again on what the store holds."""
+        """Restarts the service on the same store."""
         self.store = self.store.reopened()
         coordinator = durable_coordinator(
             self.store, DirectJournal(self.store), clock_ms=self.clock, settings=self.settings
         )
         self.service = service_of(self.script, self.clock, coordinator)
 
-    def asked(self, most: int = 10) -> Assignments | NothingYet | EndOfGroup:
-        """The member's next request."""
+    def request_splits(self, most: int = 10) -> Assignments | NothingYet | EndOfGroup:
+        """Sends the next request of the member."""
         self.sequence += 1
         return self.service.request_splits(self.member, most, self.sequence)
 
-    def finish(self, given: Assignments) -> None:
-        """The member is done with all of them."""
-        done = tuple(SplitProgress(ref=one.ref, ordinal=5, finished=True) for one in given.splits)
+    def finish(self, assignments: Assignments) -> None:
+        """Commits all splits as finished."""
+        done = tuple(SplitProgress(ref=one.ref, ordinal=5, finished=True) for one in assignments.splits)
         self.service.commit_splits(self.member, done)
 
     def summary(self) -> str:
-        """state committed planned."""
-        [found] = self.service.list_groups()
-        return f"{found.state} {found.committed} {found.planned}"
+        """State, committed and planned position of the group."""
+        [result] = self.service.list_groups()
+        return f"{result.state} {result.committed} {result.planned}"
 
 
 def service_of(script: Script, clock: Clock, coordinator: Coordinator) -> EnumeratorService:
-    """Without a thread."""
+    """A service without threads."""
     return EnumeratorService(
         {"t": "/lake"}, reads=script, follows=script, clock_ms=clock, coordinator=coordinator, poll_ms=None
     )  # type: ignore[arg-type]
 
 
 def spec_of(**scope: object) -> GroupSpec:
-    """Rows of table `t` from the start on."""
+    """A group that reads rows of table `t` from the start."""
     return GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental()), **scope))  # type: ignore[arg-type]
 
 
-def names(given: object) -> list[str]:
-    """Split ids of an answer."""
-    assert isinstance(given, Assignments)
-    return [one.split.split_id for one in given.splits]
+def names(assignments: object) -> list[str]:
+    """The split ids of an answer."""
+    assert isinstance(assignments, Assignments)
+    return [one.split.split_id for one in assignments.splits]
 
 
-def test_a_round_is_handed_out_committed_and_the_next_one_follows() -> None:
+def test_round_is_assigned_and_committed_before_the_next_one() -> None:
     world = World(Script(newest=2))
-    assert world.asked() == NothingYet(500, caught_up=False)
+    assert world.request_splits() == NothingYet(500, caught_up=False)
     assert world.service.split_discovery.discover() == 1
-    given = world.asked()
-    assert names(given) == ["1/0", "1/1"]
-    assert isinstance(given, Assignments)
-    assert [(one.start, one.position) for one in given.splits] == [(0, at(1)), (0, at(1))]
-    assert world.service.describe_plan(given.splits[0].ref.plan_id).table == "t"
+    assignments = world.request_splits()
+    assert names(assignments) == ["1/0", "1/1"]
+    assert isinstance(assignments, Assignments)
+    assert [(one.start, one.position) for one in assignments.splits] == [(0, at(1)), (0, at(1))]
+    assert world.service.describe_plan(assignments.splits[0].ref.plan_id).table == "t"
     assert world.summary() == "running 0 001"
-    world.finish(given)
+    world.finish(assignments)
     assert world.summary() == "running 001 001"
     world.service.split_discovery.discover()
-    later = world.asked()
+    later = world.request_splits()
     assert names(later) == ["2/0", "2/1"]
     assert isinstance(later, Assignments)
     world.service.split_discovery.discover()
-    assert world.asked() == NothingYet(500, caught_up=False), "its own splits are open"
+    assert world.request_splits() == NothingYet(500, caught_up=False), "its own splits are open"
     world.finish(later)
-    assert world.asked() == NothingYet(500, caught_up=True)
+    assert world.request_splits() == NothingYet(500, caught_up=True)
 
 
-def test_an_idle_table_is_glanced_at_and_not_read() -> None:
+def test_idle_table_is_probed_and_not_read() -> None:
     world = World(Script(newest=0, is_settled=True))
     for _ in range(5):
         world.service.split_discovery.discover()
-    assert world.script.looks == 1
+    assert world.script.discoveries == 1
     world.script.newest = 1
     world.service.split_discovery.discover()
-    assert world.script.looks == 2
+    assert world.script.discoveries == 2
 
 
-def test_a_young_file_time_never_says_that_nothing_changed() -> None:
+def test_recent_file_time_never_means_unchanged() -> None:
     world = World(Script(newest=0, is_settled=False))
     for _ in range(3):
         world.service.split_discovery.discover()
-    assert world.script.looks == 3
+    assert world.script.discoveries == 3
 
 
-def test_weak_point_03_a_table_that_is_not_there_yet_is_waited_for() -> None:
+def test_weak_point_03_missing_table_is_waited_for() -> None:
     script = Script(fails=[TableNotFound("no table"), TableNotFound("no table")])
     world = World(script)
     world.service.split_discovery.discover()
@@ -273,41 +273,41 @@ def test_weak_point_03_a_table_that_is_not_there_yet_is_waited_for() -> None:
     assert world.summary() == "running 0 001"
 
 
-def test_weak_point_08_a_failing_storage_is_asked_again_after_a_pause_and_nothing_moves() -> None:
+def test_weak_point_08_failing_storage_is_retried_after_a_delay_without_a_move() -> None:
     world = World()
     world.script.fails = [StorageError("reset"), StorageError("reset")]
     world.service.split_discovery.discover()
     world.service.split_discovery.discover()
-    assert world.script.looks == 1, "the pause is kept"
+    assert world.script.discoveries == 1, "the pause is kept"
     assert world.summary() == "running 0 0"
     world.clock.now_ms += 500
     world.service.split_discovery.discover()
     world.clock.now_ms += 500
     world.service.split_discovery.discover()
-    assert world.script.looks == 2, "the pause doubles"
+    assert world.script.discoveries == 2, "the pause doubles"
     world.clock.now_ms += 500
     assert world.service.split_discovery.discover() == 1
     assert world.service.describe_group("t", "g").error == ""
 
 
-def test_a_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
+def test_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
     world = World()
     world.script.fails = [PositionExpired("file f.parquet of table /lake was cleaned")]
     world.service.split_discovery.discover()
     assert world.summary() == "stopped 0 0"
     with pytest.raises(PositionExpired, match=r"group 'g' of table 't' stopped at 0: file f.parquet .*groups reset"):
-        world.asked()
+        world.request_splits()
     outcome = world.service.reset_group("t", "g", StartLatest(), dry_run=True)
     assert (outcome.before, outcome.after, outcome.dropped_splits) == (EARLIEST, at(1), 0)
     assert world.summary() == "stopped 0 0"
     world.service.reset_group("t", "g", StartLatest(), dry_run=False)
     assert world.summary() == "running 001 001"
     with pytest.raises(Fenced, match="no member"):
-        world.asked()
+        world.request_splits()
 
 
 @pytest.mark.parametrize(("policy", "after"), [(OnLostRange.EARLIEST, "003"), (OnLostRange.SNAPSHOT, "0")])
-def test_a_lost_range_is_passed_over_only_as_the_scope_says(
+def test_lost_range_is_skipped_only_by_the_policy_of_the_scope(
     policy: OnLostRange, after: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(Script(newest=5, first=3), spec=replace(spec_of(on_lost_range=policy), start=StartAt(at(1))))
@@ -318,14 +318,14 @@ def test_a_lost_range_is_passed_over_only_as_the_scope_says(
     assert world.summary() == f"running {after} {after}"
 
 
-def test_a_lost_range_that_cannot_be_passed_over_stops_the_group() -> None:
+def test_lost_range_that_cannot_be_skipped_stops_the_group() -> None:
     world = World(spec=spec_of(on_lost_range=OnLostRange.SNAPSHOT))
     world.script.fails = [PositionExpired("cleaned")]
     world.service.split_discovery.discover()
     assert world.summary() == "stopped 0 0"
 
 
-def test_changes_know_no_snapshot() -> None:
+def test_changes_cannot_restart_from_a_snapshot() -> None:
     world = World()
     request = PlanRequest(table="t", query=Changes("rows"))
     scope = GroupScope(request=request, on_lost_range=OnLostRange.SNAPSHOT)
@@ -333,30 +333,30 @@ def test_changes_know_no_snapshot() -> None:
         world.service.join_group("c", "r", GroupSpec(scope=scope), "x")
 
 
-def test_a_late_instant_is_never_silent() -> None:
+def test_late_instant_stops_the_group() -> None:
     world = World()
-    world.script.fails = [LateInstant("instant 7 completed behind position 9")]
+    world.script.fails = [LateInstant("instant 7 completed after position 9 was passed")]
     world.service.split_discovery.discover()
     with pytest.raises(LateInstant, match="instant 7"):
-        world.asked()
+        world.request_splits()
 
 
-def test_back_pressure_pauses_discovery_and_moves_nothing() -> None:
+def test_back_pressure_pauses_discovery_without_a_move() -> None:
     world = World(Script(newest=9), settings=CoordinatorSettings(max_pending_splits=4))
     for _ in range(6):
         world.service.split_discovery.discover()
-    assert world.script.looks == 2
+    assert world.script.discoveries == 2
     assert world.summary() == "paused 0 002"
-    given = world.asked(1)
-    assert isinstance(given, Assignments)
+    assignments = world.request_splits(1)
+    assert isinstance(assignments, Assignments)
     world.service.split_discovery.discover()
-    assert world.script.looks == 3, "a split was taken: 3 are pending"
+    assert world.script.discoveries == 3, "a split was taken: 3 are pending"
 
 
-def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
+def test_fault_01_member_continues_with_its_splits_after_a_restart() -> None:
     world = World(Script(newest=2))
     world.service.split_discovery.discover()
-    first = world.asked(1)
+    first = world.request_splits(1)
     assert isinstance(first, Assignments)
     world.service.commit_splits(world.member, (SplitProgress(ref=first.splits[0].ref, ordinal=7),))
     world.restart()
@@ -364,30 +364,30 @@ def test_fault_01_after_a_restart_the_member_goes_on_with_its_splits() -> None:
     assert names(again) == names(first)
     assert isinstance(again, Assignments)
     assert again.splits[0].start == 7
-    assert names(world.asked()) == ["1/1"]
+    assert names(world.request_splits()) == ["1/1"]
     world.finish(first)
     assert world.service.split_discovery.discover() == 1
 
 
-def test_fault_06_a_reader_that_comes_back_under_its_id_gets_its_splits_again_and_others_do_not() -> None:
+def test_fault_06_rejoined_reader_gets_its_splits_again_and_others_do_not() -> None:
     world = World()
     world.service.split_discovery.discover()
-    given = names(world.asked())
+    assignments = names(world.request_splits())
     other = world.service.join_group("g", "r2", world.spec, "second").member
     assert world.service.request_splits(other, 5, 1) == NothingYet(500)
     back = world.service.join_group("g", "r1", world.spec, "third").member
     assert back.epoch > other.epoch > world.member.epoch
-    assert names(world.service.request_splits(back, 5, 1)) == given
+    assert names(world.service.request_splits(back, 5, 1)) == assignments
     with pytest.raises(Fenced, match=rf"its epoch is {back.epoch} now"):
-        world.asked()
+        world.request_splits()
 
 
-def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row_on() -> None:
+def test_fault_06_splits_go_to_others_after_the_lease_from_the_committed_row_on() -> None:
     world = World()
     world.service.split_discovery.discover()
-    given = world.asked()
-    assert isinstance(given, Assignments)
-    world.service.commit_splits(world.member, (SplitProgress(ref=given.splits[0].ref, ordinal=3),))
+    assignments = world.request_splits()
+    assert isinstance(assignments, Assignments)
+    world.service.commit_splits(world.member, (SplitProgress(ref=assignments.splits[0].ref, ordinal=3),))
     other = world.service.join_group("g", "r2", world.spec, "second").member
     for _ in range(5):
         world.clock.now_ms += 10_000
@@ -397,69 +397,69 @@ def test_fault_06_after_its_lease_its_splits_go_to_others_from_the_committed_row
     assert isinstance(taken, Assignments)
     assert [one.start for one in taken.splits] == [3, 0]
     with pytest.raises(Fenced):
-        world.finish(given)
+        world.finish(assignments)
 
 
-def test_fault_08_a_repeated_request_has_one_answer_and_an_old_one_none() -> None:
+def test_fault_08_repeated_request_has_one_answer_and_an_old_one_none() -> None:
     world = World()
     world.service.split_discovery.discover()
-    first = world.asked(1)
+    first = world.request_splits(1)
     assert world.service.request_splits(world.member, 1, world.sequence) == first
-    world.asked(1)
+    world.request_splits(1)
     with pytest.raises(Fenced, match="is stale and was ignored"):
         world.service.request_splits(world.member, 1, 1)
     assert world.service.join_group("g", "r1", world.spec, "first").member == world.member
 
 
-def test_fault_08_a_request_that_was_answered_with_nothing_takes_nothing_when_it_comes_again_late() -> None:
-    """Its splits would be with a reader that never hears of them, for as long as it lives."""
+def test_fault_08_late_copy_of_a_request_with_an_empty_answer_is_granted_nothing() -> None:
+    """Otherwise a reader would hold splits that it never received."""
     world = World()
-    assert world.asked() == NothingYet(500, caught_up=False)
+    assert world.request_splits() == NothingYet(500, caught_up=False)
     late = world.sequence
     world.service.split_discovery.discover()
     assert world.service.request_splits(world.member, 10, late) == NothingYet(500, caught_up=False)
-    assert names(world.asked()) == ["1/0", "1/1"]
+    assert names(world.request_splits()) == ["1/0", "1/1"]
 
 
-def test_fault_30_after_a_standstill_no_lease_is_over() -> None:
+def test_fault_30_leases_survive_a_standstill() -> None:
     world = World()
     world.clock.now_ms += 86_400_000
     world.service.coordinator.tick()
     world.service.heartbeat(world.member)
 
 
-def test_what_is_not_held_is_not_committed_and_nothing_of_the_call_counts() -> None:
+def test_commit_of_a_split_that_is_not_held_is_refused_as_a_whole() -> None:
     world = World()
     world.service.split_discovery.discover()
-    given = world.asked(1)
-    assert isinstance(given, Assignments)
-    held = given.splits[0].ref
+    assignments = world.request_splits(1)
+    assert isinstance(assignments, Assignments)
+    held = assignments.splits[0].ref
     done = (SplitProgress(ref=held, ordinal=1, finished=True), SplitProgress(ref=replace(held, index=1), ordinal=1))
     with pytest.raises(UnknownSplit, match="nothing was committed"):
         world.service.commit_splits(world.member, done)
     assert world.service.describe_group("t", "g").held_splits == 1
 
 
-def test_a_group_means_one_thing() -> None:
+def test_group_has_one_scope() -> None:
     world = World()
     other = replace(world.spec.scope, request=replace(world.spec.scope.request, where="id > 'a'"))
     with pytest.raises(ConfigurationError, match=r"where: the group has , got id > 'a'"):
         world.service.join_group("g", "r2", GroupSpec(scope=other), "x")
 
 
-def test_a_group_ends_at_its_end() -> None:
+def test_group_ends_at_its_end() -> None:
     world = World(Script(newest=3), spec=spec_of(upto=at(2)))
     for _ in range(3):
         world.service.split_discovery.discover()
-    given = world.asked()
-    assert names(given) == ["1/0", "1/1", "2/0", "2/1"]
-    assert isinstance(given, Assignments)
-    world.finish(given)
-    assert world.asked() == EndOfGroup()
+    assignments = world.request_splits()
+    assert names(assignments) == ["1/0", "1/1", "2/0", "2/1"]
+    assert isinstance(assignments, Assignments)
+    world.finish(assignments)
+    assert world.request_splits() == EndOfGroup()
     assert world.summary() == "ended 002 002"
 
 
-def test_groups_are_listed_described_and_deleted_when_nobody_reads() -> None:
+def test_groups_are_listed_described_and_deleted_without_readers() -> None:
     world = World()
     described = world.service.describe_group("t", "g")
     assert (described.lag, [one.reader_id for one in described.readers]) == (LAG, ["r1"])
@@ -468,13 +468,13 @@ def test_groups_are_listed_described_and_deleted_when_nobody_reads() -> None:
     world.service.leave_group(world.member)
     world.service.leave_group(world.member)
     world.service.delete_group("t", "g")
-    asked: tuple[Callable[[], object], ...] = (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: world.service.describe_group("t", "g"),
         lambda: world.service.delete_group("t", "g"),
         lambda: world.service.reset_group("t", "g", StartLatest(), dry_run=True),
-        lambda: world.asked(),
+        lambda: world.request_splits(),
     )
-    for call in asked:
+    for call in calls:
         with pytest.raises(UnknownGroup, match="penstock groups list"):
             call()
 
@@ -494,14 +494,14 @@ def test_only_ranges_are_consumed_by_groups() -> None:
         world.service.join_group("g", "r", GroupSpec(scope=scope), "x")
 
 
-def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
+def test_discovery_started_before_a_reset_is_ignored() -> None:
     world = World(Script(newest=3))
     plain = world.script.advance
 
     def overtaken(path: str, name: str, following: Following) -> Advance:
-        found = plain(path, name, following)
+        result = plain(path, name, following)
         world.service.reset_group("t", "g", StartAt(at(2)), dry_run=False)
-        return found
+        return result
 
     world.script.advance = overtaken  # type: ignore[method-assign]
     world.service.split_discovery.discover()
@@ -509,14 +509,14 @@ def test_a_discovery_that_a_reset_overtook_counts_for_nothing() -> None:
 
 
 class TakenOver(MemoryStore):
-    """A store that another server writes now."""
+    """A store that another server has taken over."""
 
     def append(self, *_: object) -> None:
         raise Fenced("epoch 2 writes now, this server has epoch 1 and must stop")
 
 
-def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody() -> None:
-    """A reader that is told Fenced gives up what it holds; the newer server may still have it as its own."""
+def test_fault_04_replaced_server_is_unavailable_and_fences_no_reader() -> None:
+    """A reader that gets Fenced drops its splits, although the newer server may still assign them to it."""
     store = TakenOver()
     coordinator = Coordinator(clock_ms=Clock(), settings=CoordinatorSettings(), journal=DirectJournal(store))
     lost: list[PenstockError] = []
@@ -530,14 +530,14 @@ def test_fault_04_a_server_that_was_taken_over_is_unavailable_and_fences_nobody(
     assert lost and all(isinstance(error, StorageError) for error in lost)
 
 
-def test_fault_04_a_server_whose_store_was_taken_finds_out_though_nobody_calls() -> None:
+def test_fault_04_replaced_server_detects_it_without_calls() -> None:
     world = World()
     world.store.reopened()
     with pytest.raises(StorageError, match="opened anew"):
         world.service.coordinator.tick()
 
 
-def test_a_scope_that_could_not_be_read_again_is_refused_before_it_is_kept() -> None:
+def test_scope_that_cannot_be_decoded_is_refused_before_it_is_stored() -> None:
     world = World()
     request = PlanRequest(table="t", query=Incremental(), where="x" * 200_000)
     with pytest.raises(ConfigurationError, match="where"):
@@ -546,8 +546,8 @@ def test_a_scope_that_could_not_be_read_again_is_refused_before_it_is_kept() -> 
     assert len(world.service.list_groups()) == 1
 
 
-def test_a_range_that_was_out_of_sight_for_a_look_moves_no_group_back() -> None:
-    """The table names an earliest position before the group's own: the range is there, so nothing is passed over."""
+def test_temporarily_missing_range_moves_no_group_back() -> None:
+    """The earliest position of the table is before that of the group: the range exists and is not skipped."""
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=2), spec=spec)
     for _ in range(2):
@@ -559,14 +559,14 @@ def test_a_range_that_was_out_of_sight_for_a_look_moves_no_group_back() -> None:
     assert world.service.describe_group("t", "g").error == ""
 
 
-def test_a_range_that_stays_out_of_sight_stops_the_group_where_it_stands() -> None:
+def test_permanently_missing_range_stops_the_group_at_its_position() -> None:
     spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
     world = World(Script(newest=5, first=1, missing=20), spec=spec)
     for _ in range(10):
         world.service.split_discovery.discover()
         world.clock.now_ms += 60_000
     assert world.summary() == "stopped 003 003"
-    assert world.script.looks == MOST_CONTRADICTIONS + 1
+    assert world.script.discoveries == MOST_CONTRADICTIONS + 1
     assert world.service.describe_group("t", "g").error_code == "POSITION_EXPIRED"
 
 
@@ -582,8 +582,8 @@ def earliest_world(**script: Any) -> World:
 @pytest.mark.parametrize(
     ("policy", "first", "after"), [("EARLIEST", 2, "002"), ("EARLIEST", 1, "001"), ("SNAPSHOT", 1, "0")]
 )
-def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(policy: str, first: int, after: str) -> None:
-    """Its readers could never finish it. The file has to be gone for as long as a lease."""
+def test_cleaned_open_round_moves_the_group_by_the_policy_of_its_scope(policy: str, first: int, after: str) -> None:
+    """Its readers could never finish it. The file must be missing for the duration of a lease."""
     world = World(Script(newest=2, first=first), spec=spec_of(on_lost_range=OnLostRange[policy]))
     for _ in range(2):
         world.service.split_discovery.discover()
@@ -596,10 +596,10 @@ def test_a_planned_round_that_is_cleaned_moves_the_group_as_its_scope_says(polic
     world.service.split_discovery.discover()
     assert world.summary() == f"running {after} {after}"
     with pytest.raises(Fenced):
-        world.asked()
+        world.request_splits()
 
 
-def test_a_planned_round_whose_file_comes_back_is_read() -> None:
+def test_open_round_is_read_if_its_file_reappears() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     world.service.split_discovery.discover()
@@ -609,7 +609,7 @@ def test_a_planned_round_whose_file_comes_back_is_read() -> None:
     assert world.summary() == "running 0 002"
 
 
-def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_back_pressure() -> None:
+def test_open_rounds_are_checked_after_each_clean_also_under_back_pressure() -> None:
     world = World(
         Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST)
     )
@@ -625,7 +625,7 @@ def test_files_of_planned_rounds_are_looked_at_when_a_clean_is_new_also_under_ba
     assert world.script.checks == checks + 1
 
 
-def test_a_check_of_planned_rounds_that_storage_fails_is_made_again() -> None:
+def test_open_rounds_are_checked_again_after_a_storage_failure() -> None:
     world = earliest_world(first=2)
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
     world.script.fails = [StorageError("no answer")]
@@ -639,7 +639,7 @@ def test_a_check_of_planned_rounds_that_storage_fails_is_made_again() -> None:
     assert world.summary() == "running 002 002"
 
 
-def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
+def test_open_rounds_are_checked_at_the_interval_of_their_table() -> None:
     world = World(Script(newest=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
     split_discovery = world.service.split_discovery
     split_discovery.every_ms["t"] = 10_000
@@ -651,7 +651,7 @@ def test_planned_rounds_are_checked_by_the_interval_of_their_table() -> None:
     assert split_discovery.due() == {"t"}
 
 
-def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble_later() -> None:
+def test_trouble_of_a_paused_group_ends_after_a_successful_check() -> None:
     spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
     world = World(Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec)
     for _ in range(3):
@@ -665,8 +665,8 @@ def test_a_paused_group_whose_files_could_not_be_looked_at_once_is_in_no_trouble
     assert world.summary() == "paused 0 001"
 
 
-def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
-    """Its reader gets the error that names the file; with the file the split is read."""
+def test_group_with_policy_fail_keeps_its_open_rounds() -> None:
+    """Its reader gets the error with the file name; if the file reappears, the split is read."""
     world = World(Script(newest=2))
     world.service.split_discovery.discover()
     world.script.clean, world.script.gone = "003", {"f1.parquet"}
@@ -677,21 +677,21 @@ def test_a_group_that_fails_on_a_lost_range_keeps_its_planned_rounds() -> None:
     assert world.script.checks == 0
 
 
-def test_a_lost_range_is_passed_over_once_the_planned_rounds_are_read() -> None:
+def test_lost_range_is_skipped_after_the_open_rounds_are_read() -> None:
     world = earliest_world(first=4)
     world.script.newest, world.script.missing = 5, 1
     world.service.split_discovery.discover()
     assert world.summary() == "running 0 002", "its readers get what was planned"
-    given = world.asked()
-    assert isinstance(given, Assignments)
-    world.finish(given)
+    assignments = world.request_splits()
+    assert isinstance(assignments, Assignments)
+    world.finish(assignments)
     world.clock.now_ms += 60_000
     world.script.missing = 1
     world.service.split_discovery.discover()
     assert world.summary() == "running 004 004"
 
 
-def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on() -> None:
+def test_group_beyond_the_bound_is_refused_and_the_others_continue() -> None:
     world = World(Script(newest=2), settings=CoordinatorSettings(max_groups_of_table=2))
     with serve_enumerator(world.service, "127.0.0.1:0", world.service) as server:
         client = EnumeratorClient(server.address)
@@ -703,4 +703,4 @@ def test_a_group_too_many_is_refused_by_name_over_a_server_and_the_others_go_on(
         client.close()
         server.stop(0)
     world.service.split_discovery.discover()
-    assert isinstance(world.asked(), Assignments)
+    assert isinstance(world.request_splits(), Assignments)

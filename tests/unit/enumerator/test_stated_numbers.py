@@ -1,4 +1,4 @@
-"""Numbers that commit metadata states are added up within 64 bits, whatever they are."""
+"""Sums of numbers in commit metadata stay within 64 bits for any input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_counts_that_add_up_beyond_64_bits_can_be_planned(golden: Any, tmp_path:
         list(penstock.read(str(folder)))
 
 
-def test_a_split_weighs_no_more_than_sums_can_hold() -> None:
+def test_split_size_is_bounded_by_64_bits() -> None:
     logs = tuple(FileRef(f"l{number}", 2**63 - 1) for number in range(3))
     split = Split(
         split_id="s",

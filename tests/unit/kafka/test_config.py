@@ -23,7 +23,7 @@ from penstock.proto.errors import ConfigurationError
 SERVERS = ("bootstrap.servers", "broker:9092")
 
 
-def test_a_reader_gets_what_exact_reading_needs() -> None:
+def test_reader_gets_what_exact_reading_needs() -> None:
     config = consumer_config((SERVERS,), "an-id")
     assert config.items() >= FORCED.items()
     assert FORCED.keys() == {
@@ -72,7 +72,7 @@ def test_admin_client_has_no_settings_of_a_reader() -> None:
         ("check.crcs", "false"),
     ],
 )
-def test_row_05_a_setting_against_a_forced_one_is_refused_by_name(name: str, value: str) -> None:
+def test_row_05_setting_against_a_forced_one_is_refused_by_name(name: str, value: str) -> None:
     """The client's own reset would jump without a word: it cannot be asked for."""
     with pytest.raises(ConfigurationError, match=f"kafka.{name}") as caught:
         checked_settings((SERVERS, (name, value)))

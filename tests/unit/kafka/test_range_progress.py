@@ -56,13 +56,13 @@ def test_row_07_range_with_gaps_ends_at_a_record_after_its_end() -> None:
     assert chunk.keys == [b"40", b"98"] and chunk.next_offset == 100
 
 
-def test_row_08_the_partitions_end_passes_the_range_not_a_count() -> None:
+def test_row_08_partitions_end_passes_the_range_not_a_count() -> None:
     reading = progress(0, 18)
     reading.put([*(Sent(at) for at in range(5)), Sent(18, KafkaError._PARTITION_EOF)])
     assert reading.is_passed and reading.take().next_offset == 18
 
 
-def test_an_end_before_the_ranges_passes_nothing() -> None:
+def test_end_before_the_ranges_passes_nothing() -> None:
     reading = progress(0, 18)
     reading.put([Sent(0), Sent(12, KafkaError._PARTITION_EOF), Sent(13)])
     assert not reading.is_passed and reading.ended_at == 12
@@ -76,7 +76,7 @@ def test_records_after_an_error_are_not_added() -> None:
     assert reading.take().offsets.tolist() == [0] and not reading.is_passed and reading.next == 1
 
 
-def test_an_empty_range_is_passed_at_once() -> None:
+def test_empty_range_is_passed_at_once() -> None:
     assert progress(7, 7).is_passed
 
 
@@ -86,7 +86,7 @@ def test_records_out_of_order_are_an_invariant_violation(offsets: tuple[int, ...
         progress(5, 10).put([Sent(at) for at in offsets])
 
 
-def test_a_chunk_is_full_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_is_full_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = progress(0, 100, chunk_rows=3)
     assert rows.room == 3
     rows.put([Sent(0), Sent(1)])

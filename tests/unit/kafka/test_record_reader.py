@@ -75,7 +75,7 @@ def test_row_05_read_with_loss_allowed_continues_at_the_log_start(mock: Any, kaf
     assert (nothing.offsets.tolist(), nothing.lost, nothing.next_offset) == ([], 6, 9)
 
 
-def test_row_06_an_offset_above_the_end_is_an_error(mock: Any, kafka_range: Any) -> None:
+def test_row_06_offset_above_the_end_is_an_error(mock: Any, kafka_range: Any) -> None:
     mock.produce("cut", [b"x"] * 5)
     with pytest.raises(DataInvalidated, match="the log ends at offset 5"):
         list(mock.records().read(kafka_range("cut", 0, 100), 50, 100))
@@ -85,8 +85,8 @@ def test_row_11_missing_partition_is_detected_before_the_read(mock: Any, kafka_r
     mock.produce("small", [b"x"])
     with pytest.raises(TopicGone, match="topic small has no partition 7"):
         next(mock.records().read(kafka_range("small", 0, 1, partition=7), 0, 10))
-    with pytest.raises(TopicGone, match="topic never-made"):
-        next(mock.records().read(kafka_range("never-made", 0, 1), 0, 10))
+    with pytest.raises(TopicGone, match="topic never-created"):
+        next(mock.records().read(kafka_range("never-created", 0, 1), 0, 10))
 
 
 def test_settings_are_checked_when_the_reader_opens() -> None:
@@ -168,7 +168,7 @@ class ScriptedTopics:
 
     def __init__(self) -> None:
         self.is_silent = False
-        self.found = TopicPartitions("id-1", (0, 1))
+        self.description = TopicPartitions("id-1", (0, 1))
         self.bounds = LogOffsets(log_start=0, end=100, written=100)
         self.looks = 0
 
@@ -176,7 +176,7 @@ class ScriptedTopics:
         self.looks += 1
         if self.is_silent:
             raise KafkaUnavailable("silent")
-        return self.found
+        return self.description
 
     def log_offsets(self, topic: str, partition: int, timeout_s: float) -> LogOffsets:
         if self.is_silent:
@@ -239,7 +239,7 @@ def test_records_are_returned_before_the_chunk_is_full() -> None:
     assert [chunk.offsets.tolist() for chunk in reading.chunks()] == [[0, 1], [9]]
 
 
-def test_row_07_a_compacted_range_ends_at_the_partitions_end() -> None:
+def test_row_07_compacted_range_ends_at_the_partitions_end() -> None:
     assert offsets(Reading([[Sent(3)], [Sent(12, KafkaError._PARTITION_EOF)]]).chunks()) == [3]
     assert offsets(Reading([[Sent(10, KafkaError._PARTITION_EOF)]]).chunks()) == []
 
@@ -303,7 +303,7 @@ def test_row_06_log_that_ends_below_the_range_is_an_error() -> None:
     reading.fails(DataInvalidated, "the log ends at 4, and offsets up to 10 were there")
 
 
-def test_row_06_a_new_leaders_end_may_lag_for_a_moment() -> None:
+def test_row_06_new_leaders_end_may_lag_for_a_moment() -> None:
     def caught_up() -> None:
         reading.topics.bounds = LogOffsets(log_start=0, end=10, written=10)
 
@@ -316,7 +316,7 @@ def test_row_06_a_new_leaders_end_may_lag_for_a_moment() -> None:
 @pytest.mark.parametrize("when", ["before", "in mid-read", "at the end"])
 def test_row_06_recreated_topic_is_another_topic(when: str) -> None:
     def again() -> None:
-        reading.topics.found = TopicPartitions("id-2", (0, 1))
+        reading.topics.description = TopicPartitions("id-2", (0, 1))
 
     script: dict[str, list[Any]] = {
         "before": [],
@@ -330,13 +330,13 @@ def test_row_06_recreated_topic_is_another_topic(when: str) -> None:
 
 
 def test_row_11_partition_that_disappears_is_an_error() -> None:
-    def gone() -> None:
-        reading.topics.found = TopicPartitions("id-1", (0,))
+    def remove_topic() -> None:
+        reading.topics.description = TopicPartitions("id-1", (0,))
 
-    reading = Reading([[Sent(0)], gone])
+    reading = Reading([[Sent(0)], remove_topic])
     reading.fails(TopicGone, "has no partition 1")
     again = Reading([[Sent(0)], [Sent(0, KafkaError._UNKNOWN_PARTITION)]])
-    again.topics.found = TopicPartitions("id-1", (0,))
+    again.topics.description = TopicPartitions("id-1", (0,))
     again.fails(TopicGone, "has no partition 1")
 
 

@@ -51,7 +51,7 @@ def test_missing_variable_or_file_is_named_without_its_value(tmp_path: pathlib.P
         client(f"hidden${{file:{tmp_path / 'none'}}}")
 
 
-def test_a_file_is_small_text(tmp_path: pathlib.Path) -> None:
+def test_file_is_small_text(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
     with pytest.raises(ConfigurationError, match="has more than 65536 bytes"):

@@ -103,7 +103,7 @@ def test_row_13_partition_without_a_record_at_the_time_is_read_from_its_end(mock
     assert mock.topics().offsets_at("times", 10) == {0: 0, 1: 0, 2: 2, 3: 0}  # a mock broker never finds one
 
 
-def test_row_14_a_groups_offsets_are_those_it_committed(mock: Any) -> None:
+def test_row_14_groups_offsets_are_those_it_committed(mock: Any) -> None:
     mock.produce("grouped", [b"1", b"2", b"3"])
     mock.produce("grouped-too", [b"1"])
     group = uuid.uuid4().hex

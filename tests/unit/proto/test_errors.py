@@ -52,7 +52,7 @@ def _tree() -> list[type[errors.PenstockError]]:
     return result
 
 
-def test_the_tree_is_the_documented_one() -> None:
+def test_tree_is_the_documented_one() -> None:
     assert {code: (cls.grpc_status, cls.exit_code) for code, cls in errors.all_error_classes().items()} == CODES
 
 
@@ -74,5 +74,5 @@ def test_retryable_classes_are_the_transient_ones() -> None:
     }
 
 
-def test_a_bug_is_outside_the_tree() -> None:
+def test_bug_is_outside_the_tree() -> None:
     assert not issubclass(errors.InvariantViolation, errors.PenstockError)

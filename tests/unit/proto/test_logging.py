@@ -18,19 +18,19 @@ def test_values_that_could_mislead_are_quoted_and_long_ones_cut() -> None:
     assert len(event_text("x", a="y" * 10_000)) < MAX_FIELD_CHARS + 20
 
 
-def test_the_innermost_field_of_a_name_holds_for_its_block_and_thread() -> None:
-    seen: list[dict[str, object]] = []
+def test_innermost_field_of_a_name_holds_for_its_block_and_thread() -> None:
+    observed: list[dict[str, object]] = []
     with log_context(table="t", group="g"):
         with log_context(lambda: {"group": "h", "split": 7}):
             assert context_fields() == {"table": "t", "group": "h", "split": 7}
-            thread = threading.Thread(target=lambda: seen.append(context_fields()))
+            thread = threading.Thread(target=lambda: observed.append(context_fields()))
             thread.start()
             thread.join()
         assert context_fields() == {"table": "t", "group": "g"}
         with pytest.raises(ValueError, match="x"), log_context(a=1):
             raise ValueError("x")
     assert context_fields() == {}
-    assert seen == [{}]
+    assert observed == [{}]
 
 
 def test_fields_are_not_computed_for_a_line_that_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -79,7 +79,7 @@ def test_permanent_error_is_raised_at_once(clock: Clock, error: type[Exception])
     assert clock.waits_s == []
 
 
-def test_the_last_attempt_begins_when_the_time_is_over(clock: Clock) -> None:
+def test_last_attempt_begins_when_the_time_is_over(clock: Clock) -> None:
     call = Away(clock, float("inf"), StorageError("away"))
     with pytest.raises(StorageError, match="away"):
         clock.retry(RetryPolicy(timeout_ms=10_000)).call(call)
@@ -100,7 +100,7 @@ def test_attempts_are_counted(clock: Clock) -> None:
     assert len(call.attempts_ms) == 3
 
 
-def test_a_call_that_retries_by_the_same_policy_is_not_retried_further(clock: Clock) -> None:
+def test_call_that_retries_by_the_same_policy_is_not_retried_further(clock: Clock) -> None:
     call = Away(clock, float("inf"), StorageError("away"))
     retry = clock.retry(RetryPolicy(timeout_ms=10_000))
     with pytest.raises(StorageError):
@@ -127,7 +127,7 @@ def test_stop_during_a_delay_makes_one_last_attempt(clock: Clock) -> None:
     assert len(call.attempts_ms) == 2
 
 
-def test_a_wait_that_lasts_is_logged_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_wait_that_lasts_is_logged_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock.retry"):
         clock.retry().call(Away(clock, clock.now_ms + 500, ServerUnavailable("blip")))
         assert caplog.messages == []
@@ -142,7 +142,7 @@ def test_a_wait_that_lasts_is_logged_once(clock: Clock, caplog: pytest.LogCaptur
     retry_ms=st.integers(0, 120_000),
     timeout_ms=st.none() | st.integers(0, 10**9),
 )
-def test_a_delay_is_within_its_bounds(
+def test_delay_is_within_its_bounds(
     failures: int, elapsed_ms: float, chance: float, retry_ms: int, timeout_ms: int | None
 ) -> None:
     policy, error = RetryPolicy(timeout_ms=timeout_ms), Overloaded("busy")

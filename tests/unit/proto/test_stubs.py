@@ -23,7 +23,7 @@ def test_regenerating_the_stubs_changes_nothing(tmp_path: pathlib.Path) -> None:
     assert tool.differing({**stubs, "penstock_pb2.py": b"other"}) == ["penstock_pb2.py"]
 
 
-def test_the_declared_floors_are_those_the_stubs_demand() -> None:
+def test_declared_floors_are_those_the_stubs_demand() -> None:
     """A stub refuses an older runtime at import: pip must refuse it first."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     stubs = REPOSITORY / "proto" / "v1"

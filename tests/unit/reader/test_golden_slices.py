@@ -122,8 +122,8 @@ def oracle_slice(scan: Scan, split: Split) -> FileSlice:
     match scan.merge:
         case EventTimeOrdering((name,)):
             kind = read_schema_of(scan).table.field(name).type
-            shown = "timestamp" if pa.types.is_timestamp(kind) else "decimal" if pa.types.is_decimal(kind) else ""
-            ordering = (name, shown or KINDS[str(kind)])
+            kind_name = "timestamp" if pa.types.is_timestamp(kind) else "decimal" if pa.types.is_decimal(kind) else ""
+            ordering = (name, kind_name or KINDS[str(kind)])
         case CommitTimeOrdering() | EventTimeOrdering(()):
             pass
     return FileSlice(

@@ -126,7 +126,7 @@ def delete_entry(kind: Kind, key: str, place: int | None, default: bool) -> tupl
     batch_rows=st.sampled_from([1, 3, 1000]),
     start=st.integers(0, 12),
 )
-def test_the_reader_is_the_oracle(
+def test_reader_is_the_oracle(
     name: str,
     event_time: bool,
     groups: list[Any],

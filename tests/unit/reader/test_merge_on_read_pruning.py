@@ -1,6 +1,6 @@
-"""Row groups of which the footer says that no row is kept, met by a log: what is handed on is what a filter behind a
-full read would leave, and the log's rows lose and win against them all the same. A filter changes no ordinal; a range
-whose base can neither be part of it nor win leaves the base unread."""
+"""Row groups that the footer rules out, merged with a log: the result equals a filter after a full read, and the
+merge with the rows of the log is unchanged. A filter changes no ordinal. A range does not read a base file whose rows
+can neither be in the range nor win."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def table(folder: SliceFolder, groups: Any, records: Any) -> None:
     bound=st.integers(-1, 6),
     start=st.integers(0, 12),
 )
-def test_a_range_and_a_filter_give_the_rows_of_a_full_read(
+def test_range_and_a_filter_give_the_rows_of_a_full_read(
     kind: str, groups: Any, records: Any, event_time: bool, compiled: bool, instants: set[str], bound: int, start: int
 ) -> None:
     groups = [(instant, [(key, moment(kind, ts), n) for key, ts, n in rows]) for instant, rows in groups]
@@ -112,7 +112,7 @@ OLD = [(ONE, [("a", 3, 1), ("b", 4, 1)]), (TWO, [("c", 5, 1)])]
         pytest.param(("ts", "n"), [("c", 9, 9)], ["c"], 0, id="two-orderings"),
     ],
 )
-def test_a_base_that_can_neither_come_nor_win_is_not_read(
+def test_base_that_can_neither_come_nor_win_is_not_read(
     tmp_path: pathlib.Path, ordering: tuple[str, ...], records: Any, ids: list[str], unread: int
 ) -> None:
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(ordering) if ordering else CommitTimeOrdering())
@@ -153,7 +153,7 @@ def test_nulls_of_the_base_count_where_statistics_leave_it_unread(
     assert (dict(tally.report().phase_ms)["base_decode"] == 0) == unread
 
 
-def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> None:
+def test_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, FIELDS)
     table(folder, OLD, [("a", 9, 9)])
     tally = SplitTally()
@@ -163,7 +163,7 @@ def test_a_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> 
 
 
 def test_statistics_are_read_once_a_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a far store each time is a request."""
+    """On a remote store each read is a request."""
     looked = []
     monkeypatch.setattr(file, "check_statistics", looked.append)
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
@@ -172,7 +172,7 @@ def test_statistics_are_read_once_a_file(tmp_path: pathlib.Path, monkeypatch: py
     assert len(looked) == 1
 
 
-def test_a_pruned_row_group_is_in_the_report(tmp_path: pathlib.Path) -> None:
+def test_pruned_row_group_is_in_the_report(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, FIELDS)
     table(folder, [(ONE, [("a", 1, 1), ("b", 1, 1)]), (TWO, [("c", 1, 1)])], [("a", 2, 2)])
     tally = SplitTally()

@@ -103,13 +103,13 @@ def line(key: str, ts: int | None, v: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["string", "int", "boolean", {"type": "enum", "name": "e", "symbols": ["D", "I"]}])
-def test_a_column_marks_deletes_by_its_text(tmp_path: pathlib.Path, kind: Any) -> None:
+def test_column_marks_deletes_by_its_text(tmp_path: pathlib.Path, kind: Any) -> None:
     marks: dict[Any, tuple[Any, Any, str]] = {"int": (7, 8, "7"), "boolean": (True, False, "true")}
-    gone, stays, text = marks.get(kind if isinstance(kind, str) else "", ("D", "I", "D"))
+    removed, stays, text = marks.get(kind if isinstance(kind, str) else "", ("D", "I", "D"))
     folder = SliceFolder(tmp_path, {"ts": "long", "v": "long", "op": kind}, EventTimeOrdering(("ts",)))
     if kind == "string":
         folder.write_base([[line("a", 1, 1), line("b", 5, 2), line("c", 1, 3, op="D")]])
-    block = [line("a", 2, 11, op=gone), line("b", 4, 12, op=gone), line("d", 1, 14, op=stays), line("e", 1, 15)]
+    block = [line("a", 2, 11, op=removed), line("b", 4, 12, op=removed), line("d", 1, 14, op=stays), line("e", 1, 15)]
     folder.write_log(slice_writer.data_block(folder.avro, block, "1"))
     result = values(folder, delete_marker=DeleteMarker("op", text))
     base = {"b": 2, "c": 3} if kind == "string" else {}
@@ -153,7 +153,7 @@ def test_binlog_positions_compare_as_numbers(tmp_path: pathlib.Path) -> None:
         folder.rows()
 
 
-def test_a_binlog_position_that_is_no_text(tmp_path: pathlib.Path) -> None:
+def test_binlog_position_that_is_no_text(tmp_path: pathlib.Path) -> None:
     mode = EventTimeOrdering(("ts",), dotted_numbers=True)
     with pytest.raises(SchemaMismatch, match="'ts' of type int64, not text"):
         SliceFolder(tmp_path, {"ts": "long"}, mode).read()

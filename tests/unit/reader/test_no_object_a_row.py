@@ -1,7 +1,7 @@
-"""Between files and Arrow there is no Python object a record: ten times the rows, in as many batches, take no more.
+"""Reading creates no Python object per record: ten times the rows in as many batches need no more objects.
 
-Counted are the objects that are alive at once, at the end of every call that the package makes, so that a list of
-values is seen even if it is gone before the batch is handed on.
+The test counts live objects at the end of every call in the package, which detects a list of values even if it is
+freed before the batch is returned.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ FIELDS: dict[str, Any] = {
     "at": {"type": "long", "logicalType": "timestamp-micros"},
 }
 SLACK = 150
-"""Objects more that caches may take; a list of one value a row would be thousands."""
+"""Additional objects allowed for caches; a list with one value per row would be thousands."""
 
 
 class PeakObjects:
-    """The most objects alive over those at the start, counted after each call in the package's own code."""
+    """The peak of live objects above the start, counted after each call in the package."""
 
     def __init__(self) -> None:
         self.peak = self._start = 0
@@ -96,7 +96,7 @@ def row(number: int, place: int, key: int, ts: int) -> dict[str, Any]:
 
 
 def group(folder: pathlib.Path, rows: int) -> tuple[ChangeFolder, SliceFiles, SliceFiles]:
-    """A file group of so many rows, before and after a log that updates and deletes a tenth of them each."""
+    """A file group of `rows` rows, and a log that updates a tenth of them and deletes another tenth."""
     folder.mkdir()
     table = ChangeFolder(folder, FIELDS, EventTimeOrdering(("ts",)))
     before = table.base(1, [row(1, key, key, 5) for key in range(rows)])
@@ -158,7 +158,7 @@ READS: dict[str, Callable[[Group, int], Iterator[SplitBatch]]] = {
 def measured(groups: dict[int, Group], kind: str) -> dict[str, dict[int, int]]:
     """Objects, rows and batches of reads of both sizes."""
     result: dict[str, dict[int, int]] = {"peaks": {}, "rows": {}, "batches": {}}
-    for size in (MANY, FEW, FEW, MANY):  # the first of each fills caches, this test's own among them
+    for size in (MANY, FEW, FEW, MANY):  # the first read of each fills caches, also those of this test
         with PeakObjects() as objects:
             rows = batches = 0
             for answer in READS[kind](groups[size], size // 4):
@@ -170,7 +170,7 @@ def measured(groups: dict[int, Group], kind: str) -> dict[str, dict[int, int]]:
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, dict[str, int]]]:
-    """By road, from a process of its own: counting takes the longer the larger the process is."""
+    """The measurements by decoder, from a separate process, because counting slows down in a large process."""
     message = subprocess.run(
         [sys.executable, __file__],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -195,8 +195,8 @@ def test_objects_do_not_grow_with_rows(outcomes: dict[str, dict[str, dict[str, i
     assert peaks[many] <= peaks[few] + SLACK, f"{peaks}: an object a row, for {rows}"
 
 
-def test_a_list_of_values_would_be_seen() -> None:
-    """Though it is gone when the function returns."""
+def test_list_of_values_is_detected() -> None:
+    """Even if it is freed when the function returns."""
     scratch: dict[str, Any] = {"__name__": "penstock.scratch"}
     exec("def longest(column):\n    return max(map(len, column.to_pylist()))", scratch)
     with PeakObjects() as objects:
@@ -205,7 +205,7 @@ def test_a_list_of_values_would_be_seen() -> None:
 
 
 def main() -> None:
-    """Every road's figures as JSON."""
+    """Prints the measurements of every decoder as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         groups = {rows: group(pathlib.Path(folder) / str(rows), rows) for rows in (FEW, MANY)}
         print(json.dumps({kind: measured(groups, kind) for kind in READS}))

@@ -132,7 +132,7 @@ class DefaultsFolder(SliceFolder):
     history=st.lists(BLOCK, min_size=1, max_size=6),
     batch_rows=st.sampled_from([1, 2, 1000]),
 )
-def test_the_reader_is_the_oracle(
+def test_reader_is_the_oracle(
     name: str, kind: str, event_time: bool, groups: list[Any], history: list[Any], batch_rows: int
 ) -> None:
     mode = MODES[name]
@@ -140,8 +140,11 @@ def test_the_reader_is_the_oracle(
     with tempfile.TemporaryDirectory() as place:
         folder = DefaultsFolder(pathlib.Path(place), {**FIELDS, "ts": kind}, merge)
         folder.defaults = mode.defaults
-        seen: set[str] = set()
-        base = [[row_of(*entry) for entry in group if not (entry[0] in seen or seen.add(entry[0]))] for group in groups]  # type: ignore[func-returns-value]
+        observed: set[str] = set()
+        base = [
+            [row_of(*entry) for entry in group if not (entry[0] in observed or observed.add(entry[0]))]
+            for group in groups
+        ]  # type: ignore[func-returns-value]
         base = [group for group in base if group]
         if base:
             folder.write_base(base)
@@ -241,7 +244,7 @@ def test_partial_blocks_in_a_table_whose_payload_class_fills_gaps_are_damage(tmp
     assert len(folder.rows(fill=FillDefaults(True))) == len(folder.rows()) == 1
 
 
-def test_a_nested_default_that_is_not_empty(tmp_path: pathlib.Path) -> None:
+def test_nested_default_that_is_not_empty(tmp_path: pathlib.Path) -> None:
     folder = DefaultsFolder(tmp_path, FIELDS)
     folder.defaults = {"d": [1, 2]}
     folder.write_base([[row_of(key, 1, {"d": [9]}) for key in "abcd"]])

@@ -84,7 +84,7 @@ def test_order_and_ordinals_do_not_depend_on_batches_or_kernels(
 
 @BOTH
 @pytest.mark.parametrize("start", range(8))
-def test_a_read_goes_on_where_it_was_left(folder: SliceFolder, compiled: bool, start: int) -> None:
+def test_read_goes_on_where_it_was_left(folder: SliceFolder, compiled: bool, start: int) -> None:
     for where in ("", "v > 20"):
         whole = folder.read(where=where, options=ReadOptions(2, compiled))
         tail = folder.read(start=start, where=where, options=ReadOptions(2, compiled))
@@ -105,13 +105,13 @@ def test_filtered_rows_keep_their_ordinals(folder: SliceFolder) -> None:
     assert folder.read(where="v > 1000") == []
 
 
-def test_a_filter_looks_at_merged_rows_only(folder: SliceFolder) -> None:
+def test_filter_looks_at_merged_rows_only(folder: SliceFolder) -> None:
     """The base row a (v = 1) was replaced: a filter that only it passes must not bring it back."""
     assert folder.read(where="v = 1") == []
     assert values(folder.read(where="ts = 5", columns=("v",))) == [4]
 
 
-def test_a_range_keeps_rows_last_written_by_its_instants(folder: SliceFolder) -> None:
+def test_range_keeps_rows_last_written_by_its_instants(folder: SliceFolder) -> None:
     result = folder.read(rows=rows_of("20260103000000000"), columns=("v",))
     assert (values(result), ordinals_of(result)) == ([31, 30], [1, 5])
     both = folder.read(rows=rows_of("20260103000000000", BASE_INSTANT), where="v < 31", columns=("v",))
@@ -134,7 +134,7 @@ FILTERS = st.sampled_from(
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=FILTERS, batch_rows=st.integers(1, 4), compiled=st.booleans())
-def test_a_filter_keeps_the_same_rows_as_in_a_full_read(
+def test_filter_keeps_the_same_rows_as_in_a_full_read(
     folder: SliceFolder, where: str, batch_rows: int, compiled: bool
 ) -> None:
     scan = folder.scan()
@@ -164,18 +164,18 @@ def test_partition_columns_take_the_path_value_in_base_and_log(folder: SliceFold
     assert values(folder.read(split=null, columns=("p",), partition_fields=("p",), options=options), "p") == [None] * 6
 
 
-def test_a_partition_column_alone_of_a_slice_without_a_log(folder: SliceFolder) -> None:
+def test_partition_column_alone_of_a_slice_without_a_log(folder: SliceFolder) -> None:
     split = folder.split(logs=(), partition_values=("x",))
     assert values(folder.read(split=split, columns=("p",), partition_fields=("p",)), "p") == ["x"] * 5
 
 
 @BOTH
-def test_a_slice_of_logs_alone(folder: SliceFolder, compiled: bool) -> None:
+def test_slice_of_logs_alone(folder: SliceFolder, compiled: bool) -> None:
     result = folder.read(split=folder.split(base=None, base_instant=""), options=ReadOptions(2, compiled))
     assert (values(result), ordinals_of(result)) == ([20, 21, 22, 30, 31], [0, 1, 2, 3, 4])
 
 
-def test_a_slice_of_nothing(folder: SliceFolder) -> None:
+def test_slice_of_nothing(folder: SliceFolder) -> None:
     assert folder.read(split=folder.split(base=None, base_instant="", logs=())) == []
 
 
@@ -190,7 +190,7 @@ def test_logs_without_a_counting_block_leave_the_base_as_it_is(folder: SliceFold
     assert values(folder.read(visible=VisibleInstants(frozenset()))) == [1, 2, 3, 4, 5]
 
 
-def test_a_log_free_slice_reads_only_its_columns_and_row_groups(
+def test_log_free_slice_reads_only_its_columns_and_row_groups(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request: list[Any] = []
@@ -213,7 +213,7 @@ def test_a_log_free_slice_reads_only_its_columns_and_row_groups(
 
 
 @BOTH
-def test_a_key_twice_in_the_base_merges_its_first_copy(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_key_twice_in_the_base_merges_its_first_copy(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, FIELDS)
     folder.write_base([[row("a", 1, 1), row("b", 1, 2), row("a", 1, 3)], [row("a", 1, 4), row("b", 1, 5)]])
     folder.write_log(
@@ -269,7 +269,7 @@ def test_rows_of_any_width_come_in_batches_of_bounded_bytes(
     assert emit.BATCH_BYTES > 1 << 20
 
 
-def test_a_read_is_counted_in_the_tally(folder: SliceFolder) -> None:
+def test_read_is_counted_in_the_tally(folder: SliceFolder) -> None:
     ticks = iter(range(1_000_000))
     tally = SplitTally(clock=lambda: float(next(ticks)), event_time="at")
     result = list(read_split(folder.scan(columns=("v",), where="v != 31"), folder.split(), tally=tally))
@@ -291,7 +291,7 @@ def test_one_tally_more_of_a_log_free_slice(folder: SliceFolder) -> None:
 
 
 @pytest.mark.parametrize("what", ["scan", "split"])
-def test_an_unknown_format_version_is_refused_before_anything_is_read(folder: SliceFolder, what: str) -> None:
+def test_unknown_format_version_is_refused_before_anything_is_read(folder: SliceFolder, what: str) -> None:
     scan = folder.scan(**({"format_version": 9} if what == "scan" else {}))
     split = folder.split(**({"format_version": 9} if what == "split" else {}))
     with pytest.raises(StateVersionError, match=rf"{what} of format version 9: this build knows 1 to {FORMAT_VERSION}"):
@@ -326,11 +326,11 @@ def test_warming_up_needs_nothing() -> None:
 
 
 def test_missing_files_are_named(folder: SliceFolder) -> None:
-    gone = FileRef("gone.parquet", 5)
+    removed = FileRef("gone.parquet", 5)
     with pytest.raises(CorruptFile, match=r"base file gone\.parquet"):
-        folder.read(split=folder.split(base=gone))
+        folder.read(split=folder.split(base=removed))
     with pytest.raises(CorruptFile, match=r"log file gone\.parquet"):
-        folder.read(split=folder.split(logs=(gone,)))
+        folder.read(split=folder.split(logs=(removed,)))
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../b", "a//b", "s3://bucket/x"])
@@ -340,7 +340,7 @@ def test_paths_that_leave_the_table_are_refused(folder: SliceFolder, path: str) 
             folder.read(split=split)
 
 
-def test_a_folder_is_no_file(folder: SliceFolder) -> None:
+def test_folder_is_no_file(folder: SliceFolder) -> None:
     (folder.folder / "below").mkdir()
     for split in (folder.split(base=FileRef("below", 1), logs=()), folder.split(logs=(FileRef("below", 1),))):
         with pytest.raises(PenstockError, match="below"):
@@ -392,10 +392,10 @@ def test_memory_does_not_grow_with_the_base(tmp_path: pathlib.Path) -> None:
         rows = [{"_hoodie_record_key": f"key-{number * 7:09d}", "ts": 1, "v": 1.0} for number in range(100)]
         folder.write_log(slice_writer.data_block(folder.avro, rows, "20260102000000000"))
         pool = pa.default_memory_pool()
-        before, peak, seen = pool.bytes_allocated(), 0, 0
+        before, peak, rows_read = pool.bytes_allocated(), 0, 0
         for result in read_split(folder.scan(), folder.split(), options=ReadOptions(4096)):
-            seen += result.batch.num_rows
+            rows_read += result.batch.num_rows
             peak = max(peak, pool.bytes_allocated() - before)
-        assert seen == count
+        assert rows_read == count
         peaks.append(peak)
     assert peaks[1] < peaks[0] * 1.25

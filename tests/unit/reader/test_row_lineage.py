@@ -58,7 +58,7 @@ def read(folder: SliceFolder, ancestry: RowLineage | None, **more: Any) -> list[
 
 
 @pytest.mark.parametrize("options", [ReadOptions(), ReadOptions(batch_rows=1, compiled=False)])
-def test_an_origin_decides_whether_a_row_is_in_the_range(folder: SliceFolder, options: ReadOptions) -> None:
+def test_origin_decides_whether_a_row_is_in_the_range(folder: SliceFolder, options: ReadOptions) -> None:
     ancestry = RowLineage(origins=(Origin(SERVICE, (origin(folder),)),))
     assert read(folder, ancestry, options=options) == ["b", "c"]
     assert read(folder, ancestry, options=options, start=2) == ["c"]
@@ -73,7 +73,7 @@ def test_all_or_none_of_its_rows_are_of_the_range(folder: SliceFolder) -> None:
 
 
 @pytest.mark.parametrize("ancestry", [None, RowLineage()])
-def test_a_row_without_a_known_origin_is_an_error_when_it_is_read(
+def test_row_without_a_known_origin_is_an_error_when_it_is_read(
     folder: SliceFolder, ancestry: RowLineage | None
 ) -> None:
     with pytest.raises(PositionExpired, match=r"split s1: a range over rows .* service 003 .* are gone"):
@@ -82,7 +82,7 @@ def test_a_row_without_a_known_origin_is_an_error_when_it_is_read(
     assert read(folder, ancestry) == ["e"]
 
 
-def test_an_origin_without_its_originals_is_unusable(folder: SliceFolder) -> None:
+def test_origin_without_its_originals_is_unusable(folder: SliceFolder) -> None:
     with pytest.raises(PositionExpired, match=r"split old: .* service 003"):
         read(folder, RowLineage(origins=(Origin(SERVICE, (origin(folder, whole=False),)),)))
 
@@ -116,7 +116,7 @@ def origin_again(folder: SliceFolder) -> Split:
     return folder.split(split_id="old", base=ref[base], logs=tuple(ref[name] for name in logs))
 
 
-def test_a_range_that_starts_inside_an_instant_excludes_its_earlier_rows(folder: SliceFolder) -> None:
+def test_range_that_starts_inside_an_instant_excludes_its_earlier_rows(folder: SliceFolder) -> None:
     """None of an instant's rows, or those alone whose key stands where the rest of it was written."""
     two, expected = InstantTime("002"), RowsOf(frozenset({InstantTime("001"), InstantTime("002")}))
     folder.write_base([[row("a", "1", "001"), row("b", "2", "002")], [row("c", "2", "002"), row("d", "0", "000")]])

@@ -128,7 +128,7 @@ def test_values_stay_with_their_id(steps: list[tuple[str, int, str]], with_base:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_partial_update_fills_the_column_of_its_id(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_partial_update_fills_the_column_of_its_id(tmp_path: pathlib.Path, compiled: bool) -> None:
     """An update of `b` alone under its old name, between a row of both columns and the renaming."""
     table = Altered(SliceFolder(tmp_path, {}))
     table.clock -= 1
@@ -143,7 +143,7 @@ def test_a_partial_update_fills_the_column_of_its_id(tmp_path: pathlib.Path, com
     assert table.read(compiled) == table.expected()
 
 
-def test_a_name_given_anew_does_not_show_the_old_columns_values(tmp_path: pathlib.Path) -> None:
+def test_name_given_anew_does_not_show_the_old_columns_values(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
     table.clock -= 1
     table.write(1, base=True)
@@ -155,7 +155,7 @@ def test_a_name_given_anew_does_not_show_the_old_columns_values(tmp_path: pathli
     assert row == {dropped: None}
 
 
-def test_a_column_of_a_file_that_no_version_names_is_passed_over(tmp_path: pathlib.Path) -> None:
+def test_column_of_a_file_that_no_version_names_is_passed_over(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
     table.write(1, base=False)
     table.folder.fields = {**table.fields(), "late": "int"}
@@ -166,7 +166,7 @@ def test_a_column_of_a_file_that_no_version_names_is_passed_over(tmp_path: pathl
     assert len(result) == 2
 
 
-def test_a_file_older_than_the_history_is_of_its_oldest_version(tmp_path: pathlib.Path) -> None:
+def test_file_older_than_the_history_is_of_its_oldest_version(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
     table.write(2, base=True)
     table.write(1, base=False)

@@ -34,7 +34,7 @@ FAILURES: list[tuple[Exception, type[PenstockError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
+@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda context: getattr(context, "__name__", None))
 def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) -> None:
     result = translated_error(error, "table t: split s")
     assert type(result) is kind
@@ -44,7 +44,7 @@ def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) ->
 @pytest.mark.golden
 @pytest.mark.parametrize("error", [pa.ArrowMemoryError("malloc failed"), MemoryError()])
 @pytest.mark.parametrize("case", ["A_merge_event_long_v6_h0150", "B_v9_arch_cow"])
-def test_a_read_that_has_no_memory_says_so(
+def test_read_that_has_no_memory_says_so(
     golden: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, case: str
 ) -> None:
     def fails(*_: object) -> Any:
@@ -56,8 +56,8 @@ def test_a_read_that_has_no_memory_says_so(
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda given: getattr(given, "__name__", None))
-def test_a_plan_that_fails_in_arrow_names_its_table(
+@pytest.mark.parametrize(("error", "kind"), FAILURES, ids=lambda context: getattr(context, "__name__", None))
+def test_plan_that_fails_in_arrow_names_its_table(
     golden: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[PenstockError]
 ) -> None:
     def fails(*_: object, **__: object) -> Any:

@@ -31,12 +31,12 @@ def test_two_that_differ_by_case_only_must_be_named_exactly() -> None:
 
 
 @pytest.mark.parametrize(("value", "offered"), [("citi", "did you mean CITY"), ("zzz", "the table has id, Name")])
-def test_an_unknown_name_is_offered_the_nearest(value: str, offered: str) -> None:
+def test_unknown_name_is_offered_the_nearest(value: str, offered: str) -> None:
     with pytest.raises(ConfigurationError, match=offered):
         resolve_column(value, NAMES)
 
 
-def test_a_long_name_is_cut_in_the_error() -> None:
+def test_long_name_is_cut_in_the_error() -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve_column("x" * 100_000, NAMES)
     assert len(str(caught.value)) < 500
@@ -47,6 +47,6 @@ def test_columns_keep_the_order_asked_for_and_none_means_all() -> None:
     assert resolve_columns([], NAMES) == NAMES
 
 
-def test_a_column_is_named_once() -> None:
+def test_column_is_named_once() -> None:
     with pytest.raises(ConfigurationError, match=r"'id' is requested twice \(as 'id' and 'ID'\)"):
         resolve_columns(["id", "ID"], NAMES)

@@ -66,7 +66,7 @@ def _never(*_: object) -> bytes:
     raise AssertionError("read again")
 
 
-def test_a_file_created_again_is_not_served_stale(built: Built) -> None:
+def test_file_created_again_is_not_served_stale(built: Built) -> None:
     built.write("001.commit", _commit("one"), 10**18)
     table = built.table()
     assert table.commit(_only(table)).schema_json == "one"

@@ -41,7 +41,7 @@ def following(query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS,
 
 
 def rounds(table: HudiTable, query: Query, progress: Progress, limits: RoundLimits = NO_LIMITS) -> Iterator[NextRound]:
-    """Every round until nothing is new."""
+    """All rounds until nothing is new."""
     for _ in range(200):
         all_rounds = advance(table, "t", following(query, progress, limits))
         if isinstance(all_rounds, NothingNew):
@@ -65,9 +65,7 @@ def bag(plan: Plan) -> Counter[str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(
-    golden: Any, case: str, limits: RoundLimits
-) -> None:
+def test_changes_of_all_rounds_are_those_of_the_table_once(golden: Any, case: str, limits: RoundLimits) -> None:
     table = open_table(str(golden.table(case)))
     (whole,) = rounds(table, CHANGES, start_progress(table, EARLIEST))
     all_rounds = list(rounds(table, CHANGES, start_progress(table, EARLIEST), limits))
@@ -81,7 +79,7 @@ def test_the_changes_of_all_rounds_are_the_changes_of_the_table_once(
 def test_rows_of_a_growing_table_are_the_newest_rows_of_each_round(
     golden: Any, tmp_path: pathlib.Path, case: str, limits: RoundLimits
 ) -> None:
-    """Each row that the table has at the end was delivered, as it is now, exactly once as its instant wrote it."""
+    """Each row of the final table was delivered exactly once, in its final form."""
     table = open_table(str(golden.table(case)))
     delivered: Counter[tuple[str, ...]] = Counter()
     for item in rounds(table, ROWS, start_progress(table, EARLIEST), limits):
@@ -98,7 +96,7 @@ def _written(plan: Plan) -> Counter[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("case", ["B_v9_inc_cow", "B_v6_inc_cow"])
-def test_a_table_that_grows_gives_each_instant_when_it_completes(
+def test_instants_of_a_growing_table_are_delivered_when_they_complete(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     script = ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
@@ -117,7 +115,7 @@ def test_a_table_that_grows_gives_each_instant_when_it_completes(
         progress = all_rounds.progress
 
 
-def test_weak_point_11_an_empty_poll_moves_nothing_and_lists_no_partition(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_weak_point_11_empty_poll_moves_nothing_and_lists_no_partition(golden: Any, tmp_path: pathlib.Path) -> None:
     script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
     table = script.open()
     progress = start_progress(table, None)
@@ -138,20 +136,20 @@ def test_weak_point_11_an_empty_poll_moves_nothing_and_lists_no_partition(golden
     assert listed and all(path.startswith(".hoodie") for path in listed)
 
 
-def test_weak_point_01_a_cleaned_file_is_an_error_that_names_table_instant_and_file(
+def test_weak_point_01_cleaned_file_is_an_error_with_table_instant_and_file(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
     script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
     table, first = script.open(), script.data[0]
-    gone = [path for path in script.path.rglob("*.parquet") if first in path.name and ".hoodie" not in path.parts]
-    for path in gone:
+    removed = [path for path in script.path.rglob("*.parquet") if first in path.name and ".hoodie" not in path.parts]
+    for path in removed:
         path.unlink()
     progress = start_progress(table, EARLIEST)
     with pytest.raises(PositionExpired, match=rf"{first}\.parquet of table .*/B_v9_inc_cow is needed .* and gone"):
         advance(table, "t", following(CHANGES, progress, RoundLimits(max_commits=1)))
 
 
-def test_rows_whose_limited_end_was_cleaned_come_in_a_larger_round_with_a_warning(
+def test_round_grows_with_a_warning_if_its_limited_end_was_cleaned(
     golden: Any, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
@@ -164,7 +162,7 @@ def test_rows_whose_limited_end_was_cleaned_come_in_a_larger_round_with_a_warnin
     assert set(bag(whole.plan)) >= set(bag(all_rounds.plan)) or all_rounds.progress.position < whole.progress.position
 
 
-def test_weak_point_03_a_missing_table_is_an_error_until_it_exists(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_weak_point_03_missing_table_is_an_error_until_it_exists(golden: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "B_v9_inc_cow"
     with pytest.raises(TableNotFound):
         open_table(str(path))
@@ -179,7 +177,7 @@ def test_weak_point_03_a_missing_table_is_an_error_until_it_exists(golden: Any, 
 
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
-def test_a_round_never_passes_the_groups_end(golden: Any, query: Query) -> None:
+def test_round_never_passes_the_end_of_the_group(golden: Any, query: Query) -> None:
     table = open_table(str(golden.table("B_v9_inc_cow")))
     keys = sorted(map(table.timeline().order_key, table.timeline().completed_writes))
     progress = start_progress(table, EARLIEST)
@@ -197,7 +195,7 @@ def test_a_round_never_passes_the_groups_end(golden: Any, query: Query) -> None:
 
 
 @pytest.mark.parametrize("case", ["A_log_compaction_v8_h102", "A_log_compaction_v6_h0150"])
-def test_an_end_that_services_alone_have_passed_is_reached(golden: Any, case: str) -> None:
+def test_end_is_reached_if_only_services_are_after_it(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     timeline = table.timeline()
     *_, data, service = sorted(timeline.completed_writes, key=timeline.order_key)
@@ -231,8 +229,8 @@ def test_start_positions_of_a_group(golden: Any, tmp_path: pathlib.Path) -> None
         advance(table, "t", following(Snapshot(), start_progress(table, EARLIEST)))
 
 
-def test_weak_point_07_a_group_whose_instants_are_all_archived_continues(golden: Any) -> None:
-    """Its position is among archived instants, long before the active timeline, and nothing new is reported."""
+def test_weak_point_07_group_continues_if_all_its_instants_are_archived(golden: Any) -> None:
+    """The position of the group is before the active timeline; no new instant is reported."""
     for case in ("A_archive_v9_h120", "A_archive_v6_h0150"):
         table = open_table(str(golden.table(case)))
         archived = sorted(table.archive().commits)

@@ -1,4 +1,4 @@
-"""The change probe: file times only, never "unchanged" in doubt; the cost of an idle poll."""
+"""The change probe: it reads file times only, reports "unchanged" only if certain, and an idle poll is cheap."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def table_of(storage: Counting) -> HudiTable:
 
 
 def many_instants(folder: pathlib.Path, count: int) -> pathlib.Path:
-    """A table of so many small commits, without data files."""
+    """A table of `count` small commits, without data files."""
     timeline = folder / ".hoodie" / "timeline"
     timeline.mkdir(parents=True)
     (folder / ".hoodie" / "hoodie.properties").write_text(
@@ -72,14 +72,14 @@ def later(watch_ns: int) -> int:
     return time.time_ns() + watch_ns
 
 
-def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10_ms(tmp_path: pathlib.Path) -> None:
+def test_idle_poll_of_10k_instants_needs_at_most_three_file_operations_and_10_ms(tmp_path: pathlib.Path) -> None:
     storage = Counting(many_instants(tmp_path / "t", 10_000))
     table = table_of(storage)
     probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
     before = probe.probe()
     progress = start_progress(table, None)
-    asked = Following(request=PlanRequest(table="t", query=Incremental()), progress=progress, limits=NO_LIMITS)
-    assert advance(table, "t", asked) == NothingNew()
+    following = Following(request=PlanRequest(table="t", query=Incremental()), progress=progress, limits=NO_LIMITS)
+    assert advance(table, "t", following) == NothingNew()
     storage.calls = 0
     spent = []
     for _ in range(20):
@@ -88,27 +88,27 @@ def test_an_idle_poll_of_10k_instants_takes_three_file_operations_at_most_and_10
         spent.append(time.perf_counter() - begin)
     assert storage.calls <= 3 * 20 and sorted(spent)[10] < 0.010
     storage.calls = 0
-    assert advance(table, "t", asked) == NothingNew()
+    assert advance(table, "t", following) == NothingNew()
     assert storage.calls <= 8, "a look that must list reads no commit again"
 
 
-def test_one_new_commit_costs_one_more_file_read(tmp_path: pathlib.Path) -> None:
+def test_new_commit_costs_one_more_file_read(tmp_path: pathlib.Path) -> None:
     storage = Counting(many_instants(tmp_path / "t", 50))
     table = table_of(storage)
-    asked = Following(
+    following = Following(
         request=PlanRequest(table="t", query=Incremental()), progress=start_progress(table, None), limits=NO_LIMITS
     )
     storage.calls = 0
-    assert advance(table, "t", asked) == NothingNew()
+    assert advance(table, "t", following) == NothingNew()
     idle = storage.calls
     name = "20270101000000000_20270101000000001.commit.requested"
     (tmp_path / "t" / ".hoodie" / "timeline" / name.replace("_20270101000000001", "")).write_text("")
     storage.calls = 0
-    assert advance(table, "t", asked) == NothingNew()
+    assert advance(table, "t", following) == NothingNew()
     assert storage.calls == idle
 
 
-def test_every_step_of_an_instant_changes_the_fingerprint(tmp_path: pathlib.Path) -> None:
+def test_fingerprint_changes_with_every_step_of_an_instant(tmp_path: pathlib.Path) -> None:
     folder = many_instants(tmp_path / "t", 3)
     probe = ChangeProbe(open_table(str(folder)), clock_ns=lambda: later(10 * SETTLED_NS))
     before = probe.probe()
@@ -122,7 +122,7 @@ def test_every_step_of_an_instant_changes_the_fingerprint(tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize("age_ns", [0, SETTLED_NS - 1, -(10**12)])
-def test_a_recent_or_future_time_never_counts_as_unchanged(tmp_path: pathlib.Path, age_ns: int) -> None:
+def test_fingerprint_of_a_recent_or_future_time_is_never_unchanged(tmp_path: pathlib.Path, age_ns: int) -> None:
     table = open_table(str(many_instants(tmp_path / "t", 2)))
     newest = max(
         (pathlib.Path(table.base_path) / ".hoodie" / name).stat().st_mtime_ns
@@ -135,7 +135,7 @@ def test_a_recent_or_future_time_never_counts_as_unchanged(tmp_path: pathlib.Pat
     assert settled.is_settled and is_unchanged(settled, settled)
 
 
-def test_a_storage_without_times_never_counts_as_unchanged(tmp_path: pathlib.Path) -> None:
+def test_fingerprint_without_file_times_is_never_unchanged(tmp_path: pathlib.Path) -> None:
     table = table_of(Counting(many_instants(tmp_path / "t", 2), with_times=False))
     probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
     fingerprint = probe.probe()
@@ -143,7 +143,7 @@ def test_a_storage_without_times_never_counts_as_unchanged(tmp_path: pathlib.Pat
     assert not is_unchanged(None, fingerprint)
 
 
-def test_an_upgrade_changes_the_fingerprint(tmp_path: pathlib.Path) -> None:
+def test_fingerprint_changes_with_an_upgrade(tmp_path: pathlib.Path) -> None:
     table = open_table(str(many_instants(tmp_path / "t", 2)))
     probe = ChangeProbe(table, clock_ns=lambda: later(10 * SETTLED_NS))
     before = probe.probe()

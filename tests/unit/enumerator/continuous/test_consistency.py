@@ -43,7 +43,7 @@ def test_progress_keeps_the_newest_consumed_instant_after_archival() -> None:
     assert progress_at(KNOWN, at("31"), progress("05", "02", "03"), 2).consumed == {"10", "20"}
 
 
-def test_fault_14_a_late_instant_is_reported_with_both_keys() -> None:
+def test_fault_14_late_instant_is_reported_with_both_order_keys() -> None:
     refuse_late(KNOWN, progress("31", "10", "20"))
     refuse_late(KNOWN, progress("11", "10"))
     with pytest.raises(LateInstant, match=r"instant 20 of table t .* order key 31, at or before position 40"):
@@ -52,18 +52,18 @@ def test_fault_14_a_late_instant_is_reported_with_both_keys() -> None:
     refuse_late(KNOWN, Progress(EARLIEST, 2))
 
 
-def test_fault_13_a_consumed_instant_that_is_neither_active_nor_archived() -> None:
+def test_fault_13_consumed_instant_that_is_neither_active_nor_archived_is_refused() -> None:
     assert missing_instants(KNOWN, progress("31", "10", "20")) == frozenset()
-    gone = missing_instants(KNOWN, progress("31", "08", "10", "20"))
-    assert gone == {"08"}
-    refuse_invalidated(KNOWN, progress("31", "08"), gone, {"08"}, "t")
+    removed = missing_instants(KNOWN, progress("31", "08", "10", "20"))
+    assert removed == {"08"}
+    refuse_invalidated(KNOWN, progress("31", "08"), removed, {"08"}, "t")
     with pytest.raises(DataInvalidated, match=r"instant 08 of table t was consumed .* neither active nor archived"):
-        refuse_invalidated(KNOWN, progress("31", "08"), gone, set(), "t")
+        refuse_invalidated(KNOWN, progress("31", "08"), removed, set(), "t")
     with pytest.raises(DataInvalidated, match=r"it is another table now \(u, it was t\)"):
-        refuse_invalidated(KNOWN, progress("31", "08"), gone, set(), "u")
+        refuse_invalidated(KNOWN, progress("31", "08"), removed, set(), "u")
 
 
-def test_fault_13_a_consumed_instant_that_is_pending_again() -> None:
+def test_fault_13_consumed_instant_that_is_pending_again_is_refused() -> None:
     again = facts(("10_11.commit", "INSERT", [stat("a")], []), ("20.inflight", "", [], []))
     result = progress("31", "10", "20")
     with pytest.raises(DataInvalidated, match="pending again"):
@@ -92,7 +92,7 @@ def left(result: Progress) -> list[str]:
         ("40", ["10", "20", "30", "40"], "90", []),
     ],
 )
-def test_an_upgrade_moves_a_position_without_skips_or_repeats(
+def test_position_moves_over_an_upgrade_without_skips_or_repeats(
     position: str, consumed: list[str], expected: str, ahead: list[str]
 ) -> None:
     result = moved_to_layout(UPGRADED, progress(position, *consumed, layout=1), 2)
@@ -101,14 +101,14 @@ def test_an_upgrade_moves_a_position_without_skips_or_repeats(
     refuse_late(UPGRADED, result)
 
 
-def test_an_upgrade_keeps_a_position_inside_an_instant_if_none_precedes() -> None:
+def test_position_inside_the_first_instant_stays_over_an_upgrade() -> None:
     inside = Progress(at("20", 0), 1, frozenset([T("10"), T("20")]), table_id="t")
     with pytest.raises(DataInvalidated, match="upgrade"):
         moved_to_layout(UPGRADED, Progress(at("10", 0), 1, frozenset([T("10")])), 2)
     assert moved_to_layout(UPGRADED, inside, 2).position == at("30", 0)
 
 
-def test_a_move_to_the_same_layout_changes_nothing() -> None:
+def test_position_stays_if_the_layout_is_the_same() -> None:
     result = progress("31", "10", "20")
     assert moved_to_layout(KNOWN, result, 2) == result
 
@@ -131,26 +131,26 @@ WHOLE = facts(
 
 
 @pytest.mark.parametrize("consumed", [("04", "06", "10", "20"), ("06", "10", "20"), ("10", "20")])
-def test_an_archived_instant_that_was_consumed_or_archived_before_is_not_late(consumed: tuple[str, ...]) -> None:
-    """Nor is a service, nor what completed behind the position."""
+def test_archived_instant_is_not_late_if_consumed_or_archived_before(consumed: tuple[str, ...]) -> None:
+    """A service, and an instant that completed after the position, are not late either."""
     of = progress("31", *consumed)
     refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
-def test_fault_14_an_instant_archived_between_two_rounds_is_late() -> None:
+def test_fault_14_instant_archived_between_two_rounds_is_late() -> None:
     of = progress("31", "02", "06", "10", "20")
     with pytest.raises(LateInstant, match=r"instant 04 of table t .* order key 09, at or before position 31"):
         refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
 def test_instants_kept_by_a_savepoint_are_neither_tracked_nor_late() -> None:
-    """`hoodie.archive.beyond.savepoint`: later instants are archived, and were remembered no longer."""
-    kept = facts(
+    """`hoodie.archive.beyond.savepoint`: instants after a savepoint are archived, and no longer tracked."""
+    table_facts = facts(
         ("02_03.commit", "INSERT", [stat("a")], []),
         ("02_03.savepoint", "", [], []),
         ("10_11.commit", "INSERT", [stat("a")], []),
     )
-    assert kept.timeline.first_active == "10"
-    then = progress_at(kept, at("11"), None, 2)
+    assert table_facts.timeline.first_active == "10"
+    then = progress_at(table_facts, at("11"), None, 2)
     assert then.consumed == {"10"}
-    refuse_late(kept, then)
+    refuse_late(table_facts, then)

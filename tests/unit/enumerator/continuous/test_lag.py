@@ -1,4 +1,4 @@
-"""Lag and time to loss, from scripted timelines and cleans; the earliest position that can still be answered."""
+"""Lag and time to loss from scripted timelines and cleans; the earliest position that can be answered."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def lag_at(position: Position, retention: Retention | None = None, *, now_ms: in
 
 
 def test_lag_counts_commits_bytes_and_seconds_since_the_oldest() -> None:
-    result = lag_at(at(key(2, 10)))
-    assert (result.commits, result.size_bytes) == (3, 36)
-    assert result.seconds == (ms(7) - ms(3, 10)) / 1000
+    lag = lag_at(at(key(2, 10)))
+    assert (lag.commits, lag.size_bytes) == (3, 36)
+    assert lag.seconds == (ms(7) - ms(3, 10)) / 1000
     inside = lag_at(at(key(2, 10), 1))
     assert (inside.commits, inside.size_bytes) == (4, 43)
     assert lag_at(at(key(5, 10))).seconds == 0 and lag_at(at(key(5, 10))).commits == 0
@@ -69,12 +69,12 @@ def test_lag_is_never_negative_when_the_clock_goes_back() -> None:
 
 
 def test_time_to_loss_of_a_cleaner_that_keeps_commits() -> None:
-    kept = Retention(key(5, 30), CleanMetadata(key(2), key(5), (), "KEEP_LATEST_COMMITS"))
-    result = lag_at(at(key(3, 10)), kept)
-    assert (result.loss_commits, result.loss_seconds) == (3, 3 * 3600.0)
-    assert lag_at(at(key(1, 10)), kept).loss_commits == 1
-    assert (lag_at(at(key(0, 10)), kept).loss_commits, lag_at(at(key(0, 10)), kept).loss_seconds) == (0, 0)
-    assert lag_at(at(key(3, 10)), kept, zone=None).loss_seconds is None
+    retention = Retention(key(5, 30), CleanMetadata(key(2), key(5), (), "KEEP_LATEST_COMMITS"))
+    lag = lag_at(at(key(3, 10)), retention)
+    assert (lag.loss_commits, lag.loss_seconds) == (3, 3 * 3600.0)
+    assert lag_at(at(key(1, 10)), retention).loss_commits == 1
+    assert (lag_at(at(key(0, 10)), retention).loss_commits, lag_at(at(key(0, 10)), retention).loss_seconds) == (0, 0)
+    assert lag_at(at(key(3, 10)), retention, zone=None).loss_seconds is None
 
 
 def test_time_to_loss_of_a_cleaner_that_keeps_hours() -> None:
@@ -86,11 +86,11 @@ def test_time_to_loss_of_a_cleaner_that_keeps_hours() -> None:
 def test_time_to_loss_is_unknown_without_a_clean_or_with_file_versions() -> None:
     versions = Retention(key(5, 30), CleanMetadata("", key(5), (), "KEEP_LATEST_FILE_VERSIONS"))
     for retention in (None, versions):
-        result = lag_at(at(key(3, 10)), retention)
-        assert (result.loss_commits, result.loss_seconds) == (None, None)
+        lag = lag_at(at(key(3, 10)), retention)
+        assert (lag.loss_commits, lag.loss_seconds) == (None, None)
 
 
-def test_instant_times_in_another_zone_and_of_other_texts() -> None:
+def test_lag_with_instant_times_of_other_zones_and_forms() -> None:
     berlin = timezone(timedelta(hours=1))
     assert instant_ms(key(3), UTC) == ms(3) and instant_ms(key(3), berlin) == ms(2)
     assert instant_ms("20260131030000", UTC) == ms(3)
@@ -100,7 +100,7 @@ def test_instant_times_in_another_zone_and_of_other_texts() -> None:
 
 
 @pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor"])
-def test_the_lag_of_a_real_table(golden: Any, case: str) -> None:
+def test_lag_of_a_real_table(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
     progress = start_progress(table, None)
     caught_up = lag(table, progress, progress.position, clock_ms=lambda: 10**13)
@@ -117,16 +117,16 @@ def test_the_lag_of_a_real_table(golden: Any, case: str) -> None:
 
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)], ids=["rows", "changes"])
 @pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor", "A_archive_v9_h120", "B_v9_inc_cow"])
-def test_the_earliest_position_is_the_first_that_can_be_answered(golden: Any, case: str, query: Any) -> None:
+def test_earliest_position_is_the_first_that_can_be_answered(golden: Any, case: str, query: Any) -> None:
     table = open_table(str(golden.table(case)))
     request = PlanRequest(table="t", query=query)
-    result = earliest_position(table, request)
+    lag = earliest_position(table, request)
     known = with_archive(read_timeline(table), table.archive())
     places = [Position(order_key) for order_key, _ in data_instants_after(known, EARLIEST)]
-    assert answers(table, request, result)
-    earlier = [place for place in places if place < result]
+    assert answers(table, request, lag)
+    earlier = [place for place in places if place < lag]
     assert not earlier or not answers(table, request, earlier[-1])
-    assert result <= places[-1] and (result != EARLIEST or isinstance(query, Changes))
+    assert lag <= places[-1] and (lag != EARLIEST or isinstance(query, Changes))
 
 
 def answers(table: Any, request: PlanRequest, after: Position) -> bool:
@@ -137,7 +137,7 @@ def answers(table: Any, request: PlanRequest, after: Position) -> bool:
     return True
 
 
-def test_a_table_without_instants_has_the_earliest_position(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_earliest_position_of_a_table_without_instants_is_the_start(golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy("B_v9_inc_cow", tmp_path)
     for file in (path / ".hoodie" / "timeline").iterdir():
         if file.is_file():

@@ -1,4 +1,4 @@
-"""Ends of rounds under limits on scripted timelines: by order key, without skips, always with progress."""
+"""Ends of rounds under limits on scripted timelines: in order of order keys, without skips, always with progress."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ OUT_OF_ORDER = facts(
 
 
 @pytest.mark.parametrize("limit", ["commits", "files", "bytes", "rows"])
-def test_weak_point_02_a_limit_cuts_in_the_order_in_which_positions_move(limit: str) -> None:
+def test_weak_point_02_limit_cuts_in_the_order_of_positions(limit: str) -> None:
     assert rounds(OUT_OF_ORDER, one(limit)) == [at("30"), at("40"), at("90")]
 
 
-def test_weak_point_13_on_layout_1_no_round_passes_the_earliest_pending_data_instant() -> None:
+def test_weak_point_13_round_of_layout_1_ends_before_the_earliest_pending_instant() -> None:
     hole: list[Commit] = [
         ("10.commit", "INSERT", [stat("a")], []),
         ("20.deltacommit.inflight", "", [], []),
@@ -61,14 +61,14 @@ def test_weak_point_13_on_layout_1_no_round_passes_the_earliest_pending_data_ins
     assert rounds(facts(*services, layout=1), NO_LIMITS) == [at("30")]
 
 
-def test_weak_point_10_a_round_of_changes_does_not_end_inside_an_instant_that_may_move_keys() -> None:
-    """The delete lies in the later file group: cut between them, it would come after the insert."""
-    gone = replace(stat("z"), num_inserts=0, num_writes=0, num_deletes=1)
-    moving = facts(("10_11.commit", "UPSERT", [stat("a"), stat("b"), gone], []))
+def test_weak_point_10_round_of_changes_never_ends_inside_an_instant_that_may_move_keys() -> None:
+    """The delete is in the later file group: a cut between the groups would deliver it after the insert."""
+    removed = replace(stat("z"), num_inserts=0, num_writes=0, num_deletes=1)
+    moving = facts(("10_11.commit", "UPSERT", [stat("a"), stat("b"), removed], []))
     limits = RoundLimits(max_files=1)
     assert next_end(moving, EARLIEST, limits, changes=True) == at("11")
     assert next_end(moving, EARLIEST, limits) == Position(InstantTime("11"), 1)
-    deleting = facts(("10_11.commit", "DELETE", [gone, replace(gone, file_id="b")], []))
+    deleting = facts(("10_11.commit", "DELETE", [removed, replace(removed, file_id="b")], []))
     assert next_end(deleting, EARLIEST, limits, changes=True) == Position(InstantTime("11"), 1)
 
 
@@ -79,26 +79,26 @@ LARGE = facts(
 )
 
 
-def test_a_round_ends_inside_a_large_commit() -> None:
+def test_round_may_end_inside_a_large_commit() -> None:
     result = rounds(LARGE, RoundLimits(max_files=2))
     assert result[:3] == [at("11", 2), at("11", 4), at("11")]
     assert rounds(LARGE, RoundLimits(max_bytes=25))[:3] == [at("11", 2), at("11", 4), at("11")]
     assert rounds(LARGE, RoundLimits(max_rows=15))[:2] == [at("11", 3), at("11")]
 
 
-def test_the_stats_of_one_group_stay_together_and_one_group_is_always_taken() -> None:
+def test_round_takes_all_stats_of_a_file_group_and_at_least_one_group() -> None:
     assert next_end(LARGE, at("11"), RoundLimits(max_files=1)) == at("21", 2)
     assert next_end(LARGE, at("21", 2), RoundLimits(max_bytes=1)) == at("21")
 
 
-def test_a_commit_that_replaces_groups_is_taken_whole() -> None:
+def test_round_takes_a_commit_that_replaces_groups_whole() -> None:
     assert next_end(LARGE, at("21"), RoundLimits(max_files=1)) == at("31")
     assert next_end(LARGE, at("11"), RoundLimits(max_files=4)) == at("21")
     with pytest.raises(StateVersionError, match=r"never cut; the nearest position is 31$"):
         cut_at(at("31", 1), LARGE.timeline, LARGE.commits, "t")
 
 
-def test_fault_15_instants_with_one_order_key_are_taken_together() -> None:
+def test_fault_15_round_takes_instants_with_one_order_key_together() -> None:
     equal = facts(
         ("10_40.commit", "INSERT", [stat("a"), stat("b")], []),
         ("20_40.commit", "INSERT", [stat("c")], []),
@@ -108,12 +108,12 @@ def test_fault_15_instants_with_one_order_key_are_taken_together() -> None:
         assert rounds(equal, one(limit)) == [at("40"), at("50")]
 
 
-def test_fault_15_a_service_with_the_order_key_of_a_commit_keeps_it_whole() -> None:
+def test_fault_15_round_takes_a_commit_whole_with_a_service_of_its_order_key() -> None:
     equal = facts(("10_40.commit", "INSERT", [stat("a"), stat("b")], []), ("20_40.commit", "COMPACT", [stat("c")], []))
     assert rounds(equal, one("files")) == [at("40")]
 
 
-def test_fault_15_a_14_digit_instant_sorts_before_the_same_second_with_milliseconds() -> None:
+def test_fault_15_instant_of_14_digits_sorts_before_one_with_milliseconds() -> None:
     mixed = facts(
         ("20260131000000.commit", "INSERT", [stat("a")], []),
         ("20260131000000500.commit", "INSERT", [stat("b")], []),
@@ -122,7 +122,7 @@ def test_fault_15_a_14_digit_instant_sorts_before_the_same_second_with_milliseco
     assert rounds(mixed, one("commits")) == [at("20260131000000"), at("20260131000000500")]
 
 
-def test_weak_point_11_the_position_stays_if_nothing_is_new() -> None:
+def test_weak_point_11_position_stays_if_nothing_is_new() -> None:
     newest = at("95")
     for limits in (NO_LIMITS, one("commits"), one("files")):
         assert next_end(OUT_OF_ORDER, newest, limits) == newest
@@ -132,19 +132,19 @@ def test_weak_point_11_the_position_stays_if_nothing_is_new() -> None:
     assert next_end(services, at("11")) == at("11")
 
 
-def test_weak_point_07_no_instant_at_all_is_an_ordinary_answer() -> None:
+def test_weak_point_07_timeline_without_instants_has_no_round() -> None:
     assert next_end(facts(), EARLIEST, one("commits")) == EARLIEST
     assert next_end(facts(), at("55"), NO_LIMITS) == at("55")
 
 
-def test_instants_ahead_do_not_count() -> None:
+def test_round_ignores_instants_after_its_end() -> None:
     ahead = frozenset([InstantTime("20")])
     assert next_end(OUT_OF_ORDER, at("20"), one("files"), ahead) == at("40")
     assert next_end(OUT_OF_ORDER, at("20"), one("commits"), ahead) == at("40")
     assert amount_after(OUT_OF_ORDER, at("20"), ahead)[0] == 2
 
 
-def test_a_first_round_of_rows_ends_in_the_known_timeline() -> None:
+def test_first_round_of_rows_ends_in_the_known_timeline() -> None:
     known = facts(
         ("20_30.commit", "INSERT", [stat("b")], []), ("30_40.commit", "INSERT", [stat("c")], []), complete_from="35"
     )
@@ -161,7 +161,7 @@ def test_reshaped_partitions_are_those_with_replaced_groups() -> None:
         ("40.commit", "UPSERT", [stat("y", partition="q")], []),
         layout=1,
     )
-    assert reshaped_in(late, CommitRange(at("25"), at("30"))) == {"p"}, "a clustering that completed behind its back"
+    assert reshaped_in(late, CommitRange(at("25"), at("30"))) == {"p"}, "a clustering that completed concurrently"
     assert reshaped_in(late, CommitRange(at("30"), at("40"))) == frozenset()
 
 
@@ -224,6 +224,6 @@ def most_of_a_group(known: TimelineFacts, instant: Instant) -> int:
 
 
 def shared(known: TimelineFacts) -> int:
-    """How many instants there are beyond one for each order key: those of one key are never parted."""
+    """The number of instants beyond one for each order key: a round never separates instants of one key."""
     keys = [known.timeline.order_key(item) for item in known.timeline.completed_writes]
     return len(keys) - len(set(keys))

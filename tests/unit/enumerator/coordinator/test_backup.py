@@ -1,4 +1,4 @@
-"""Backup and restore of a state: copies that are whole, and zombies of before that are fenced."""
+"""Backup and restore of a state: copies are complete, and members from before the restore are fenced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOW_S = 1_790_000_000
 
 
 def clocks(now_s: float = NOW_S) -> Clocks:
-    """Stands at a time of day; whoever waits fails."""
+    """Clocks that stand at a time of day; a wait fails."""
     return Clocks(monotonic=iter(range(10**6)).__next__, sleep=lambda _: None, wall=lambda: now_s)
 
 
@@ -74,25 +74,25 @@ class Process:
 
     def splits(self, member: Member, sequence: int) -> Assignments:
         self.service.split_discovery.discover()
-        given = self.service.request_splits(member, 2, sequence)
-        assert isinstance(given, Assignments)
-        return given
+        assignments = self.service.request_splits(member, 2, sequence)
+        assert isinstance(assignments, Assignments)
+        return assignments
 
     def end(self) -> None:
         self.store.close()
 
 
-def finished(given: Assignments) -> tuple[SplitProgress, ...]:
-    return tuple(SplitProgress(ref=one.ref, ordinal=0, finished=True) for one in given.splits)
+def finished(assignments: Assignments) -> tuple[SplitProgress, ...]:
+    return tuple(SplitProgress(ref=one.ref, ordinal=0, finished=True) for one in assignments.splits)
 
 
-def test_a_member_of_before_the_restore_is_fenced_whether_the_backup_holds_it_or_not(tmp_path: pathlib.Path) -> None:
-    """Both readers come back under their ids, and get what the backup held as open; neither's zombie touches that."""
+def test_member_from_before_the_restore_is_fenced_with_or_without_backup_record(tmp_path: pathlib.Path) -> None:
+    """Both readers rejoin and get the open splits of the backup; their earlier epochs cannot commit them."""
     before = Process(tmp_path / "state")
     held = before.join("in-backup", "1")
-    given = before.splits(held, 1)
+    assignments = before.splits(held, 1)
     back_up(tmp_path / "state", tmp_path / "backup.db")
-    before.service.commit_splits(held, finished(given))
+    before.service.commit_splits(held, finished(assignments))
     late = before.join("after-backup", "2")
     before.splits(late, 1)
     before.end()
@@ -105,17 +105,17 @@ def test_a_member_of_before_the_restore_is_fenced_whether_the_backup_holds_it_or
     new = [after.join(name, "again") for name in ("in-backup", "after-backup")]
     assert min(member.epoch for member in new) > max(held.epoch, late.epoch)
     again = after.splits(new[0], 1)
-    assert {one.split.split_id for one in again.splits} == {one.split.split_id for one in given.splits}
+    assert {one.split.split_id for one in again.splits} == {one.split.split_id for one in assignments.splits}
     for zombie in (held, late):
         with pytest.raises(Fenced):
-            after.service.commit_splits(zombie, finished(given))
+            after.service.commit_splits(zombie, finished(assignments))
         with pytest.raises(Fenced):
             after.service.heartbeat(zombie)
     after.service.commit_splits(new[0], finished(again))
     after.end()
 
 
-def test_two_restores_of_one_backup_give_out_no_epoch_twice(tmp_path: pathlib.Path) -> None:
+def test_epochs_differ_after_two_restores_of_one_backup(tmp_path: pathlib.Path) -> None:
     first = Process(tmp_path / "state")
     epochs = [first.join("r", "0").epoch]
     back_up(tmp_path / "state", tmp_path / "backup.db")
@@ -129,8 +129,8 @@ def test_two_restores_of_one_backup_give_out_no_epoch_twice(tmp_path: pathlib.Pa
     assert epochs[1:7] == sorted(epochs[1:7]) and min(epochs[7:]) > LEAST_JUMP
 
 
-def test_a_plan_of_before_the_restore_is_unknown(tmp_path: pathlib.Path) -> None:
-    """Its slots may have been told more than the backup knows."""
+def test_plan_from_before_the_restore_is_unknown(tmp_path: pathlib.Path) -> None:
+    """Its slots may have got entries after the backup."""
     before = Process(tmp_path / "state")
     plan = before.service.open_plan(PlanRequest(table="t", query=Snapshot(), slots=2), "r").plan_id
     back_up(tmp_path / "state", tmp_path / "backup.db")
@@ -157,8 +157,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_restore_beside_the_wal_of_a_killed_server_is_whole(tmp_path: pathlib.Path) -> None:
-    """The WAL of before belongs to the database of before: together with another one it is damage."""
+def test_restore_replaces_the_wal_of_a_killed_server(tmp_path: pathlib.Path) -> None:
+    """The old WAL belongs to the old database: beside the restored one it would corrupt it."""
     state, file = tmp_path / "state", tmp_path / "backup.db"
     command = [sys.executable, "-c", CHILD, str(state), str(file)]
     ended = subprocess.run(command, cwd=pathlib.Path(__file__).parents[4], check=False, timeout=120)
@@ -176,8 +176,8 @@ def test_a_restore_beside_the_wal_of_a_killed_server_is_whole(tmp_path: pathlib.
     assert opened(by_hand) != outcome.report.records, "the negative control: a copy by hand is not the backup"
 
 
-def test_a_restore_that_ended_early_leaves_no_empty_state(tmp_path: pathlib.Path) -> None:
-    """As after a power failure between the move of the old database and that of the new one."""
+def test_restore_that_was_interrupted_leaves_no_empty_state(tmp_path: pathlib.Path) -> None:
+    """As after a power failure between the moves of the old and of the new database."""
     process = Process(tmp_path / "state")
     process.join("r", "one")
     back_up(tmp_path / "state", tmp_path / "backup")
@@ -193,7 +193,7 @@ def test_a_restore_that_ended_early_leaves_no_empty_state(tmp_path: pathlib.Path
 
 
 def opened(directory: pathlib.Path) -> int | str:
-    """The number of records that the directory opens with; the error's code if it does not."""
+    """The number of records of the opened directory, or the code of the error."""
     try:
         store = open_sqlite(directory)
     except PenstockError as error:
@@ -202,10 +202,10 @@ def opened(directory: pathlib.Path) -> int | str:
         return len(list(store.records()))
 
 
-def test_a_restore_whose_records_stay_in_the_wal_changes_nothing(
+def test_restore_changes_nothing_if_its_records_stay_in_the_wal(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a full disk: the database alone would be the backup as it was, with members that nobody fenced."""
+    """As on a full disk: the database alone would be the unchanged backup, with members that are not fenced."""
     process = Process(tmp_path / "state")
     process.join("r", "one")
     back_up(tmp_path / "state", tmp_path / "backup")
@@ -228,7 +228,7 @@ def test_a_restore_whose_records_stay_in_the_wal_changes_nothing(
     assert (tmp_path / "state" / "penstock.db").read_bytes() == before
 
 
-def test_nothing_is_restored_under_a_running_server(tmp_path: pathlib.Path) -> None:
+def test_restore_is_refused_while_a_server_runs(tmp_path: pathlib.Path) -> None:
     server = Process(tmp_path / "state")
     server.join("r", "1")
     back_up(tmp_path / "state", tmp_path / "backup.db")
@@ -241,7 +241,7 @@ def test_nothing_is_restored_under_a_running_server(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("damaged", [b"CREATE TABLE", b"reader-joined", b"round-planned"])
-def test_a_damaged_backup_changes_nothing(tmp_path: pathlib.Path, damaged: bytes) -> None:
+def test_restore_of_a_damaged_backup_changes_nothing(tmp_path: pathlib.Path, damaged: bytes) -> None:
     server = Process(tmp_path / "state")
     server.splits(server.join("r", "1"), 1)
     file = tmp_path / "backup.db"
@@ -257,7 +257,7 @@ def test_a_damaged_backup_changes_nothing(tmp_path: pathlib.Path, damaged: bytes
     assert {path.name for path in (tmp_path / "state").iterdir()} == {"penstock.db", "penstock.lock"}
 
 
-def test_a_backup_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
+def test_backup_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
     server = Process(tmp_path / "state")
     server.join("r", "1")
     report = back_up(tmp_path / "state", tmp_path / "one.db")
@@ -280,7 +280,7 @@ def test_a_backup_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"state", "one.db", "two.db"}
 
 
-def test_a_backup_of_records_that_this_build_cannot_read_changes_nothing(tmp_path: pathlib.Path) -> None:
+def test_restore_of_unreadable_records_changes_nothing(tmp_path: pathlib.Path) -> None:
     server = Process(tmp_path / "state")
     server.join("r", "1")
     server.end()

@@ -1,4 +1,4 @@
-"""What a service tells its observer of groups: events as they happen, gauges when it measures."""
+"""Events of groups that a service sends to its observer, and gauges that it measures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPORT = SplitReport(rows=7, size_bytes=70)
 
 @dataclass
 class Noted:
-    """Keeps the events by what they are about."""
+    """Collects events by subject."""
 
     events: Counter[tuple[str, str]] = field(default_factory=Counter)
     gauges: dict[tuple[str, str], GroupGauges] = field(default_factory=dict)
@@ -60,12 +60,14 @@ class Noted:
 
 
 class Dated(Script):
-    """Its rounds were issued at 5 s, 2 s before they were planned; its cleaner is one commit behind the group."""
+    """Rounds were issued at 5 s, 2 s before they were planned; the cleaner is one commit before the group."""
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        found = super().advance(path, name, following)
+        result = super().advance(path, name, following)
         return (
-            replace(found, issued=Issued(instant_ms=5_000, delay_ms=2_000)) if isinstance(found, NextRound) else found
+            replace(result, issued=Issued(instant_ms=5_000, delay_ms=2_000))
+            if isinstance(result, NextRound)
+            else result
         )
 
     def lags(self, path: str, places: Any) -> list[GroupLag]:
@@ -76,7 +78,7 @@ class Dated(Script):
 
 
 def observed() -> tuple[World, Noted]:
-    """A world whose keeper is measured."""
+    """A world with a collecting observer."""
     noted, clock, script = Noted(), Clock(), Dated(newest=1)
     world = World(script, clock)
     coordinator = Coordinator(clock_ms=clock, settings=CoordinatorSettings(), observer=noted)
@@ -85,20 +87,20 @@ def observed() -> tuple[World, Noted]:
     return world, noted
 
 
-def test_every_step_of_a_split_is_counted_once() -> None:
+def test_split_events_are_counted_once() -> None:
     world, noted = observed()
     world.service.split_discovery.discover()
-    given = world.asked(1)
-    assert isinstance(given, Assignments)
-    done = SplitProgress(ref=given.splits[0].ref, ordinal=7, finished=True, report=REPORT)
+    assignments = world.request_splits(1)
+    assert isinstance(assignments, Assignments)
+    done = SplitProgress(ref=assignments.splits[0].ref, ordinal=7, finished=True, report=REPORT)
     world.service.commit_splits(world.member, (done,))
     world.service.commit_splits(world.member, (done,))
-    world.asked(1)
+    world.request_splits(1)
     for _ in range(5):
         world.clock.now_ms += 20_000
         world.service.coordinator.tick()
     with pytest.raises(Fenced):
-        world.asked()
+        world.request_splits()
     assert noted.events == {
         ("discovered", "g"): 2,
         ("assigned", "g"): 2,
@@ -111,10 +113,10 @@ def test_every_step_of_a_split_is_counted_once() -> None:
     assert noted.removed == ["g"]
 
 
-def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_gauges_have_the_lag_of_a_group_and_a_close_loss_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world, noted = observed()
     world.service.split_discovery.discover()
-    world.asked(1)
+    world.request_splits(1)
     world.clock.now_ms += MEASURE_MS
     with caplog.at_level("WARNING"):
         LagMonitor(world.service.split_discovery).measure()
@@ -134,7 +136,7 @@ def test_gauges_say_where_a_group_stands_and_a_close_loss_is_warned_of(caplog: p
     assert at(1) == world.service.list_groups()[0].planned
 
 
-def test_a_table_that_was_never_looked_at_ages_and_one_that_is_not_to_be_has_no_age() -> None:
+def test_discovery_age_grows_if_due_and_is_absent_if_paused() -> None:
     world, noted = observed()
     world.service.split_discovery.every_ms["t"] = 5_000
     measurer = LagMonitor(world.service.split_discovery)

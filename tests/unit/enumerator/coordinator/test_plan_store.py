@@ -1,4 +1,4 @@
-"""Splits from a store: read ahead in runs, the right one each time, none of a plan that was dropped."""
+"""Splits from a store: read ahead in runs, always the correct split, none of a dropped plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.memory_store import MemoryStore
 
 
 class Counting(MemoryStore):
-    """Counts what is read."""
+    """Counts reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,62 +38,62 @@ def split(number: int, group: str = "f", logs: int = 0) -> Split:
     )
 
 
-def kept(store: MemoryStore, plan_id: str, count: int, group: str = "f", logs: int = 0) -> None:
+def store_plan(store: MemoryStore, plan_id: str, count: int, group: str = "f", logs: int = 0) -> None:
     splits = tuple(encode_split(split(number, group, logs)) for number in range(count))
     store.append((), [PlanPieces(plan_id, b"", splits)])
 
 
-def told(plan_store: DurablePlanStore, plan_id: str, *indices: int) -> list[str]:
-    return [found.split_id for found in plan_store.splits(plan_id, indices)]
+def read_ids(plan_store: DurablePlanStore, plan_id: str, *indices: int) -> list[str]:
+    return [result.split_id for result in plan_store.splits(plan_id, indices)]
 
 
-def test_splits_in_order_take_a_read_a_run() -> None:
+def test_splits_in_order_need_one_read_per_run() -> None:
     store = Counting()
-    kept(store, "a", 3 * AHEAD + 5)
+    store_plan(store, "a", 3 * AHEAD + 5)
     plan_store = DurablePlanStore(store)
     for number in range(3 * AHEAD + 5):
-        assert told(plan_store, "a", number) == [str(number)]
+        assert read_ids(plan_store, "a", number) == [str(number)]
     assert store.reads == 4
-    assert told(plan_store, "a", 7, 0, AHEAD, 7) == ["7", "0", str(AHEAD), "7"]
+    assert read_ids(plan_store, "a", 7, 0, AHEAD, 7) == ["7", "0", str(AHEAD), "7"]
     assert store.reads == 4
 
 
-def test_a_split_behind_a_run_that_was_cut_for_its_size_is_read_alone() -> None:
+def test_split_after_a_run_cut_by_size_is_read_alone() -> None:
     store = Counting()
-    kept(store, "a", 5, logs=AHEAD_BYTES // 2100)
+    store_plan(store, "a", 5, logs=AHEAD_BYTES // 2100)
     plan_store = DurablePlanStore(store)
-    assert told(plan_store, "a", 0, 1, 2, 3, 4) == ["0", "1", "2", "3", "4"]
+    assert read_ids(plan_store, "a", 0, 1, 2, 3, 4) == ["0", "1", "2", "3", "4"]
     assert store.reads == 1 + 3, "the first two together"
 
 
-def test_runs_that_were_not_used_for_long_are_let_go() -> None:
+def test_runs_are_evicted_least_recently_used_first() -> None:
     store = Counting()
-    kept(store, "a", AHEAD * (MAX_AHEAD + 1))
+    store_plan(store, "a", AHEAD * (MAX_AHEAD + 1))
     plan_store = DurablePlanStore(store)
     for run in range(MAX_AHEAD + 1):
-        told(plan_store, "a", run * AHEAD)
+        read_ids(plan_store, "a", run * AHEAD)
     before = store.reads
-    told(plan_store, "a", AHEAD)
+    read_ids(plan_store, "a", AHEAD)
     assert store.reads == before
-    told(plan_store, "a", 0)
+    read_ids(plan_store, "a", 0)
     assert store.reads == before + 1
 
 
-def test_a_dropped_plan_is_gone_and_one_of_its_name_is_read_anew() -> None:
+def test_dropped_plan_is_unknown_and_a_new_plan_of_its_id_is_read_again() -> None:
     store = Counting()
-    kept(store, "a", 2)
-    kept(store, "b", 2)
+    store_plan(store, "a", 2)
+    store_plan(store, "b", 2)
     plan_store = DurablePlanStore(store)
-    told(plan_store, "a", 0)
-    told(plan_store, "b", 0)
+    read_ids(plan_store, "a", 0)
+    read_ids(plan_store, "b", 0)
     store.append((), (), ["a"])
     plan_store.drop(["a"])
     with pytest.raises(KeyError):
-        told(plan_store, "a", 0)
-    kept(store, "a", 2, "other")
+        read_ids(plan_store, "a", 0)
+    store_plan(store, "a", 2, "other")
     assert plan_store.splits("a", [0])[0].file_group == "other"
     before = store.reads
-    told(plan_store, "b", 1)
+    read_ids(plan_store, "b", 1)
     assert store.reads == before
     with pytest.raises(KeyError):
-        told(plan_store, "b", 2)
+        read_ids(plan_store, "b", 2)

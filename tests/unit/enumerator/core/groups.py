@@ -1,4 +1,4 @@
-"""A group over the core alone, for tests: events in, answers out, a clock that stands until it is moved."""
+"""A group over the core alone, for tests: events in, answers out, with a manual clock."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ SCOPE = GroupScope(request=PlanRequest(table="t", query=Changes(ChangeFormat.ROW
 
 
 def at(number: int) -> Position:
-    """The end of the round of that number."""
+    """The end position of a round by number."""
     return Position(InstantTime(f"{number:06d}"))
 
 
 @dataclass
 class Core:
-    """The state of one group. `tells`: a keeper that has it instead."""
+    """The state of one group, in the core or, if given, in `coordinator`."""
 
     settings: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     own: State = field(default_factory=State)
-    tells: Coordinator | None = None
+    coordinator: Coordinator | None = None
     now_ms: int = 1_000
     rounds: int = 0
     scope: GroupScope = SCOPE
 
     def __post_init__(self) -> None:
-        self.tell(ev.CreateGroup(key=KEY, scope=self.scope, limits=NO_LIMITS, progress=Progress(at(0))))
+        self.handle(ev.CreateGroup(key=KEY, scope=self.scope, limits=NO_LIMITS, progress=Progress(at(0))))
 
-    def tell(self, event: ev.Event[A]) -> A:
-        """One event, decided and taken in."""
-        if self.tells is not None:
-            return self.tells.handle(event)
+    def handle(self, event: ev.Event[A]) -> A:
+        """Decides about an event and applies its records."""
+        if self.coordinator is not None:
+            return self.coordinator.handle(event)
         decision = decide(self.own, event, self.now_ms, self.settings)
         for record in decision.records:
             apply(self.own, record)
@@ -53,8 +53,8 @@ class Core:
 
     @property
     def state(self) -> State:
-        """The state now."""
-        return self.own if self.tells is None else self.tells.read(lambda state: state)
+        """The current state."""
+        return self.own if self.coordinator is None else self.coordinator.read(lambda state: state)
 
     @property
     def group(self) -> Group:
@@ -62,14 +62,14 @@ class Core:
         return self.state.groups[KEY]
 
     def join(self, reader_id: str, request_id: str = "once") -> Member:
-        """A reader's new epoch."""
-        answer = self.tell(ev.Join(key=KEY, reader_id=reader_id, scope=self.scope, request_id=request_id))
+        """Joins a reader; returns its new epoch."""
+        answer = self.handle(ev.Join(key=KEY, reader_id=reader_id, scope=self.scope, request_id=request_id))
         return answer.member
 
     def plan(self, *groups: tuple[str, str], reshaped: tuple[str, ...] = ()) -> str:
-        """The next round: a split for each (partition, file group); its plan id, or none if it is over at once."""
+        """Plans a round with a split for each (partition, file group); returns its plan id or None."""
         self.rounds += 1
-        found = ev.Discovered(
+        result = ev.Discovered(
             key=KEY,
             number=self.group.number,
             start=self.group.progress.position,
@@ -79,18 +79,24 @@ class Core:
             reshaped=frozenset(map(hash_of, reshaped)),
             commits=1,
         )
-        self.tell(found)
+        self.handle(result)
         return next(reversed(self.group.rounds), "")
 
-    def ask(self, member: Member, sequence: int, most: int = 100) -> list[tuple[str, int]] | NothingYet | EndOfGroup:
-        """The splits that the member is told, or the other answer."""
-        answer = self.tell(ev.RequestSplits(member, most, sequence))
-        return [(told.plan_id, told.index) for told in answer.splits] if isinstance(answer, SplitsGranted) else answer
+    def request_splits(
+        self, member: Member, sequence: int, most: int = 100
+    ) -> list[tuple[str, int]] | NothingYet | EndOfGroup:
+        """The splits granted to the member, or the other answer."""
+        answer = self.handle(ev.RequestSplits(member, most, sequence))
+        return (
+            [(reported.plan_id, reported.index) for reported in answer.splits]
+            if isinstance(answer, SplitsGranted)
+            else answer
+        )
 
     def commit(self, member: Member, *done: tuple[str, int, int], finished: bool = False) -> None:
-        """Rows up to these ordinals are done."""
-        told = (
+        """Commits rows up to these ordinals."""
+        reported = (
             SplitProgress(ref=SplitRef(plan_id, index), ordinal=ordinal, finished=finished)
             for plan_id, index, ordinal in done
         )
-        self.tell(ev.CommitSplits(member, tuple(told)))
+        self.handle(ev.CommitSplits(member, tuple(reported)))

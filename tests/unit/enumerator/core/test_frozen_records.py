@@ -1,7 +1,7 @@
-"""Records as versions of the core wrote them: what they must mean for ever.
+"""Records written by each version of the core, which must decode to the same values forever.
 
-To freeze another version: add its values under a new number, run this file as a script with that number, commit the
-file that it writes. Files are never changed.
+To freeze another version: add its values under a new number, run this file as a script with that number, and commit
+the file that it writes. Files are never changed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ PLACE = KafkaPlace(
     epochs=((0, 2),),
     places=(PartitionPlace(0, 2**40, -5, 9), PartitionPlace(3, 0)),
 )
-BEHIND = replace(PROGRESS, position=PLACE.position, kafka=PLACE)
+AFTER_HANDOVER = replace(PROGRESS, position=PLACE.position, kafka=PLACE)
 SWITCHING = replace(PLACE, phase=Phase.SWITCHING, places=(PartitionPlace(0, 17), PartitionPlace(3, 0)), epochs=())
 
 FROZEN: dict[int, tuple[rec.Durable, ...]] = {
@@ -119,8 +119,8 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         rec.RoundPlanned(
             key=KEY,
             plan_id="r2",
-            commit_range=CommitRange(INSIDE, BEHIND.position),
-            progress=BEHIND,
+            commit_range=CommitRange(INSIDE, AFTER_HANDOVER.position),
+            progress=AFTER_HANDOVER,
             facts=facts_of([(10, "", "staedte-1:0")]),
             reshaped=frozenset(),
             commits=0,
@@ -134,29 +134,29 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         ),
     ),
 }
-"""Version -> what its frozen file must give."""
+"""Version -> values of its frozen file."""
 
 
 def frozen(version: int) -> list[StoredRecord]:
     """The records of a frozen file."""
-    told = json.loads((FIXTURES / f"records.v{version}.json").read_text(encoding="utf-8"))
-    return [StoredRecord(one["kind"], one["version"], one["payload"].encode()) for one in told]
+    document = json.loads((FIXTURES / f"records.v{version}.json").read_text(encoding="utf-8"))
+    return [StoredRecord(one["kind"], one["version"], one["payload"].encode()) for one in document]
 
 
 @pytest.mark.parametrize("version", sorted(FROZEN))
-def test_fault_32_frozen_records_mean_what_they_meant(version: int) -> None:
+def test_fault_32_frozen_records_decode_to_the_same_values(version: int) -> None:
     assert tuple(map(decode_record, frozen(version))) == FROZEN[version]
 
 
-def test_fault_32_every_kind_of_every_version_is_frozen() -> None:
+def test_fault_32_frozen_records_cover_every_kind_of_every_version() -> None:
     assert sorted(FROZEN) == list(range(1, HYBRID_VERSION + 1))
     assert {type(one) for one in FROZEN[VERSION]} == set(get_args(rec.Durable))
     assert {type(one) for one in FROZEN[HYBRID_VERSION]} == {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
 
 
 @pytest.mark.parametrize("version", sorted(FROZEN))
-def test_fault_32_todays_records_are_of_the_frozen_form_of_their_version(version: int) -> None:
-    """A record that tells nothing of a topic stays one that a build of version 1 reads."""
+def test_fault_32_new_records_have_the_frozen_form_of_their_version(version: int) -> None:
+    """A record without a topic stays readable by a build of version 1."""
     assert [
         encode_record(one) for one in FROZEN[version] if not isinstance(one, rec.RoundPlanned | rec.PlanOpened)
     ] == [one for one in frozen(version) if one.kind not in ("round-planned", "plan-opened")], (
@@ -165,12 +165,12 @@ def test_fault_32_todays_records_are_of_the_frozen_form_of_their_version(version
     assert {encode_record(one).version for one in FROZEN[version]} == {version}
 
 
-def test_a_group_that_was_moved_into_a_topic_is_of_the_newer_version_even_without_a_hybrid_scope() -> None:
+def test_group_moved_to_a_topic_has_the_newer_version_even_without_a_hybrid_scope() -> None:
     created = FROZEN[1][1]
     assert isinstance(created, rec.GroupCreated)
-    stored = encode_record(replace(created, progress=BEHIND))
+    stored = encode_record(replace(created, progress=AFTER_HANDOVER))
     assert stored.version == HYBRID_VERSION
-    assert decode_record(stored) == replace(created, progress=BEHIND)
+    assert decode_record(stored) == replace(created, progress=AFTER_HANDOVER)
 
 
 @pytest.mark.parametrize(
@@ -191,17 +191,17 @@ def test_a_group_that_was_moved_into_a_topic_is_of_the_newer_version_even_withou
         {"more": 1},
     ],
 )
-def test_a_place_that_cannot_be_is_damage(change: dict[str, object]) -> None:
+def test_impossible_topic_place_is_corruption(change: dict[str, object]) -> None:
     stored = frozen(2)[1]
-    told = json.loads(stored.payload)
-    assert decode_record(StoredRecord(stored.kind, 2, json.dumps(told).encode())) == FROZEN[2][1]
-    told["progress"]["kafka"].update(change)
+    document = json.loads(stored.payload)
+    assert decode_record(StoredRecord(stored.kind, 2, json.dumps(document).encode())) == FROZEN[2][1]
+    document["progress"]["kafka"].update(change)
     with pytest.raises(StateDamaged, match="round-planned"):
-        decode_record(StoredRecord(stored.kind, 2, json.dumps(told).encode()))
+        decode_record(StoredRecord(stored.kind, 2, json.dumps(document).encode()))
 
 
-def test_names_of_queries_in_stored_plans_mean_what_they_meant_and_are_written_alike() -> None:
-    """The file is of a release that wrote the names of Python classes."""
+def test_names_of_queries_in_stored_plans_are_read_and_written_unchanged() -> None:
+    """The file is from a release that stored the names of Python classes."""
     stored = json.loads((FIXTURES / "plan-queries.v1.json").read_text(encoding="utf-8"))
     plans = [decode_record(StoredRecord(one["kind"], one["version"], one["payload"].encode())) for one in stored]
     queries = [plan.query for plan in plans if isinstance(plan, rec.PlanOpened)]
@@ -212,7 +212,7 @@ def test_names_of_queries_in_stored_plans_mean_what_they_meant_and_are_written_a
     assert [json.loads(encode_record(plan).payload)["query"] for plan in plans][:known] == names[:known]
 
 
-def test_names_of_queries_are_stored_for_every_query_that_a_request_may_have() -> None:
+def test_names_of_queries_exist_for_every_query_of_a_request() -> None:
     assert set(QUERY_KINDS) == set(get_args(Query))
     assert set(QUERY_KINDS.values()) == set(rec.QueryKind) - {rec.QueryKind.OTHER}
 

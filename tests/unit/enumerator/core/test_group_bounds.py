@@ -1,4 +1,4 @@
-"""How many groups there may be, and when one without readers is deleted."""
+"""Bounds of the number of groups, and expiration of groups without readers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.unit.enumerator.core.groups import SCOPE, at
 
 @dataclass
 class Groups:
-    """Groups of some tables, over the core alone."""
+    """Groups of several tables, over the core alone."""
 
     settings: CoordinatorSettings
     state: State = field(default_factory=State)
     now_ms: int = 1_000
     ticked_ms: int = 1_000
 
-    def tell(self, event: ev.AnyEvent) -> tuple[Record, ...]:
+    def handle(self, event: ev.AnyEvent) -> tuple[Record, ...]:
         decision = decide(self.state, event, self.now_ms, self.settings)
         for record in decision.records:
             apply(self.state, record)
         return decision.records
 
     def create(self, table: str, group: str, principal: str = "") -> None:
-        self.tell(
+        self.handle(
             ev.CreateGroup(
                 key=GroupKey(table, group), scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0)), principal=principal
             )
@@ -50,28 +50,28 @@ class Groups:
         return decision.answer.member
 
     def pass_by(self, ms: int, by: int = 1_000) -> list[str]:
-        """The groups that were deleted meanwhile; a tick every `by` milliseconds."""
-        gone = []
+        """Moves the clock with a tick every `by` milliseconds; returns the groups that expired."""
+        removed = []
         for _ in range(ms // by):
             self.now_ms += by
-            made = self.tell(ev.Tick(self.ticked_ms))
+            created = self.handle(ev.Tick(self.ticked_ms))
             self.ticked_ms = self.now_ms
-            gone += [record.key.group for record in made if isinstance(record, GroupDeleted) and record.expired]
-        return gone
+            removed += [record.key.group for record in created if isinstance(record, GroupDeleted) and record.expired]
+        return removed
 
 
-def test_a_table_has_so_many_groups_and_no_more() -> None:
+def test_groups_of_a_table_are_bounded() -> None:
     groups = Groups(CoordinatorSettings(max_groups_of_table=2))
     for table, group in (("t", "a"), ("t", "b"), ("t", "a"), ("u", "c")):
         groups.create(table, group)
     with pytest.raises(TooManyGroups, match=r"'c' of table 't': the table has 2 .* limits.groupsPerTable allows 2"):
         groups.create("t", "c")
-    groups.tell(ev.Delete(GroupKey("t", "a")))
+    groups.handle(ev.Delete(GroupKey("t", "a")))
     groups.create("t", "c")
     assert len(groups.state.groups) == 3
 
 
-def test_a_principal_creates_so_many_groups_and_joins_any() -> None:
+def test_groups_created_by_a_principal_are_bounded_and_joins_are_not() -> None:
     groups = Groups(CoordinatorSettings(max_groups_of_principal=2))
     for number in range(2):
         groups.create(f"t{number}", "a", "token:one")
@@ -89,37 +89,37 @@ def test_a_principal_creates_so_many_groups_and_joins_any() -> None:
     }
 
 
-def test_by_default_no_group_expires() -> None:
+def test_groups_never_expire_by_default() -> None:
     groups = Groups(CoordinatorSettings())
     groups.create("t", "a")
     assert groups.pass_by(10 * 86_400_000, by=3_600_000) == []
 
 
-def test_a_group_without_readers_expires_after_its_time_and_one_with_a_reader_never() -> None:
+def test_group_expires_only_without_readers() -> None:
     groups = Groups(CoordinatorSettings(group_expiry_ms=60_000, lease_ms=10_000))
     for group in ("read", "left", "never"):
         groups.create("t", group)
     reader, leaves = groups.join("t", "read"), groups.join("t", "left")
-    gone: list[str] = []
+    removed: list[str] = []
     for _ in range(20):
-        gone += groups.pass_by(4_000)
-        groups.tell(ev.Heartbeat(reader))
+        removed += groups.pass_by(4_000)
+        groups.handle(ev.Heartbeat(reader))
         if groups.now_ms < 30_000:
-            groups.tell(ev.Heartbeat(leaves))
-    assert gone == ["never"]
+            groups.handle(ev.Heartbeat(leaves))
+    assert removed == ["never"]
     assert groups.state.groups[GroupKey("t", "left")].readers == {}
     for _ in range(20):
-        gone += groups.pass_by(4_000)
-        groups.tell(ev.Heartbeat(reader))
-    assert gone == ["never", "left"]
+        removed += groups.pass_by(4_000)
+        groups.handle(ev.Heartbeat(reader))
+    assert removed == ["never", "left"]
     assert list(groups.state.groups) == [GroupKey("t", "read")]
 
 
-def test_a_reader_that_comes_back_and_a_standstill_begin_the_time_anew() -> None:
+def test_group_expiration_restarts_after_a_join_or_a_standstill() -> None:
     groups = Groups(CoordinatorSettings(group_expiry_ms=60_000, lease_ms=10_000))
     groups.create("t", "a")
     assert groups.pass_by(50_000) == []
-    groups.tell(ev.Leave(groups.join("t", "a")))
+    groups.handle(ev.Leave(groups.join("t", "a")))
     assert groups.pass_by(50_000) == []
     assert groups.pass_by(100_000, by=100_000) == [], "nobody could join while the process stood still"
     assert groups.pass_by(59_000) == []

@@ -1,4 +1,4 @@
-"""The table of states and transitions of a group agrees with what `decide` does."""
+"""The table of states and transitions of a group equals the behaviour of `decide`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WALKS = 400
 EVENTS = 60
 
 
-class Walk:
-    """A group that lives through random events."""
+class RandomEvents:
+    """A group under random events."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -41,7 +41,7 @@ class Walk:
         self.sequence = 0
 
     def events(self) -> Iterator[ev.AnyEvent]:
-        """Each is made for the group as it is then."""
+        """Each event fits the state of the group at that time."""
         for _ in range(EVENTS):
             self.now_ms += self.random.choice((0, 500, 1_000))
             group = self.state.groups.get(KEY)
@@ -54,7 +54,7 @@ class Walk:
         kinds = ("discover", "nothing", "join", "request", "commit", "leave", "tick")
         return getattr(self, "_" + self.random.choice((*kinds * 3, "fail", "lost", "reset", "delete")))(group)  # type: ignore[no-any-return]
 
-    def _found(self, group: Group) -> Mapping[str, Any]:
+    def _round_fields(self, group: Group) -> Mapping[str, Any]:
         stale = self.random.random() < 0.1
         return {"key": KEY, "number": group.number - stale, "start": group.progress.position}
 
@@ -62,7 +62,7 @@ class Walk:
         number = int(group.progress.position.order_key) + 1
         splits = [(1, "p", "a")] * self.random.choice((0, 1, 1, 2))
         return ev.Discovered(
-            **self._found(group),
+            **self._round_fields(group),
             commit_range=CommitRange(group.progress.position, at(number)),
             progress=Progress(at(number)),
             facts=facts_of(splits),
@@ -71,13 +71,13 @@ class Walk:
         )
 
     def _nothing(self, group: Group) -> ev.AnyEvent:
-        return ev.NothingFound(**self._found(group))
+        return ev.NothingFound(**self._round_fields(group))
 
     def _fail(self, group: Group) -> ev.AnyEvent:
-        return ev.CannotGoOn(**self._found(group), code="CORRUPT_FILE", text="damaged")
+        return ev.CannotGoOn(**self._round_fields(group), code="CORRUPT_FILE", text="damaged")
 
     def _lost(self, group: Group) -> ev.AnyEvent:
-        return ev.RangeLost(**self._found(group), progress=Progress(at(self.random.choice((0, 3)))))
+        return ev.RangeLost(**self._round_fields(group), progress=Progress(at(self.random.choice((0, 3)))))
 
     def _reset(self, group: Group) -> ev.AnyEvent:
         return ev.Reset(KEY, Progress(at(self.random.choice((0, 3)))))
@@ -110,20 +110,23 @@ class Walk:
 
 
 def observed() -> set[Transition]:
-    """The transitions of all walks: changes of the state or the generation."""
+    """The transitions of all sequences: changes of the state or the generation."""
     transitions: set[Transition] = set()
     for seed in range(WALKS):
-        walk = Walk(seed)
-        for event in walk.events():
-            before, number = walk.state.groups.get(KEY), getattr(walk.state.groups.get(KEY), "number", 0)
+        random_events = RandomEvents(seed)
+        for event in random_events.events():
+            before, number = (
+                random_events.state.groups.get(KEY),
+                getattr(random_events.state.groups.get(KEY), "number", 0),
+            )
             left = state_of(before)
             try:
-                decision: Decision[Any] = decide(walk.state, event, walk.now_ms, SETTINGS)
+                decision: Decision[Any] = decide(random_events.state, event, random_events.now_ms, SETTINGS)
             except PenstockError:
                 continue
             for record in decision.records:
-                apply(walk.state, record)
-            group = walk.state.groups.get(KEY)
+                apply(random_events.state, record)
+            group = random_events.state.groups.get(KEY)
             if (left, number) != (state_of(group), getattr(group, "number", 0)):
                 transitions.add((left, type(event), state_of(group)))
     return transitions
@@ -136,19 +139,19 @@ def rows() -> set[Transition]:
     }
 
 
-def test_the_table_of_transitions_has_what_decide_does_and_nothing_else() -> None:
+def test_transition_table_has_exactly_the_transitions_of_decide() -> None:
     assert set(TRANSITIONS) == set(GroupState)
     assert observed() == rows()
 
 
-def test_the_table_of_transitions_is_drawn_in_the_docstring() -> None:
+def test_transition_table_is_drawn_in_the_docstring() -> None:
     drawing = group_lifecycle.__doc__ or ""
     missing = {name for state, event, _ in rows() for name in (state.name, event.__name__) if name not in drawing}
     assert not missing
 
 
 @pytest.mark.parametrize("broken", ["a stopped group goes on", "a lost range is ignored"])
-def test_the_table_of_transitions_differs_from_a_broken_core(broken: str) -> None:
+def test_transition_table_differs_from_a_broken_core(broken: str) -> None:
     real = group_lifecycle.discovered
 
     def broken_discovered(state: State, event: Any) -> Decision[None]:

@@ -1,4 +1,4 @@
-"""Held plans: times to live by the clock that was passed in, room, unknown ids, reports."""
+"""Held plans: time to live, bounds, unknown ids and reports, with a manual clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPORT = SplitReport(rows=1, size_bytes=10)
 
 @dataclass
 class Clock:
-    """A clock that stands until it is moved."""
+    """A manual clock."""
 
     now_ms: int = 1_000
 
@@ -37,13 +37,13 @@ class Clock:
 
 @dataclass
 class Held:
-    """A plan that is held."""
+    """A held plan."""
 
     store: Store
     plan_id: str
 
     def next_split(self, slot: int, index: int) -> tuple[Assigned | Sealed, bool]:
-        """The entry, and whether it was told before."""
+        """The entry, and whether it is a replay."""
 
         assignment = self.store.coordinator.handle(NextEntry(self.plan_id, slot, index)).assignment
         written = self.store.coordinator.read(lambda state: self.plan(state).assigner.entry(slot, index))
@@ -55,27 +55,27 @@ class Held:
         self.store.coordinator.handle(FinishEntry(self.plan_id, slot, index, report))
 
     def plan(self, state: State) -> HeldPlan:
-        """The plan's state."""
+        """The state of the plan."""
         return state.plans[self.plan_id]
 
     def settled(self) -> bool:
-        """Whether it is read to its end."""
+        """Whether the plan is read to its end."""
         return self.store.coordinator.read(lambda state: self.plan(state).is_settled)
 
     def reports(self) -> dict[tuple[int, int], SplitReport]:
-        """By (slot, index)."""
+        """Reports by (slot, index)."""
         return self.store.coordinator.read(lambda state: self.plan(state).reports)
 
 
 @dataclass
 class Store:
-    """Plans behind a keeper of their own."""
+    """Plans of a coordinator of their own."""
 
     coordinator: Coordinator
     opened: int = 0
 
     def add(self, splits: int, slots: int, request_id: str = "", stream: str = "") -> Held:
-        """A new plan of so many splits of 10 bytes."""
+        """Adds a plan of `splits` splits of 10 bytes."""
 
         event = OpenPlan(
             plan_id=f"plan-{self.opened}",
@@ -91,11 +91,11 @@ class Store:
         return Held(self, held.plan_id)
 
     def use(self, plan_id: str) -> str:
-        """Asks about a plan."""
+        """Uses a plan, which renews its time to live."""
         return self.coordinator.handle(UsePlan(plan_id)).plan_id
 
     def plan_ids(self) -> tuple[str, ...]:
-        """Every plan held, the one idle longest first."""
+        """All held plans, the longest idle first."""
         self.coordinator.tick()
         return self.coordinator.read(lambda state: tuple(state.plans))
 
@@ -118,14 +118,14 @@ def settle(held: Held, splits: int = 2) -> None:
     held.next_split(0, splits)
 
 
-def test_a_plan_is_held_under_its_id() -> None:
+def test_plan_is_held_under_its_id() -> None:
     store = store_of(Clock())
     held = opened(store)
     assert held.plan_id == "plan-0"
     assert store.use("plan-0") == held.plan_id
 
 
-def test_a_plan_nobody_opened_is_unknown_and_says_what_to_do() -> None:
+def test_plan_that_was_never_opened_is_an_error_with_advice() -> None:
     with pytest.raises(
         UnknownPlan,
         match=r"no plan 'x' here: .* not used for 24 hours \(less, if room was needed\); run the query again",
@@ -133,7 +133,7 @@ def test_a_plan_nobody_opened_is_unknown_and_says_what_to_do() -> None:
         store_of(Clock()).use("x")
 
 
-def test_a_plan_is_forgotten_when_unused_for_its_time_to_live() -> None:
+def test_plan_is_dropped_when_unused_for_its_time_to_live() -> None:
     clock = Clock()
     store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     opened(store)
@@ -142,7 +142,7 @@ def test_a_plan_is_forgotten_when_unused_for_its_time_to_live() -> None:
         store.use("plan-0")
 
 
-def test_use_renews_the_time_to_live() -> None:
+def test_time_to_live_is_renewed_by_use() -> None:
     clock = Clock()
     store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     held = opened(store)
@@ -151,7 +151,7 @@ def test_use_renews_the_time_to_live() -> None:
         assert store.use("plan-0") == held.plan_id
 
 
-def test_only_the_plans_that_idled_are_forgotten() -> None:
+def test_plans_in_use_are_not_dropped_with_idle_ones() -> None:
     clock = Clock()
     store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
     opened(store)
@@ -162,7 +162,7 @@ def test_only_the_plans_that_idled_are_forgotten() -> None:
     assert store.plan_ids() == ("plan-0",)
 
 
-def test_a_plan_too_many_is_refused_while_the_others_are_read() -> None:
+def test_plan_beyond_the_bound_is_refused_while_the_others_are_read() -> None:
     store = store_of(Clock(), max_plans=2)
     opened(store)
     opened(store)
@@ -171,7 +171,7 @@ def test_a_plan_too_many_is_refused_while_the_others_are_read() -> None:
     assert store.plan_ids() == ("plan-0", "plan-1")
 
 
-def test_splits_are_bounded_as_well_as_plans() -> None:
+def test_plan_beyond_the_bound_of_splits_is_refused() -> None:
     store = store_of(Clock(), max_held_splits=5)
     opened(store, splits=3)
     with pytest.raises(StorageError, match="at most 2000 and 5 are"):
@@ -179,13 +179,13 @@ def test_splits_are_bounded_as_well_as_plans() -> None:
     opened(store, splits=2)
 
 
-def test_a_plan_that_can_never_fit_is_not_worth_a_retry() -> None:
+def test_plan_that_can_never_fit_is_an_error_without_retry() -> None:
     with pytest.raises(ConfigurationError, match="the plan of table t has 6 splits, at most 5 are held"):
         opened(store_of(Clock(), max_held_splits=5), splits=6)
 
 
 @pytest.mark.parametrize("limit", [{"max_plans": 1}, {"max_held_splits": 3}])
-def test_an_expired_plan_makes_room(limit: dict[str, int]) -> None:
+def test_expired_plan_makes_room(limit: dict[str, int]) -> None:
     clock = Clock()
     store = store_of(clock, plan_ttl_ms=HOUR_MS, **limit)
     opened(store)
@@ -194,7 +194,7 @@ def test_an_expired_plan_makes_room(limit: dict[str, int]) -> None:
     assert store.plan_ids() == ("plan-1",)
 
 
-def test_a_settled_plan_makes_room_once_it_idles_and_a_young_unsettled_one_does_not() -> None:
+def test_settled_idle_plan_makes_room_and_a_young_unsettled_one_does_not() -> None:
     clock = Clock()
     store = store_of(clock, max_plans=2)
     reading = opened(store)
@@ -209,13 +209,13 @@ def test_a_settled_plan_makes_room_once_it_idles_and_a_young_unsettled_one_does_
         store.use("plan-1")
 
 
-def test_reads_left_in_the_middle_make_room_after_their_hour_the_longest_idle_first() -> None:
+def test_unfinished_plans_make_room_after_an_hour_the_longest_idle_first() -> None:
     clock = Clock()
     store = store_of(clock, max_plans=3)
     for _ in range(3):
         opened(store).next_split(0, 0)
         clock.now_ms += 1
-    store.use("plan-0")  # now plan-1 is idle for longest
+    store.use("plan-0")  # plan-1 is now the longest idle
     clock.now_ms += UNSETTLED_IDLE_MS - 3
     with pytest.raises(StorageError, match="those not read to their end are kept until unused for 1 h:"):
         opened(store)
@@ -237,7 +237,7 @@ def test_settled_plans_make_room_before_unsettled_ones_that_idle_longer() -> Non
     assert store.plan_ids() == ("plan-0", "plan-2")
 
 
-def test_a_stream_that_goes_on_lets_its_older_batches_go_and_no_other_plan() -> None:
+def test_stream_drops_its_older_batches_and_no_other_plan() -> None:
     clock = Clock()
     store = store_of(clock)
     opened(store)
@@ -249,13 +249,15 @@ def test_a_stream_that_goes_on_lets_its_older_batches_go_and_no_other_plan() -> 
     clock.now_ms += SETTLED_IDLE_MS
     store.use("plan-3")
     store.add(2, 1, stream="one")
-    kept = [name for name in names if name not in ("plan-2", "plan-4", "plan-5")]
-    assert sorted(store.plan_ids()) == sorted([*kept, f"plan-{STREAM_PLANS + 4}"]), "the newest, and what is in use"
+    remaining = [name for name in names if name not in ("plan-2", "plan-4", "plan-5")]
+    assert sorted(store.plan_ids()) == sorted([*remaining, f"plan-{STREAM_PLANS + 4}"]), (
+        "the newest, and what is in use"
+    )
     with pytest.raises(UnknownPlan, match="run the query again"):
         store.use("plan-2")
 
 
-def test_the_stream_of_a_plan_is_kept_with_it() -> None:
+def test_plan_is_stored_with_its_stream() -> None:
     store = store_of(Clock())
     store.add(2, 1, stream="one")
     opened_ones = [
@@ -265,7 +267,7 @@ def test_the_stream_of_a_plan_is_kept_with_it() -> None:
     assert decode_record(encode_record(opened_ones[0])) == opened_ones[0]
 
 
-def test_a_plan_that_is_refused_costs_no_other() -> None:
+def test_refused_plan_evicts_no_other() -> None:
     clock = Clock()
     store = store_of(clock, max_held_splits=5)
     opened(store)
@@ -287,11 +289,11 @@ def test_settled_plans_are_kept_while_there_is_room() -> None:
     assert store.plan_ids() == ("plan-0", "plan-1")
 
 
-def test_a_plan_without_splits_is_settled() -> None:
+def test_plan_without_splits_is_settled() -> None:
     assert opened(store_of(Clock()), splits=0).settled()
 
 
-def test_a_plan_is_settled_when_every_end_was_told_and_every_split_reported() -> None:
+def test_plan_is_settled_when_every_slot_ended_and_every_split_is_reported() -> None:
     held = opened(store_of(Clock()), splits=1)
     held.next_split(0, 0)
     held.finish_split(0, 0, REPORT)
@@ -300,7 +302,7 @@ def test_a_plan_is_settled_when_every_end_was_told_and_every_split_reported() ->
     assert held.settled()
 
 
-def test_answers_come_with_whether_they_were_told_before() -> None:
+def test_answers_say_whether_they_are_replays() -> None:
     held = opened(store_of(Clock()), splits=1)
     for before in (False, True):
         assert held.next_split(0, 0) == (Assigned(0, replayed=True), before)
@@ -308,7 +310,7 @@ def test_answers_come_with_whether_they_were_told_before() -> None:
         assert held.next_split(0, 1) == (Sealed(replayed=True), before)
 
 
-def test_reports_are_kept_by_slot_and_index_and_the_later_one_counts() -> None:
+def test_reports_are_stored_by_slot_and_index_and_the_last_one_counts() -> None:
     held = opened(store_of(Clock()))
     held.next_split(0, 0)
     held.next_split(0, 1)
@@ -319,7 +321,7 @@ def test_reports_are_kept_by_slot_and_index_and_the_later_one_counts() -> None:
     assert held.reports() == {(0, 0): later, (0, 1): REPORT}
 
 
-def test_a_report_on_a_split_that_was_not_handed_out_is_unknown() -> None:
+def test_report_on_a_split_that_was_not_assigned_is_refused() -> None:
     held = opened(store_of(Clock()))
     held.next_split(0, 0)
     for slot, index in ((0, 1), (1, 0), (0, -1)):
@@ -327,7 +329,7 @@ def test_a_report_on_a_split_that_was_not_handed_out_is_unknown() -> None:
             held.finish_split(slot, index, REPORT)
 
 
-def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_time() -> None:
+def test_total_has_the_sums_of_reports_and_the_highest_event_time() -> None:
     one = SplitReport(
         rows=1,
         size_bytes=10,
@@ -362,26 +364,26 @@ def test_the_total_sums_rows_bytes_phases_outcomes_and_takes_the_highest_event_t
     assert total([]) == SplitReport(rows=0, size_bytes=0)
 
 
-def test_threads_that_pull_at_once_get_each_split_once() -> None:
+def test_concurrent_threads_get_each_split_once() -> None:
     held = opened(store_of(Clock()), splits=400, slots=4)
-    found: list[list[int]] = [[] for _ in range(4)]
+    result: list[list[int]] = [[] for _ in range(4)]
 
     def pull(slot: int) -> None:
         for index in itertools.count():
             answer, _ = held.next_split(slot, index)
             if not isinstance(answer, Assigned):
                 return
-            found[slot].append(answer.split)
+            result[slot].append(answer.split)
 
     threads = [threading.Thread(target=pull, args=(slot,)) for slot in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(split for part in found for split in part) == list(range(400))
+    assert sorted(split for part in result for split in part) == list(range(400))
 
 
-def test_a_request_that_came_twice_opened_one_plan() -> None:
+def test_repeated_request_opens_one_plan() -> None:
     store = store_of(Clock())
     assert store.add(2, 1, request_id="r").plan_id == store.add(2, 1, request_id="r").plan_id == "plan-0"
     assert store.add(2, 1, request_id="other").plan_id == "plan-2"

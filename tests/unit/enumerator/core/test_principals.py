@@ -1,4 +1,4 @@
-"""Members bound to who joined, plans bound to the content of their request: also after a restart."""
+"""Members are bound to their principal and plans to the content of their request, also after a restart."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.unit.enumerator.core.groups import KEY, SCOPE, Core
 
 
 def join(core: Core, principal: str, request_id: str = "once") -> Member:
-    """The reader `r` joins as this principal, and names itself so from then on."""
-    answer = core.tell(ev.Join(key=KEY, reader_id="r", scope=SCOPE, request_id=request_id, principal=principal))
+    """Joins the reader `r` as this principal; its later calls have the same principal."""
+    answer = core.handle(ev.Join(key=KEY, reader_id="r", scope=SCOPE, request_id=request_id, principal=principal))
     assert isinstance(answer, Joined)
     return replace(answer.member, principal=principal)
 
 
 def stored(record: Durable) -> Durable:
-    """The record as a store gives it back."""
+    """The record after a round trip through the store."""
     return decode_record(encode_record(record))
 
 
 def restarted(core: Core) -> Core:
-    """The core on what a store has of its state."""
+    """The core, restored from the records of a store."""
     state = State()
     for record in compacted_records(core.state):
         apply(state, stored(record))
@@ -53,34 +53,34 @@ def opened(request_id: str, digest: str, plan_id: str = "p") -> ev.OpenPlan:
     )
 
 
-def test_a_member_stays_bound_after_a_restart() -> None:
+def test_member_stays_bound_to_its_principal_after_a_restart() -> None:
     first = Core()
     member = join(first, "token:a")
     core = restarted(first)
     with pytest.raises(PermissionDenied, match="another principal joined under that reader id"):
-        core.tell(ev.Heartbeat(replace(member, principal="token:b")))
-    core.tell(ev.Heartbeat(member))
+        core.handle(ev.Heartbeat(replace(member, principal="token:b")))
+    core.handle(ev.Heartbeat(member))
 
 
-def test_an_older_epoch_is_fenced_whoever_joined_since() -> None:
+def test_older_epoch_is_fenced_for_any_principal() -> None:
     core = Core()
     member = join(core, "token:a")
-    core.tell(ev.Leave(member))
+    core.handle(ev.Leave(member))
     join(core, "token:b", "other")
-    with pytest.raises(Fenced):  # its reader has to join again, and is refused then
-        core.tell(ev.Heartbeat(member))
+    with pytest.raises(Fenced):  # the reader must join again, and the join is refused
+        core.handle(ev.Heartbeat(member))
 
 
-def test_a_member_of_an_old_state_is_everybody_s_until_it_joins_again() -> None:
+def test_member_of_an_old_state_is_unbound_until_it_joins_again() -> None:
     core = Core()
     member = join(core, "")
-    core.tell(ev.Heartbeat(replace(member, principal="token:a")))
+    core.handle(ev.Heartbeat(replace(member, principal="token:a")))
     join(core, "token:a", "again")
     with pytest.raises(PermissionDenied):
         join(core, "token:b", "third")
 
 
-def test_records_of_before_have_no_principal_and_no_digest() -> None:
+def test_records_of_old_versions_have_no_principal_and_no_digest() -> None:
     joined = ReaderJoined(key=KEY, reader_id="r", epoch=3, request_id="q")
     plan = PlanOpened(
         plan_id="p", request_id="q", table="t", query=PlanQuery(QueryKind.SNAPSHOT), facts=sizes_alone([1]), slots=1
@@ -92,20 +92,20 @@ def test_records_of_before_have_no_principal_and_no_digest() -> None:
         assert stored(record) == record
 
 
-def test_a_plan_stays_bound_to_its_request_after_a_restart() -> None:
+def test_plan_stays_bound_to_its_request_after_a_restart() -> None:
     first = Core()
-    first.tell(opened("q", "content"))
+    first.handle(opened("q", "content"))
     core = restarted(first)
-    assert core.tell(opened("q", "content", "other")) == core.tell(opened("q", "content", "third"))
+    assert core.handle(opened("q", "content", "other")) == core.handle(opened("q", "content", "third"))
     with pytest.raises(RequestIdReused, match="table 't'"):
-        core.tell(opened("q", "different", "fourth"))
-    core.tell(opened("q2", "different", "fifth"))
+        core.handle(opened("q", "different", "fourth"))
+    core.handle(opened("q2", "different", "fifth"))
 
 
-def test_a_plan_of_an_old_state_is_given_again_for_its_table_alone() -> None:
+def test_plan_of_an_old_state_is_returned_for_its_table_only() -> None:
     core = Core()
-    core.tell(opened("q", ""))
-    core.tell(opened("q", "content", "other"))
+    core.handle(opened("q", ""))
+    core.handle(opened("q", "content", "other"))
     assert list(core.state.plans) == ["p"]
     with pytest.raises(RequestIdReused):
-        core.tell(replace(opened("q", "content", "third"), table="u"))
+        core.handle(replace(opened("q", "content", "third"), table="u"))

@@ -1,4 +1,4 @@
-"""Properties of the core: the order of hand-outs, records through the codec, facts, the shortened log."""
+"""Properties of the core: order of assignment, codec of records and split facts, log compaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
-told = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 numbers = st.integers(0, 2**62)
 small = st.integers(0, 2**31 - 1)
 instants = st.integers(0, 10**17 - 1).map(lambda number: InstantTime(f"{number:017d}"))
@@ -48,7 +48,7 @@ offsets = st.dictionaries(small, st.integers(0, 2**40), max_size=3)
 
 @st.composite
 def hybrid_progresses(draw: st.DrawFn) -> Progress:
-    """Behind the lake."""
+    """Progress after the hand-over."""
     starts = draw(offsets)
     place = KafkaPlace(
         phase=draw(st.sampled_from(Phase)),
@@ -73,8 +73,10 @@ scopes = st.builds(
     GroupScope,
     request=st.one_of(
         st.just(SCOPE.request),
-        st.builds(PlanRequest, table=told, query=st.just(Incremental()), columns=st.lists(told, max_size=2).map(tuple)),
-        st.builds(PlanRequest, table=told, query=st.just(Incremental()), hybrid=hybrids),
+        st.builds(
+            PlanRequest, table=texts, query=st.just(Incremental()), columns=st.lists(texts, max_size=2).map(tuple)
+        ),
+        st.builds(PlanRequest, table=texts, query=st.just(Incremental()), hybrid=hybrids),
     ),
     upto=st.none() | positions,
     on_lost_range=st.sampled_from(OnLostRange),
@@ -127,12 +129,12 @@ durable = st.one_of(
 
 
 @given(durable)
-def test_every_record_comes_back_from_the_codec(record: rec.Durable) -> None:
+def test_records_survive_the_codec(record: rec.Durable) -> None:
     assert decode_record(encode_record(record)) == record
 
 
 @given(durable, st.data())
-def test_a_damaged_record_is_an_error_of_ours(record: rec.Durable, data: st.DataObject) -> None:
+def test_damaged_record_is_a_penstock_error(record: rec.Durable, data: st.DataObject) -> None:
     stored = encode_record(record)
     place = data.draw(st.integers(0, len(stored.payload) - 1))
     changed = bytearray(stored.payload)
@@ -144,15 +146,15 @@ def test_a_damaged_record_is_an_error_of_ours(record: rec.Durable, data: st.Data
 
 
 @given(durable)
-def test_a_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
+def test_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
     stored = encode_record(record)
     with pytest.raises(StateVersionError, match=stored.kind):
         decode_record(StoredRecord(stored.kind, HYBRID_VERSION + 1, stored.payload))
 
 
 @given(durable)
-def test_a_record_under_another_version_is_refused(record: rec.Durable) -> None:
-    """What tells nothing of a topic is no record of a hybrid group, nor the other way round."""
+def test_record_under_another_version_is_refused(record: rec.Durable) -> None:
+    """A record without a topic has another version than one of a hybrid group."""
     stored = encode_record(record)
     other = VERSION if stored.version == HYBRID_VERSION else HYBRID_VERSION
     with pytest.raises((StateVersionError, StateDamaged), match=stored.kind):
@@ -160,24 +162,24 @@ def test_a_record_under_another_version_is_refused(record: rec.Durable) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), names, names), max_size=30))
-def test_facts_come_back(splits: list[tuple[int, str, str]]) -> None:
-    made = facts_of(splits)
-    back = SplitFacts.decoded(made.encoded())
-    assert back == made and hash(back) == hash(made) and len(back) == len(splits)
+def test_split_facts_survive_the_codec(splits: list[tuple[int, str, str]]) -> None:
+    history = facts_of(splits)
+    back = SplitFacts.decoded(history.encoded())
+    assert back == history and hash(back) == hash(history) and len(back) == len(splits)
     assert back.sizes.tolist() == [size for size, _, _ in splits]
     lanes = {(partition, group): lane for (_, partition, group), lane in zip(splits, back.lanes.tolist(), strict=True)}
     assert len(set(lanes.values())) == len(lanes)
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_facts_are_damage(data: bytes) -> None:
+def test_random_bytes_as_split_facts_are_corruption(data: bytes) -> None:
     with pytest.raises(StateDamaged):
         SplitFacts.decoded(b"facts1\n" + data)
 
 
 @given(st.lists(st.tuples(small, names, names), max_size=6), st.data())
-def test_facts_cut_short_are_damage(splits: list[tuple[int, str, str]], data: st.DataObject) -> None:
-    """Half of the rows would be taken for other columns. The test of random bytes found it."""
+def test_truncated_split_facts_are_corruption(splits: list[tuple[int, str, str]], data: st.DataObject) -> None:
+    """Half of the rows would be decoded as other columns. A regression test of a failure with random bytes."""
     whole = facts_of(splits).encoded()
     with pytest.raises(StateDamaged):
         SplitFacts.decoded(whole[: data.draw(st.integers(0, len(whole) - 1))])
@@ -185,7 +187,7 @@ def test_facts_cut_short_are_damage(splits: list[tuple[int, str, str]], data: st
         SplitFacts.decoded(whole + b"x")
 
 
-def test_facts_of_more_splits_than_allowed_are_damage() -> None:
+def test_split_facts_of_too_many_splits_are_corruption() -> None:
     with pytest.raises(StateDamaged, match="more than 2 splits"):
         SplitFacts.decoded(facts_of([(1, "p", "a")] * 3).encoded(), most=2)
 
@@ -200,7 +202,7 @@ rounds = st.tuples(
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("plan"), rounds),
-        st.tuples(st.just("ask"), st.sampled_from(READERS), st.integers(1, 3)),
+        st.tuples(st.just("request"), st.sampled_from(READERS), st.integers(1, 3)),
         st.tuples(st.just("commit"), st.sampled_from(READERS), st.integers(0, 3), st.booleans()),
         st.tuples(st.just("leave"), st.sampled_from(READERS)),
         st.tuples(st.just("join"), st.sampled_from(READERS)),
@@ -223,8 +225,8 @@ contested = st.lists(
                 st.sampled_from([frozenset("p"), frozenset()]),
             ),
         ),
-        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
-        st.tuples(st.just("ask"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("request"), st.sampled_from(READERS[:2]), st.just(1)),
+        st.tuples(st.just("request"), st.sampled_from(READERS[:2]), st.just(1)),
         st.tuples(st.just("commit"), st.sampled_from(READERS[:2]), st.just(1), st.just(True)),
         st.tuples(st.just("join"), st.sampled_from(READERS[:2])),
     ),
@@ -233,66 +235,66 @@ contested = st.lists(
 
 
 class History:
-    """Steps told to a core; each reader commits what it was told, in that order."""
+    """Runs steps on a core; each reader commits its granted splits in order."""
 
     def __init__(self) -> None:
         self.core = Core()
         self.members: dict[str, Member] = {}
-        self.told: dict[str, list[tuple[str, int]]] = {}
+        self.granted: dict[str, list[tuple[str, int]]] = {}
         self.sequences: dict[str, int] = {}
         self.joins = 0
 
     def do(self, step: tuple[Any, ...]) -> None:
-        """One step; refused ones are nothing."""
+        """Runs one step; refused steps have no effect."""
         try:
             getattr(self, f"_{step[0]}")(*step[1:])
         except PenstockError:
-            self.told.clear()
+            self.granted.clear()
             self.members.clear()
 
-    def _plan(self, made: tuple[list[tuple[str, str]], frozenset[str]]) -> None:
-        self.core.plan(*made[0], reshaped=tuple(made[1])) if self.core.group.stopped is None else None
+    def _plan(self, plan: tuple[list[tuple[str, str]], frozenset[str]]) -> None:
+        self.core.plan(*plan[0], reshaped=tuple(plan[1])) if self.core.group.stopped is None else None
 
     def _join(self, name: str) -> None:
         self.joins += 1
         self.members[name] = self.core.join(name, str(self.joins))
-        self.told[name], self.sequences[name] = [], 0
+        self.granted[name], self.sequences[name] = [], 0
 
-    def _ask(self, name: str, most: int) -> None:
+    def _request(self, name: str, most: int) -> None:
         if name not in self.members:
             self._join(name)
         self.sequences[name] += 1
-        answer = self.core.ask(self.members[name], self.sequences[name], most)
-        self.told[name] += answer if isinstance(answer, list) else []
+        answer = self.core.request_splits(self.members[name], self.sequences[name], most)
+        self.granted[name] += answer if isinstance(answer, list) else []
 
     def _commit(self, name: str, most: int, finished: bool) -> None:
         if name in self.members:
-            done, self.told[name] = self.told[name][:most], self.told[name][most if finished else 0 :]
+            done, self.granted[name] = self.granted[name][:most], self.granted[name][most if finished else 0 :]
             self.core.commit(self.members[name], *((*place, 1) for place in done), finished=finished)
 
     def _leave(self, name: str) -> None:
         if name in self.members:
-            self.core.tell(ev.Leave(self.members.pop(name)))
-            self.told.pop(name)
+            self.core.handle(ev.Leave(self.members.pop(name)))
+            self.granted.pop(name)
 
     def _stop(self) -> None:
         group = self.core.group
-        self.core.tell(ev.CannotGoOn(key=KEY, number=group.number, start=group.progress.position, code="X", text="x"))
+        self.core.handle(ev.CannotGoOn(key=KEY, number=group.number, start=group.progress.position, code="X", text="x"))
 
     def _reset(self) -> None:
-        self.core.tell(ev.Reset(KEY, Progress(at(self.core.rounds))))
+        self.core.handle(ev.Reset(KEY, Progress(at(self.core.rounds))))
         self.members.clear()
-        self.told.clear()
+        self.granted.clear()
 
 
 @settings(max_examples=400)
 @given(steps | contested)
-def test_hand_outs_keep_the_order_of_lanes_and_reshaped_partitions(history: list[tuple[Any, ...]]) -> None:
-    """By the arrays of the rounds alone: no split is held while an earlier one that orders it is open elsewhere."""
-    made = History()
-    for step in history:
-        made.do(step)
-        group = made.core.group
+def test_assignments_keep_the_order_of_lanes_and_reshaped_partitions(actions: list[tuple[Any, ...]]) -> None:
+    """No split is held while an earlier split of its lane or reshaped partition is open at another reader."""
+    history = History()
+    for step in actions:
+        history.do(step)
+        group = history.core.group
         order = list(group.rounds.values())
         for place, one in enumerate(order):
             for index, holder in one.holders.items():
@@ -311,15 +313,15 @@ def test_hand_outs_keep_the_order_of_lanes_and_reshaped_partitions(history: list
 
 @settings(max_examples=150)
 @given(steps)
-def test_somebody_can_always_go_on(history: list[tuple[Any, ...]]) -> None:
-    """A reader that comes alone, when all others left, is told everything in the end."""
-    made = History()
-    for step in history:
-        made.do(step)
-    group = made.core.group
+def test_group_can_always_progress(actions: list[tuple[Any, ...]]) -> None:
+    """A single reader that joins after all others left gets every remaining split."""
+    history = History()
+    for step in actions:
+        history.do(step)
+    group = history.core.group
     for reader in list(group.readers.values()):
-        made.core.tell(ev.Leave(Member(KEY.table, KEY.group, reader.reader_id, reader.epoch)))
-    made.core.join("last")
+        history.core.handle(ev.Leave(Member(KEY.table, KEY.group, reader.reader_id, reader.epoch)))
+    history.core.join("last")
     chosen = choose(group, group.readers["last"], 1_000)
     assert len(chosen) == sum(int((one.status != DONE).sum()) for one in group.rounds.values())
     assert [place[0] for place in chosen] == sorted((place[0] for place in chosen), key=list(group.rounds).index)
@@ -327,11 +329,11 @@ def test_somebody_can_always_go_on(history: list[tuple[Any, ...]]) -> None:
 
 @settings(max_examples=150)
 @given(steps)
-def test_a_shortened_log_gives_an_equal_state(history: list[tuple[Any, ...]]) -> None:
-    made = History()
-    for step in history:
-        made.do(step)
-    state = made.core.state
+def test_compacted_log_gives_an_equal_state(actions: list[tuple[Any, ...]]) -> None:
+    history = History()
+    for step in actions:
+        history.do(step)
+    state = history.core.state
     fewer = State()
     for record in compacted_records(state):
         apply(fewer, decode_record(encode_record(record)))
@@ -342,7 +344,7 @@ def test_a_shortened_log_gives_an_equal_state(history: list[tuple[Any, ...]]) ->
 
 
 def durable_facts(state: State) -> tuple[Any, ...]:
-    """What must be equal."""
+    """The durable part of a state."""
     group = state.groups[KEY]
     return (
         state.last_number,

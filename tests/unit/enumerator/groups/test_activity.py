@@ -1,4 +1,4 @@
-"""What is kept of groups for people who look: bounded, by the clock that is passed in."""
+"""Samples and bars of groups for the status page: bounded, with a manual clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.proto.model.reports import SplitReport
 
 
 class Clock:
-    """Milliseconds that are moved by hand."""
+    """A manual clock in milliseconds."""
 
     now_ms = 1_700_000_000_000
 
@@ -43,68 +43,68 @@ A = ("plan", 0)
 B = ("plan", 1)
 
 
-def test_samples_are_taken_by_their_spacing_and_the_oldest_go() -> None:
+def test_samples_are_spaced_and_the_oldest_are_dropped() -> None:
     clock = Clock()
-    told = Activity(clock)
+    activity = Activity(clock)
     for _ in range(2 * MAX_SAMPLES + 3):
-        told.observe(GroupMeasured("t", "g", GAUGES))
-        told.observe(GroupMeasured("t", "g", GAUGES))
+        activity.observe(GroupMeasured("t", "g", GAUGES))
+        activity.observe(GroupMeasured("t", "g", GAUGES))
         clock.now_ms += SPACING_MS
-    found = told.samples("t", "g")
-    assert len(found) == MAX_SAMPLES
-    assert {later.at_ms - sooner.at_ms for sooner, later in itertools.pairwise(found)} == {SPACING_MS}
-    assert found[-1].at_ms == clock.now_ms - SPACING_MS
-    clock.now_ms -= 3_600_000  # somebody set the clock back
-    told.observe(GroupMeasured("t", "g", GAUGES))
-    assert told.samples("t", "g")[-1].at_ms == clock.now_ms
+    result = activity.samples("t", "g")
+    assert len(result) == MAX_SAMPLES
+    assert {later.at_ms - sooner.at_ms for sooner, later in itertools.pairwise(result)} == {SPACING_MS}
+    assert result[-1].at_ms == clock.now_ms - SPACING_MS
+    clock.now_ms -= 3_600_000  # the clock was set back
+    activity.observe(GroupMeasured("t", "g", GAUGES))
+    assert activity.samples("t", "g")[-1].at_ms == clock.now_ms
 
 
-def test_a_sample_says_where_the_group_stood() -> None:
-    told = Activity(Clock())
-    told.observe(LagMeasured("t", "g", LAG))
-    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r", (A, B)))
-    told.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r", (A,)))
-    told.observe(SplitReported("t", "g", "r", SplitReport(rows=70, size_bytes=9)))
-    told.observe(GroupMeasured("t", "g", GAUGES))
-    (sample,) = told.samples("t", "g")
+def test_sample_has_the_gauges_of_the_group() -> None:
+    activity = Activity(Clock())
+    activity.observe(LagMeasured("t", "g", LAG))
+    activity.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r", (A, B)))
+    activity.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r", (A,)))
+    activity.observe(SplitReported("t", "g", "r", SplitReport(rows=70, size_bytes=9)))
+    activity.observe(GroupMeasured("t", "g", GAUGES))
+    (sample,) = activity.samples("t", "g")
     assert (sample.pending, sample.held, sample.finished, sample.rows) == (3, 2, 1, 70)
     assert (sample.lag_seconds, sample.lag_commits, sample.issued_ms) == (12.5, 4, 1_500_000_000_000)
 
 
-def test_rates_are_of_the_last_minute() -> None:
+def test_rates_cover_the_last_minute() -> None:
     clock = Clock()
-    told = Activity(clock)
-    told.observe(GroupMeasured("t", "g", GAUGES))
+    activity = Activity(clock)
+    activity.observe(GroupMeasured("t", "g", GAUGES))
     clock.now_ms += 60_000
     for _ in range(60):
-        told.observe(SplitReported("t", "g", "r", SplitReport(rows=100, size_bytes=1_000)))
+        activity.observe(SplitReported("t", "g", "r", SplitReport(rows=100, size_bytes=1_000)))
         clock.now_ms += 1_000
-    rows, size_bytes = told.groups()["t", "g"].rates(clock.now_ms)
+    rows, size_bytes = activity.groups()["t", "g"].rates(clock.now_ms)
     assert 85 <= rows <= 105
     assert 850 <= size_bytes <= 1_050
     clock.now_ms += 70_000
-    assert told.groups()["t", "g"].rates(clock.now_ms) == (0, 0)
-    assert told.groups()["t", "g"].rows == 6_000
+    assert activity.groups()["t", "g"].rates(clock.now_ms) == (0, 0)
+    assert activity.groups()["t", "g"].rows == 6_000
 
 
 def test_bars_follow_splits_from_reader_to_reader() -> None:
     clock = Clock()
-    told = Activity(clock)
-    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r1", (A, B)))
+    activity = Activity(clock)
+    activity.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r1", (A, B)))
     clock.now_ms += 10
-    told.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r1", (A,)))
+    activity.observe(ReaderSplits(SplitEvent.FINISHED, "t", "g", "r1", (A,)))
     clock.now_ms += 10
-    told.observe(ReaderSplits(SplitEvent.EXPIRED, "t", "g", "r1", (B,)))
-    told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r2", (B,)))
-    told.observe(ReaderSplits(SplitEvent.FENCED, "t", "g", "r1", ()))
-    found = [(bar.reader_id, bar.index, (bar.end_ms or 0) - bar.begin_ms, bar.how) for bar in told.bars()]
-    assert found[:2] == [("r1", 0, 10, "finished"), ("r1", 1, 20, "expired")]
-    assert found[2][:2] == ("r2", 1) and found[2][3] == ""
-    group = told.groups()["t", "g"]
+    activity.observe(ReaderSplits(SplitEvent.EXPIRED, "t", "g", "r1", (B,)))
+    activity.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", "g", "r2", (B,)))
+    activity.observe(ReaderSplits(SplitEvent.FENCED, "t", "g", "r1", ()))
+    result = [(bar.reader_id, bar.index, (bar.end_ms or 0) - bar.begin_ms, bar.how) for bar in activity.bars()]
+    assert result[:2] == [("r1", 0, 10, "finished"), ("r1", 1, 20, "expired")]
+    assert result[2][:2] == ("r2", 1) and result[2][3] == ""
+    group = activity.groups()["t", "g"]
     assert (group.finished, group.expired, group.fenced) == (1, 1, 1)
-    told.observe(GroupRemoved("t", "g"))
-    assert [bar.how for bar in told.bars()] == ["finished", "expired"]
-    assert told.groups() == {}
+    activity.observe(GroupRemoved("t", "g"))
+    assert [bar.how for bar in activity.bars()] == ["finished", "expired"]
+    assert activity.groups() == {}
 
 
 @settings(deadline=None, max_examples=60)
@@ -119,58 +119,58 @@ def test_bars_follow_splits_from_reader_to_reader() -> None:
         max_size=60,
     )
 )
-def test_no_split_has_two_open_bars_and_none_ends_before_it_begins(
+def test_bars_of_a_split_never_overlap_and_never_end_before_they_begin(
     events: list[tuple[SplitEvent, str, int, int]],
 ) -> None:
     clock = Clock()
-    told = Activity(clock)
+    activity = Activity(clock)
     for event, reader, index, later_ms in events:
         clock.now_ms += later_ms
-        told.observe(ReaderSplits(event, "t", "g", reader, (("p", index),)))
-    bars = list(told.bars())
+        activity.observe(ReaderSplits(event, "t", "g", reader, (("p", index),)))
+    bars = list(activity.bars())
     held = [bar.index for bar in bars if bar.end_ms is None]
     assert len(held) == len(set(held))
     assert all(bar.end_ms is None or bar.end_ms >= bar.begin_ms for bar in bars)
     assert len(bars) == sum(event is SplitEvent.ASSIGNED for event, *_ in events)
 
 
-def test_memory_is_bounded_whatever_comes() -> None:
-    told = Activity(Clock())
+def test_activity_is_bounded_for_any_events() -> None:
+    activity = Activity(Clock())
     for number in range(3 * MAX_BARS):
-        told.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", f"g{number % 700}", "r", (("p", number),)))
-        told.observe(RoundDiscovered(table=f"t{number % 700}", group="g", commits=1, splits=1))
-        told.observe(WatermarkPlanned(f"t{number % 700}", number))
-    assert len(told.groups()) == MAX_GROUPS
-    assert len(told.tables()) == kept.MAX_TABLES
-    assert len(list(told.bars())) <= 2 * MAX_BARS
+        activity.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", f"g{number % 700}", "r", (("p", number),)))
+        activity.observe(RoundDiscovered(table=f"t{number % 700}", group="g", commits=1, splits=1))
+        activity.observe(WatermarkPlanned(f"t{number % 700}", number))
+    assert len(activity.groups()) == MAX_GROUPS
+    assert len(activity.tables()) == kept.MAX_TABLES
+    assert len(list(activity.bars())) <= 2 * MAX_BARS
 
 
-def test_the_document_is_thinned_and_in_order() -> None:
+def test_document_of_the_page_is_thinned_and_in_order() -> None:
     assert thinned(range(5), 10) == [0, 1, 2, 3, 4]
     some = thinned(range(1000), 7)
     assert len(some) == 7 and some == sorted(set(some)) and some[-1] == 999
     clock = Clock()
-    told = Activity(clock)
-    told.observe(WatermarkPlanned("t", 1_600_000_000_000_000))
+    activity = Activity(clock)
+    activity.observe(WatermarkPlanned("t", 1_600_000_000_000_000))
     for number in range(MAX_SAMPLES):
-        told.observe(LagMeasured("t", "g", LAG))
-        told.observe(GroupMeasured("t", "g", GAUGES))
-        told.observe(RoundDiscovered(table="t", group="g", commits=number, splits=2, instant_ms=5))
+        activity.observe(LagMeasured("t", "g", LAG))
+        activity.observe(GroupMeasured("t", "g", GAUGES))
+        activity.observe(RoundDiscovered(table="t", group="g", commits=number, splits=2, instant_ms=5))
         clock.now_ms += SPACING_MS
-    (group,), (table,) = page_data(told)["groups"], page_data(told)["tables"]  # type: ignore[misc]
+    (group,), (table,) = page_data(activity)["groups"], page_data(activity)["tables"]  # type: ignore[misc]
     assert len(group["samples"]) == len(table["rounds"]) == MAX_POINTS
     assert group["samples"][-1] == [clock.now_ms - SPACING_MS, 3, 2, 0, 12.5, 1_500_000_000_000]
     assert table["watermarks"] == [[Clock.now_ms, 1_600_000_000_000]]
     assert group["lag"] == {"commits": 4, "size_bytes": 700, "seconds": 12.5}
 
 
-def test_reports_of_plans_without_a_group_are_not_activity_of_a_group() -> None:
+def test_reports_without_a_group_are_not_activity() -> None:
     activity = Activity(Clock())
     activity.observe(SplitReported("t", "", "", SplitReport(rows=1, size_bytes=1)))
     assert activity.groups() == {}
 
 
-def test_a_composite_passes_each_event_to_all_observers_in_order() -> None:
+def test_composite_observer_passes_each_event_to_all_in_order() -> None:
     events: list[tuple[str, Observation]] = []
 
     class Recording:

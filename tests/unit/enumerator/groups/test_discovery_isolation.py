@@ -1,5 +1,5 @@
-"""One table's look fails by each class of exception: the other table's rounds and all leases go on, and the failure is
-shown, counted and tried again. A background thread that ends is reported and started again."""
+"""Discovery of one table fails with each class of exception: rounds of the other table and all leases continue, and the
+failure is reported, counted and retried. A background thread that ends is reported and restarted."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ FAILURES = (
     SystemExit("not an Exception"),
 )
 STOPPING = (ConfigurationError,)
-"""Classes that stop a group where planning raises them: no repetition would help."""
+"""Errors of planning that stop a group, because a retry cannot succeed."""
 
 
 @dataclass
 class Counted:
-    """Counts failures."""
+    """Counts failed discoveries."""
 
-    looks: list[tuple[str, str, str]] = field(default_factory=list)
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
     threads: list[str] = field(default_factory=list)
 
     def observe(self, event: Observation) -> None:
         match event:
             case DiscoveryFailed(table, group, code):
-                self.looks.append((table, group, code))
+                self.failures.append((table, group, code))
             case ThreadFailed(thread):
                 self.threads.append(thread)
             case _:
@@ -69,7 +69,7 @@ class Counted:
 
 @dataclass
 class Hostile(Script):
-    """Asking about table `bad` raises `error` at `step`, as long as it is set."""
+    """Reads of table `bad` raise `error` at `step` while it is set."""
 
     error: BaseException | None = None
     step: str = "advance"
@@ -115,7 +115,7 @@ class World:
         return self.service.describe_group(table, "g").summary.planned
 
     def until_no_readers(self) -> None:
-        """Lets three leases pass, in steps, as a greater gap between ticks would be a standstill."""
+        """Moves the clock by three leases in steps; a larger gap between ticks would count as a standstill."""
         for _ in range(8):
             self.clock.now_ms += 400
             until(lambda: self.coordinator.ticked_ms == self.clock.now_ms)
@@ -149,23 +149,23 @@ def running(
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("step", ["glance", "advance"])
-def test_a_look_that_fails_is_trouble_of_its_group_alone(error: BaseException, step: str) -> None:
+def test_failed_discovery_affects_only_its_group(error: BaseException, step: str) -> None:
     script = Hostile(newest=3, error=error, step=step)
     stops = isinstance(error, STOPPING)
     with running(script) as world:
         world.join("bad")
         until(lambda: bool(world.service.describe_group("bad", "g").error))
-        shown = world.service.describe_group("bad", "g")
-        assert shown.error_code and str(error) in shown.error
-        assert shown.summary.state == ("stopped" if stops else "running")
-        until(lambda: world.counted.looks == [("bad", "g", shown.error_code)])
+        description = world.service.describe_group("bad", "g")
+        assert description.error_code and str(error) in description.error
+        assert description.summary.state == ("stopped" if stops else "running")
+        until(lambda: world.counted.failures == [("bad", "g", description.error_code)])
         listed = {each.summary.table: each.error_code for each in world.service.describe_server().groups}
-        assert listed == {"bad": shown.error_code}
+        assert listed == {"bad": description.error_code}
         world.join("good")
         until(lambda: world.planned("good") == at(3))
         world.until_no_readers()
         if not stops:
-            until(lambda: script.raised >= 2)  # repeated after pauses
+            until(lambda: script.raised >= 2)  # retried after delays
             script.error = None
             world.clock.now_ms += 60_000
             until(lambda: world.planned("bad") == at(3))
@@ -173,18 +173,22 @@ def test_a_look_that_fails_is_trouble_of_its_group_alone(error: BaseException, s
         assert world.reasons == []
 
 
-def test_the_lag_of_one_table_cannot_end_the_measuring_of_another() -> None:
+def test_failed_lag_of_one_table_does_not_affect_another() -> None:
     with running(Hostile(newest=3, error=OverflowError("sum"), step="lag")) as world:
         world.join("bad")
         world.join("good")
         until(lambda: world.planned("good") == at(3))
         assert world.service.describe_group("good", "g").lag == LAG
-        shown = world.service.describe_group("bad", "g")
-        assert shown.lag is None and shown.error_code == "INVARIANT_VIOLATION" and "OverflowError: sum" in shown.error
+        description = world.service.describe_group("bad", "g")
+        assert (
+            description.lag is None
+            and description.error_code == "INVARIANT_VIOLATION"
+            and "OverflowError: sum" in description.error
+        )
 
 
 class RefusingJournal(DirectJournal):
-    """Refuses the next so many appends that hold something, as a journal does whose disk is behind."""
+    """Refuses the next `refuse` appends with content, like a journal with a slow disk."""
 
     refuse = 0
 
@@ -193,11 +197,11 @@ class RefusingJournal(DirectJournal):
     ) -> Ticket:
         if records and self.refuse:
             self.refuse -= 1
-            raise Overloaded("the state's disk is behind")
+            raise Overloaded("the state's disk is slow")
         return super().append(records, plans, dropped)
 
 
-def test_a_disk_that_is_behind_for_a_moment_ends_neither_discovery_nor_leases() -> None:
+def test_slow_disk_ends_neither_discovery_nor_leases() -> None:
     store = MemoryStore()
     journal = RefusingJournal(store)
 
@@ -210,23 +214,23 @@ def test_a_disk_that_is_behind_for_a_moment_ends_neither_discovery_nor_leases() 
         until(lambda: world.planned("bad") == at(1))
         journal.refuse = 2
         script.newest = 2
-        until(lambda: len(world.counted.looks) == 1)
+        until(lambda: len(world.counted.failures) == 1)
         world.clock.now_ms += 500
-        until(lambda: len(world.counted.looks) == 2)
-        assert set(world.counted.looks) == {("bad", "g", "OVERLOADED")}
+        until(lambda: len(world.counted.failures) == 2)
+        assert set(world.counted.failures) == {("bad", "g", "OVERLOADED")}
         world.clock.now_ms += 500
         assert world.planned("bad") == at(1), "the second pause is longer"
         world.join("good")
         until(lambda: world.planned("good") == at(2))
         world.clock.now_ms += 500
         until(lambda: world.planned("bad") == at(2))
-        journal.refuse = 2  # now the end of leases is refused
+        journal.refuse = 2  # now records of expired leases are refused
         world.until_no_readers()
         assert journal.refuse == 0 and "time" in world.counted.threads
         assert world.reasons == []
 
 
-def test_a_state_that_cannot_be_kept_by_a_bug_of_the_store_is_reported() -> None:
+def test_bug_of_the_store_is_reported() -> None:
     lost: list[str] = []
     store = MemoryStore()
     journal = Journal(store)
@@ -242,7 +246,7 @@ def test_a_state_that_cannot_be_kept_by_a_bug_of_the_store_is_reported() -> None
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("thread", ["time", "discovery"])
-def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_thread_is_reported_and_restarted(thread: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(Hostile(newest=3)) as world:
         world.join("bad")
         until(lambda: world.planned("bad") == at(3))
@@ -250,7 +254,7 @@ def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypat
         real = getattr(Coordinator, name)
 
         def ends(coordinator: Coordinator, *given: object) -> object:
-            """SystemExit ends a thread without a word."""
+            """SystemExit ends a thread without a message."""
             if coordinator is world.coordinator and threading.current_thread().name == f"penstock-{thread}":
                 monkeypatch.setattr(Coordinator, name, real)
                 raise SystemExit
@@ -265,8 +269,8 @@ def test_a_thread_that_ends_is_reported_and_started_again(thread: str, monkeypat
         world.until_no_readers()
 
 
-def test_a_thread_that_stands_still_is_reported_until_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that stood still as a whole is not."""
+def test_blocked_thread_is_reported_until_it_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped as a whole is not reported."""
     with running(Hostile(newest=3)) as world:
         world.join("good")
         world.clock.now_ms += discovery_threads.STALLED_MS * 10
@@ -292,8 +296,8 @@ def test_a_thread_that_stands_still_is_reported_until_it_goes_on(monkeypatch: py
         until(lambda: world.reasons[-1] == "")
 
 
-def test_a_damaged_table_stops_its_group_and_counts() -> None:
+def test_damaged_table_stops_its_group_and_is_counted() -> None:
     with running(Hostile(newest=3, error=CorruptFile("t: 20260101.commit: bad"))) as world:
         world.join("bad")
         until(lambda: world.service.describe_group("bad", "g").summary.state == "stopped")
-        until(lambda: world.counted.looks == [("bad", "g", "CORRUPT_FILE")])
+        until(lambda: world.counted.failures == [("bad", "g", "CORRUPT_FILE")])

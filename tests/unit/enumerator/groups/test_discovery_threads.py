@@ -1,4 +1,4 @@
-"""The threads of a service, with tables that block: waited for by condition, never by time alone."""
+"""The threads of a service with blocking tables. Tests wait for conditions, never for time alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.enumerator.test_service import Clock, Script, at, spec_of
 
 @dataclass
 class Blocking(Script):
-    """Looks at table `slow` wait until they are let go."""
+    """Reads of table `slow` block until they are released."""
 
     let_go: threading.Event = field(default_factory=threading.Event)
     in_slow: threading.Event = field(default_factory=threading.Event)
@@ -32,14 +32,14 @@ class Blocking(Script):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Returns once it holds; fails after half a minute."""
+    """Waits until the condition holds; fails after 30 s."""
     end_s = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < end_s
         threading.Event().wait(0.005)
 
 
-def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
+def test_blocked_table_delays_neither_other_tables_nor_leases() -> None:
     script, clock = Blocking(newest=3), Clock()
     coordinator = Coordinator(clock_ms=clock, settings=CoordinatorSettings(lease_ms=1_000))
     service = EnumeratorService(
@@ -57,7 +57,7 @@ def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
         assert script.in_slow.wait(30)
         service.join_group("g", "r", spec_of(), "two")
         until(lambda: service.describe_group("t", "g").summary.planned == at(3))
-        for _ in range(4):  # in steps, as a greater gap between ticks would be a standstill
+        for _ in range(4):  # in steps: a larger gap between ticks would count as a standstill
             clock.now_ms += 400
             until(lambda: coordinator.ticked_ms == clock.now_ms)
         until(lambda: not service.describe_group("t", "g").readers)
@@ -70,7 +70,7 @@ def test_a_table_that_blocks_holds_up_neither_other_tables_nor_leases() -> None:
 
 @dataclass
 class Counting(Script):
-    """Each advance waits for a permit; `begun` are the tables of the advances, in order."""
+    """Each advance waits for a permit; `begun`: their tables in order."""
 
     permits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     begun: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Counting(Script):
         return super().advance(path, name, following)
 
 
-def test_each_of_many_tables_is_looked_at_although_those_before_it_are_due_again() -> None:
+def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again() -> None:
     names = [f"t{number}" for number in range(discovery_threads.MAX_RUNNING + 2)]
     script, clock = Counting(newest=0), Clock()
     service = EnumeratorService(

@@ -1,4 +1,4 @@
-"""Idle groups of one table cost one look at the table together, also where file times prove nothing."""
+"""Idle groups of a table share one read of the table, also if file times are inconclusive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASE = "B_v9_inc_cow"
 
 @dataclass
 class Counted:
-    """A service with GROUPS groups at the table's end; `asked` counts what is read of the table."""
+    """A service with GROUPS groups at the table's end; `asked` counts reads of the table."""
 
     script: ScriptedTimeline
     wall_ms: int
@@ -44,8 +44,8 @@ class Counted:
         for number in range(GROUPS):
             self.service.join_group(f"g{number}", "r", GroupSpec(scope=scope, start=StartLatest()), "x")
 
-    def look(self) -> Counter[str]:
-        """What one look took."""
+    def discover(self) -> Counter[str]:
+        """The reads of one discovery."""
         self.asked.clear()
         self.service.split_discovery.discover()
         return Counter(self.asked)
@@ -65,33 +65,33 @@ class CountedTables(FollowedTables):
 
 @pytest.fixture
 def counted(golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """By a wall clock at which no file time is old enough to prove anything, as in an object store."""
+    """A wall clock at which every file time is too recent to be conclusive, as in an object store."""
     script = ScriptedTimeline(golden.copy(CASE, tmp_path), tmp_path / "aside")
     script.remove_after(script.data[-2])
-    made = Counted(script, wall_ms=script.folder.stat().st_mtime_ns // 1_000_000)
+    counted_reads = Counted(script, wall_ms=script.folder.stat().st_mtime_ns // 1_000_000)
     real = HudiTable.timeline
 
     def timeline(table: HudiTable) -> Timeline:
-        made.asked["timeline"] += 1
+        counted_reads.asked["timeline"] += 1
         return real(table)
 
     monkeypatch.setattr(HudiTable, "timeline", timeline)
-    return made
+    return counted_reads
 
 
-def test_idle_groups_of_a_table_share_a_look(counted: Counted) -> None:
-    assert counted.look()["advance"] == GROUPS, "the first look of each"
+def test_idle_groups_of_a_table_share_one_discovery(counted: Counted) -> None:
+    assert counted.discover()["advance"] == GROUPS, "the first look of each"
     for _ in range(3):
-        assert counted.look() == Counter(glance=1)
+        assert counted.discover() == Counter(glance=1)
     counted.script.give(*{path.name[:17] for path in counted.script.aside.iterdir()})
-    assert counted.look()["advance"] == GROUPS, "whose file times may be those of before: the listing tells"
+    assert counted.discover()["advance"] == GROUPS, "its file times may be unchanged: the listing is compared"
     assert {group.planned.order_key for group in counted.service.list_groups()} == {
         counted.script.keys[counted.script.data[-1]]
     }
 
 
-def test_the_lags_of_a_tables_groups_are_measured_by_one_reading(counted: Counted) -> None:
-    counted.look()
+def test_lags_of_all_groups_of_a_table_need_one_read(counted: Counted) -> None:
+    counted.discover()
     measurer = LagMonitor(counted.service.split_discovery)
     counted.asked.clear()
     measurer.measure()

@@ -1,4 +1,4 @@
-"""The texts that writers keep offsets in: what is taken, what is refused, and that nothing else can happen."""
+"""Texts in which writers store offsets: each is parsed or refused with a named error."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ PARSERS: list[Callable[[str], object]] = [
 
 
 @given(TOPICS, NUMBERS)
-def test_every_form_of_the_same_offsets_is_the_same_map(topic: str, found: dict[int, int]) -> None:
-    wanted = OffsetMap(topic, tuple(found.items()))
-    pairs = list(found.items())
-    assert parse_streamer(f"{topic}," + ",".join(f"{p}:{o}" for p, o in pairs)) == wanted
-    assert parse_streamer(f" {topic} , " + " , ".join(f"{p} : {o}" for p, o in pairs)) == wanted
-    assert parse_connect(",".join(f"{p}={o}" for p, o in pairs), topic) == wanted
+def test_offset_map_is_equal_for_every_form_of_the_same_offsets(topic: str, result: dict[int, int]) -> None:
+    expected = OffsetMap(topic, tuple(result.items()))
+    pairs = list(result.items())
+    assert parse_streamer(f"{topic}," + ",".join(f"{p}:{o}" for p, o in pairs)) == expected
+    assert parse_streamer(f" {topic} , " + " , ".join(f"{p} : {o}" for p, o in pairs)) == expected
+    assert parse_connect(",".join(f"{p}={o}" for p, o in pairs), topic) == expected
     entries = [f"kafka_metadata%3A{topic}%3A{p}:{o}" for p, o in pairs]
     cluster = f"kafka_metadata%3Akafka_cluster%3A{topic}%3A:west:9092"
-    assert parse_flink(";".join(entries)) == wanted
-    assert parse_flink(";".join([*entries, cluster])) == wanted
-    assert parse_flink(";".join([cluster, *entries]) + ";") == wanted
+    assert parse_flink(";".join(entries)) == expected
+    assert parse_flink(";".join([*entries, cluster])) == expected
+    assert parse_flink(";".join([cluster, *entries]) + ";") == expected
     as_json = json.dumps({topic: {str(p): o for p, o in pairs}})
-    assert parse_topics(as_json) == (wanted,)
-    assert parse_offset_log(f'v1\n{{"batchWatermarkMs":0}}\n-\n{{"logOffset":3}}\n{as_json}') == (wanted,)
+    assert parse_topics(as_json) == (expected,)
+    assert parse_offset_log(f'v1\n{{"batchWatermarkMs":0}}\n-\n{{"logOffset":3}}\n{as_json}') == (expected,)
 
 
 @given(st.one_of(st.text(), st.text('0123456789:,=;-{}"[] \nvkat%3A_.e', max_size=60)))
-def test_any_text_is_taken_or_refused_by_name(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_refused(text: str) -> None:
     for parse in PARSERS:
         try:
             parse(text)
@@ -63,7 +63,7 @@ def test_any_text_is_taken_or_refused_by_name(text: str) -> None:
             continue
 
 
-def test_as_hudi_wrote_it() -> None:
+def test_offset_text_of_hudi_is_parsed() -> None:
     assert parse_streamer("bill.1.2.0,0:8,1:6") == OffsetMap("bill.1.2.0", ((0, 8), (1, 6)))
     assert parse_streamer("shop.eu_orders-v2,0:17,1:8") == OffsetMap("shop.eu_orders-v2", ((0, 17), (1, 8)))
     flink = (
@@ -75,16 +75,16 @@ def test_as_hudi_wrote_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["1699999999000", "0", " 20261120215905690 "])
-def test_a_bare_number_is_another_source(text: str) -> None:
+def test_bare_number_belongs_to_another_source(text: str) -> None:
     assert parse_streamer(text) == NotKafka()
 
 
 @pytest.mark.parametrize("text", ["", " ", ";", "kafka_metadata%3Akafka_cluster%3Aorders%3A:cluster"])
-def test_flink_may_tell_nothing(text: str) -> None:
+def test_flink_text_may_lack_offsets(text: str) -> None:
     assert parse_flink(text) is None
 
 
-def test_a_topic_may_be_called_as_the_cluster_entry() -> None:
+def test_topic_may_have_the_name_of_the_cluster_entry() -> None:
     assert parse_flink("kafka_metadata%3Akafka_cluster%3A0:7") == OffsetMap("kafka_cluster", ((0, 7),))
 
 
@@ -108,13 +108,13 @@ def test_a_topic_may_be_called_as_the_cluster_entry() -> None:
         '{"orders":{"0":1}}',
     ],
 )
-def test_streamer_refuses(text: str) -> None:
+def test_streamer_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_streamer(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "0:1", "0=1,0=2", "0=1,", "t,0=1", "0==1"])
-def test_connect_refuses(text: str) -> None:
+def test_connect_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_connect(text, "t")
 
@@ -132,7 +132,7 @@ def test_connect_refuses(text: str) -> None:
         "kafka_metadata%3Aor%3Aders%3A0:1",
     ],
 )
-def test_flink_refuses(text: str) -> None:
+def test_flink_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_flink(text)
 
@@ -141,7 +141,7 @@ def test_flink_refuses(text: str) -> None:
     "text",
     ["", "2", "[]", "{}", '{"a":2}', '{"a":"-1"}', '{"a":"x"}', '{"":"1"}', '{"a":"1","a":"2"}', '{"a\\u0000":"1"}'],
 )
-def test_sink_refuses(text: str) -> None:
+def test_sink_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_sink(text)
 
@@ -166,7 +166,7 @@ def test_sink_refuses(text: str) -> None:
         "[" * 100_000,
     ],
 )
-def test_topics_refuse(text: str) -> None:
+def test_topics_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_topics(text)
 
@@ -185,23 +185,23 @@ def test_topics_refuse(text: str) -> None:
         'v1\n{}\n{"t":{}}',
     ],
 )
-def test_an_offset_log_refuses(text: str) -> None:
+def test_offset_log_text_is_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         parse_offset_log(text)
 
 
-def test_an_offset_log_may_hold_several_sources_and_topics() -> None:
+def test_offset_log_may_have_several_sources_and_topics() -> None:
     text = 'v1\n{}\n{"b":{"1":2},"a":{"0":1}}\n7\n{"shard":{"part-0":{}}}\n{"c":{"0":0}}\n'
     assert [item.topic for item in parse_offset_log(text)] == ["a", "b", "c"]
     assert parse_offset_log("v1\n{}\n7\n") == ()
 
 
 @pytest.mark.parametrize("parse", PARSERS)
-def test_long_texts_are_refused_before_they_are_looked_into(parse: Callable[[str], object]) -> None:
+def test_long_texts_are_refused_before_they_are_parsed(parse: Callable[[str], object]) -> None:
     with pytest.raises(MalformedOffsets, match="characters"):
         parse("1" * (MAX_CHARS + 1))
 
 
-def test_too_many_partitions() -> None:
+def test_too_many_partitions_are_refused() -> None:
     with pytest.raises(MalformedOffsets, match="partitions"):
         parse_streamer("t," + ",".join(f"{p}:0" for p in range(MAX_PARTITIONS + 1)))

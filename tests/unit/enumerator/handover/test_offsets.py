@@ -18,16 +18,16 @@ from penstock.enumerator.handover.offsets import (
 )
 
 MAPS = st.dictionaries(st.integers(0, 8), st.integers(0, MAX_OFFSET), min_size=1).map(
-    lambda found: OffsetMap("t", tuple(found.items()))
+    lambda offsets: OffsetMap("t", tuple(offsets.items()))
 )
 
 
-def test_it_is_by_partition_and_equal_whatever_the_order() -> None:
+def test_offset_map_is_by_partition_and_equal_in_any_order() -> None:
     assert OffsetMap("t", ((2, 0), (0, 5))) == OffsetMap("t", ((0, 5), (2, 0)))
     assert OffsetMap("t", ((2, 0), (0, 5))).offsets == ((0, 5), (2, 0))
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
+def test_bounds_themselves_are_allowed() -> None:
     assert OffsetMap("t", ((MAX_PARTITION, MAX_OFFSET), (0, 0))).by_partition() == {0: 0, MAX_PARTITION: MAX_OFFSET}
 
 
@@ -44,41 +44,41 @@ def test_the_bounds_themselves_are_allowed() -> None:
         tuple((partition, 0) for partition in range(MAX_PARTITIONS + 1)),
     ],
 )
-def test_anything_else_is_refused(offsets: tuple[tuple[int, int], ...]) -> None:
+def test_values_beyond_the_bounds_are_refused(offsets: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(MalformedOffsets):
         OffsetMap("t", offsets)
 
 
 @pytest.mark.parametrize("topic", ["a", "shop.eu_orders-v2", "...", "x" * 249, "-", "0"])
-def test_topics(topic: str) -> None:
+def test_topic_names_are_accepted(topic: str) -> None:
     assert check_topic(topic) == topic
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "a,b", "a:b", "x" * 250, "ä", "a\n", "a/b"])
-def test_no_topics(topic: str) -> None:
+def test_invalid_topic_names_are_refused(topic: str) -> None:
     with pytest.raises(MalformedOffsets):
         check_topic(topic)
 
 
 @pytest.mark.parametrize("text", ["", " ", "-1", "+1", "01", "1e3", "1.0", "٣", "1_0", "9" * 20, "\t1"])
-def test_no_numbers(text: str) -> None:
+def test_texts_that_are_no_numbers_are_refused(text: str) -> None:
     with pytest.raises(MalformedOffsets):
         number(text, "offset")
 
 
-def test_spaces_around_a_number_do_not_count() -> None:
+def test_spaces_around_a_number_are_ignored() -> None:
     assert number(" 17 ", "offset") == 17
 
 
 @given(MAPS, MAPS)
-def test_a_merged_map_covers_both(one: OffsetMap, other: OffsetMap) -> None:
+def test_merged_map_covers_both(one: OffsetMap, other: OffsetMap) -> None:
     both = merged([one, other])
     assert one.beyond(both) == other.beyond(both) == ()
     assert set(both.offsets) <= set(one.offsets) | set(other.offsets)
 
 
 @given(MAPS, MAPS)
-def test_beyond_names_what_is_ahead_or_unknown(one: OffsetMap, other: OffsetMap) -> None:
+def test_beyond_lists_partitions_that_are_ahead_or_unknown(one: OffsetMap, other: OffsetMap) -> None:
     known = other.by_partition()
     assert one.beyond(other) == tuple(p for p, offset in one.offsets if p not in known or offset > known[p])
 

@@ -1,4 +1,4 @@
-"""Checkpoints of Spark queries: which folder is whose, and what a bad one says."""
+"""Checkpoints of Spark queries: the folder of each query, and errors of damaged checkpoints."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def test_a_batch(folder: pathlib.Path) -> None:
-    asked = SparkCheckpoints({"w": str(folder)})
-    assert asked(SinkBatch("w", 1)) == (OffsetMap("t", ((0, 5),)),)
-    assert asked(SinkBatch("v", 1)) is None
+def test_batch_has_the_offsets_of_the_checkpoint(folder: pathlib.Path) -> None:
+    checkpoints = SparkCheckpoints({"w": str(folder)})
+    assert checkpoints(SinkBatch("w", 1)) == (OffsetMap("t", ((0, 5),)),)
+    assert checkpoints(SinkBatch("v", 1)) is None
 
 
-def test_a_folder_without_a_name_is_the_first_querys_alone(folder: pathlib.Path) -> None:
-    asked = SparkCheckpoints({}, str(folder))
-    assert asked(SinkBatch("w", 1)) is not None
-    assert asked(SinkBatch("v", 1)) is None
-    assert asked(SinkBatch("w", 1)) is not None
+def test_unnamed_folder_belongs_to_the_first_query_only(folder: pathlib.Path) -> None:
+    checkpoints = SparkCheckpoints({}, str(folder))
+    assert checkpoints(SinkBatch("w", 1)) is not None
+    assert checkpoints(SinkBatch("v", 1)) is None
+    assert checkpoints(SinkBatch("w", 1)) is not None
 
 
-def test_a_batch_that_spark_dropped(folder: pathlib.Path) -> None:
+def test_batch_that_spark_dropped_is_unknown(folder: pathlib.Path) -> None:
     with pytest.raises(PositionExpired, match="offsets/0 is gone"):
         SparkCheckpoints({}, str(folder))(SinkBatch("w", 0))
 
 
-def test_no_checkpoint(tmp_path: pathlib.Path) -> None:
+def test_missing_checkpoint_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="no checkpoint"):
         SparkCheckpoints({}, str(tmp_path))(SinkBatch("w", 0))
 
 
 @pytest.mark.parametrize("data", [b"", b"v1\n\xff\n", LOG[:-2].encode(), LOG.replace("v1", "v9").encode()])
-def test_damage_is_named(folder: pathlib.Path, data: bytes) -> None:
+def test_damaged_checkpoint_is_an_error_with_its_file(folder: pathlib.Path, data: bytes) -> None:
     (folder / "offsets" / "1").write_bytes(data)
     with pytest.raises(FormatError, match="batch 1 of the Spark query 'w'"):
         SparkCheckpoints({}, str(folder))(SinkBatch("w", 1))
 
 
-def test_a_large_file_is_not_read(folder: pathlib.Path) -> None:
+def test_large_checkpoint_file_is_not_read(folder: pathlib.Path) -> None:
     with (folder / "offsets" / "1").open("r+b") as file:
         file.truncate(1 << 30)
     with pytest.raises(CorruptFile):

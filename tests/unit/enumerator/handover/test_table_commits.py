@@ -1,4 +1,4 @@
-"""Which commits are walked, in which order, and when the archive is read."""
+"""The commits of the offset search, their order, and when the archive is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARCHIVED = ("B_v6_arch_mor", "B_v8_arch_mor", "B_v9_arch_mor", "B_v9_arch_cow")
 
 
 class Keyed(HudiTable):
-    """A table whose archived commit `at` carries a key."""
+    """A table whose archived commit `at` has a key."""
 
     at = ""
     reads = 0
@@ -52,7 +52,7 @@ def keyed(path: pathlib.Path, at: str = "") -> Keyed:
 
 
 @pytest.mark.parametrize("name", ARCHIVED)
-def test_every_completed_write_once_newest_first(golden: GoldenTables, name: str) -> None:
+def test_completed_writes_are_listed_once_newest_first(golden: GoldenTables, name: str) -> None:
     table = keyed(golden.table(name))
     history = commits_before(table)
     near = list(history.active)
@@ -60,46 +60,44 @@ def test_every_completed_write_once_newest_first(golden: GoldenTables, name: str
     assert table.reads == 0
     far = list(history.archived)
     assert table.reads == 1
-    walked = [*near, *far]
-    keys = [(commit.order_key, commit.instant) for commit in walked]
+    commits = [*near, *far]
+    keys = [(commit.order_key, commit.instant) for commit in commits]
     assert keys == sorted(set(keys), reverse=True)
     active = {str(item.requested_time) for item in table.timeline().completed_writes}
     archive = table.archive()
     archived = set(archive.commits) - archive.rolled_back
     assert archived - active
-    assert {commit.instant for commit in walked} == active | archived
-    assert {commit.instant for commit in walked if commit.archived} == archived - active
+    assert {commit.instant for commit in commits} == active | archived
+    assert {commit.instant for commit in commits if commit.archived} == archived - active
 
 
 @pytest.mark.parametrize("name", ARCHIVED)
-def test_a_key_in_the_archive_is_found(golden: GoldenTables, name: str) -> None:
+def test_key_in_the_archive_is_used(golden: GoldenTables, name: str) -> None:
     archive = open_table(str(golden.table(name))).archive()
     at = min(
         time for time, commit in archive.commits.items() if not commit.is_service and time not in archive.rolled_back
     )
     history = commits_before(keyed(golden.table(name), at))
-    found = find_offsets(history.active, history.archived, WriterHints(others_read_topic=False), lambda batch: None)
-    assert isinstance(found, OffsetsFound)
-    assert (found.sources[0].commit.instant, found.sources[0].commit.archived) == (at, True)
+    result = find_offsets(history.active, history.archived, WriterHints(others_read_topic=False), lambda batch: None)
+    assert isinstance(result, OffsetsFound)
+    assert (result.sources[0].commit.instant, result.sources[0].commit.archived) == (at, True)
     history = commits_before(keyed(golden.table(name), at))
     with pytest.raises(ConfigurationError, match="several writers"):
         find_offsets(history.active, history.archived, WriterHints(), lambda batch: None)
 
 
 @pytest.mark.parametrize("name", ARCHIVED)
-def test_an_archived_instant(golden: GoldenTables, name: str) -> None:
+def test_archived_instant_is_accepted(golden: GoldenTables, name: str) -> None:
     archive = open_table(str(golden.table(name))).archive()
     at = max(time for time in archive.commits if time not in archive.rolled_back)
     history = commits_before(keyed(golden.table(name), at), at)
     assert [*history.active] == []
-    walked = list(history.archived)
-    assert walked[0].instant == history.instant == at
-    assert all(commit.order_key <= history.order_key for commit in walked)
+    commits = list(history.archived)
+    assert commits[0].instant == history.instant == at
+    assert all(commit.order_key <= history.order_key for commit in commits)
 
 
-def test_row_02_what_is_pending_on_layout_1_holds_the_instant_back(
-    golden: GoldenTables, tmp_path: pathlib.Path
-) -> None:
+def test_row_02_pending_instant_of_layout_1_limits_the_hand_over(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
     first, second, third = scripted.data
     scripted.pend(second)
@@ -109,7 +107,7 @@ def test_row_02_what_is_pending_on_layout_1_holds_the_instant_back(
             commits_before(scripted.open(), instant)
 
 
-def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
+def test_row_01_pending_instant_of_layout_2_is_repeated_from_kafka(
     golden: GoldenTables, tmp_path: pathlib.Path
 ) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v9_streamer_keys", tmp_path), tmp_path / "aside")
@@ -117,20 +115,20 @@ def test_row_01_what_is_pending_on_layout_2_comes_again_from_kafka(
     scripted.pend(newest)
     history = commits_before(scripted.open())
     assert history.instant != newest
-    found = find_offsets(history.active, history.archived, WriterHints(), lambda batch: None)
-    assert isinstance(found, OffsetsFound)
-    assert found.offsets.by_partition() == {0: 8, 1: 7}
+    result = find_offsets(history.active, history.archived, WriterHints(), lambda batch: None)
+    assert isinstance(result, OffsetsFound)
+    assert result.offsets.by_partition() == {0: 8, 1: 7}
 
 
 @pytest.mark.parametrize(
-    ("instant", "told"), [("20000101000000000", "not the requested time"), ("x", "not an instant")]
+    ("instant", "message"), [("20000101000000000", "not the requested time"), ("x", "not an instant")]
 )
-def test_no_such_instant(golden: GoldenTables, instant: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_unknown_instant_is_refused(golden: GoldenTables, instant: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         commits_before(open_table(str(golden.table("C_v6_streamer"))), instant)
 
 
-def test_a_table_without_a_write(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_table_without_a_write_has_no_commits(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     scripted = ScriptedTimeline(golden.copy("C_v6_streamer", tmp_path), tmp_path / "aside")
     scripted.remove_after("0")
     with pytest.raises(ConfigurationError, match="no completed write"):
@@ -138,7 +136,7 @@ def test_a_table_without_a_write(golden: GoldenTables, tmp_path: pathlib.Path) -
 
 
 class Late(HudiTable):
-    """A table with an archived commit that completed between the two newest active ones, and one that was undone."""
+    """A table with an archived commit that completed between the two newest active ones, and a rolled-back one."""
 
     late = ""
     completed = ""
@@ -156,22 +154,22 @@ class Late(HudiTable):
         return replace(archive, instants=instants, rolled_back=archive.rolled_back | {self.gone})
 
 
-def test_row_02_an_archived_commit_that_completed_late_has_its_place(golden: GoldenTables) -> None:
+def test_row_02_archived_commit_that_completed_late_is_in_order(golden: GoldenTables) -> None:
     opened = open_table(str(golden.table("B_v9_arch_mor")))
     active = commits_before(opened)
     newest, second, *_ = active.active
-    gone, late = sorted(set(opened.archive().commits))[:2]
+    removed, late = sorted(set(opened.archive().commits))[:2]
     table = Late(opened.storage, opened.properties)
-    table.late, table.gone = late, gone
+    table.late, table.gone = late, removed
     table.completed = str(int(second.order_key) + 1)
     assert second.order_key < table.completed < newest.order_key
     history = commits_before(table)
     near = list(history.active)
     assert [commit.instant for commit in near] == [newest.instant]
-    walked = [*near, *history.archived]
-    assert [commit.instant for commit in walked[:3]] == [newest.instant, late, second.instant]
-    assert [commit.archived for commit in walked[:3]] == [False, True, False]
-    assert gone not in {commit.instant for commit in walked}
-    assert len(walked) == len({commit.instant for commit in walked})
+    commits = [*near, *history.archived]
+    assert [commit.instant for commit in commits[:3]] == [newest.instant, late, second.instant]
+    assert [commit.archived for commit in commits[:3]] == [False, True, False]
+    assert removed not in {commit.instant for commit in commits}
+    assert len(commits) == len({commit.instant for commit in commits})
     with pytest.raises(ConfigurationError, match="not the requested time"):
-        commits_before(table, gone)
+        commits_before(table, removed)

@@ -39,7 +39,7 @@ def place(*offsets: int) -> KafkaPlace:
     return initial_place(OffsetMap("orders", tuple(enumerate(offsets))), facts(*((0, 10**9) for _ in offsets)), S, LAKE)
 
 
-def test_the_hand_over_begins_at_the_offsets_of_the_commit() -> None:
+def test_hand_over_begins_at_the_offsets_of_the_commit() -> None:
     begin = place(5, 7)
     assert begin.phase is Phase.SWITCHING
     assert begin.starts == ((0, 5), (1, 7))
@@ -47,65 +47,65 @@ def test_the_hand_over_begins_at_the_offsets_of_the_commit() -> None:
     assert begin.position > LAKE
 
 
-def test_a_partition_that_the_commit_does_not_list_begins_at_its_log_start() -> None:
+def test_partition_without_offset_in_the_commit_begins_at_its_log_start() -> None:
     begin = initial_place(OffsetMap("orders", ((0, 5),)), facts((0, 9), (3, 9)), S, LAKE)
     assert begin.starts == ((0, 5), (1, 3))
 
 
-def test_row_11_a_partition_of_the_commit_that_the_topic_lacks_is_refused() -> None:
+def test_row_11_partition_of_the_commit_that_the_topic_lacks_is_refused() -> None:
     with pytest.raises(TopicGone, match="no partition 2"):
         initial_place(OffsetMap("orders", ((0, 5), (2, 1))), facts((0, 9), (0, 9)), S, LAKE)
     with pytest.raises(TopicGone, match="no partition 1"):
         validated_place(place(5, 7), facts((0, 9)), fail_on_data_loss=True)
 
 
-def test_row_04_expired_offsets_are_refused_with_what_is_wanted_and_what_is_there() -> None:
+def test_row_04_expired_offsets_are_an_error_with_needed_and_earliest_offset() -> None:
     with pytest.raises(PositionExpired, match="partition 1 at offset 7, the log starts at 8"):
         validated_place(place(5, 7), facts((0, 10), (8, 10)), fail_on_data_loss=True)
 
 
-def test_row_04_with_loss_allowed_only_the_expired_partition_moves_and_the_loss_is_counted() -> None:
+def test_row_04_expired_partition_moves_and_is_counted_if_loss_is_allowed() -> None:
     now = validated_place(place(5, 7), facts((0, 10), (9, 10)), fail_on_data_loss=False)
     assert [item.next for item in now.place.places] == [5, 9]
     assert now.lost == {1: 2}
 
 
-def test_row_06_a_topic_that_ends_before_the_place_is_refused() -> None:
+def test_row_06_topic_that_ends_before_the_position_is_refused() -> None:
     with pytest.raises(DataInvalidated, match="partition 0 at offset 5, the log ends at 4"):
         validated_place(place(5, 7), facts((0, 4), (0, 9)), fail_on_data_loss=False)
 
 
-def test_row_06_a_topic_created_again_is_refused_though_it_has_grown_past_the_place() -> None:
+def test_row_06_topic_created_again_is_refused_even_past_the_position() -> None:
     with pytest.raises(DataInvalidated, match="created again"):
         validated_place(place(5, 7), facts((0, 90), (0, 90), topic_id="b"), fail_on_data_loss=False)
 
 
-def test_row_06_a_leader_epoch_that_fell_is_refused() -> None:
+def test_row_06_lower_leader_epoch_is_refused() -> None:
     known = replace(place(5), epochs=((0, 3),))
     validated_place(known, facts((0, 9), epoch=4), fail_on_data_loss=True)
     with pytest.raises(DataInvalidated, match="from 3 to 2"):
         validated_place(known, facts((0, 9), epoch=2), fail_on_data_loss=True)
 
 
-def test_row_09_an_open_transaction_holds_the_end_back_and_is_no_loss() -> None:
-    there = TopicDescription(
+def test_row_09_open_transaction_limits_the_end_and_is_no_loss() -> None:
+    present = TopicDescription(
         topic="orders",
         topic_id="a",
         partitions={0: PartitionOffsets(log_start=0, end=18, high_watermark=21)},
     )
-    now = validated_place(place(20), there, fail_on_data_loss=True)
-    assert next_ranges(now.place, there, NO_LIMITS) == ()
+    now = validated_place(place(20), present, fail_on_data_loss=True)
+    assert next_ranges(now.place, present, NO_LIMITS) == ()
 
 
-def test_row_10_a_partition_added_later_is_read_from_its_log_start() -> None:
+def test_row_10_partition_added_later_is_read_from_its_log_start() -> None:
     now = validated_place(place(5), facts((0, 6), (0, 3)), fail_on_data_loss=True)
     ranges = next_ranges(now.place, facts((0, 6), (0, 3)), NO_LIMITS)
     assert [(item.partition, item.first, item.end) for item in ranges] == [(0, 5, 6), (1, 0, 3)]
 
 
-def test_a_long_way_is_cut_into_ranges() -> None:
-    there = facts((0, RANGE_RECORDS * 2 + 5))
-    ranges = next_ranges(place(3), there, NO_LIMITS)
+def test_long_backlog_is_cut_into_ranges() -> None:
+    present = facts((0, RANGE_RECORDS * 2 + 5))
+    ranges = next_ranges(place(3), present, NO_LIMITS)
     assert [(item.first, item.end) for item in ranges] == [
         (3, RANGE_RECORDS + 3),
         (RANGE_RECORDS + 3, 2 * RANGE_RECORDS + 3),
@@ -118,24 +118,24 @@ def test_a_long_way_is_cut_into_ranges() -> None:
     caps=st.lists(st.integers(0, 100), min_size=1, max_size=8),
 )
 def test_rounds_of_any_size_cover_every_offset_once_and_end(ends: list[int], caps: list[int]) -> None:
-    there = facts(*((0, end) for end in ends))
-    now = initial_place(OffsetMap("orders", tuple((number, 0) for number in range(len(ends)))), there, S, LAKE)
-    seen: list[tuple[int, int]] = []
+    present = facts(*((0, end) for end in ends))
+    now = initial_place(OffsetMap("orders", tuple((number, 0) for number in range(len(ends)))), present, S, LAKE)
+    offsets_read: list[tuple[int, int]] = []
     for turn in range(3000):
-        ranges = next_ranges(now, there, RoundLimits(max_rows=caps[turn % len(caps)]))
-        reached = advanced_place(now, ranges, there)
+        ranges = next_ranges(now, present, RoundLimits(max_rows=caps[turn % len(caps)]))
+        reached = advanced_place(now, ranges, present)
         if turn:
             assert (reached.position > now.position) == bool(ranges)
         if not ranges:
             break
         assert reached.position > now.position
-        seen += [(item.partition, offset) for item in ranges for offset in range(item.first, item.end)]
+        offsets_read += [(item.partition, offset) for item in ranges for offset in range(item.first, item.end)]
         now = reached
-    assert sorted(seen) == [(number, offset) for number, end in enumerate(ends) for offset in range(end)]
+    assert sorted(offsets_read) == [(number, offset) for number, end in enumerate(ends) for offset in range(end)]
     assert now.behind == 0
 
 
-def test_the_caps_leave_no_partition_with_records_out() -> None:
-    there = facts((0, 1_000_000), (0, 1))
-    ranges = next_ranges(place(0, 0), there, RoundLimits(max_rows=10))
+def test_limits_leave_no_partition_with_records_out() -> None:
+    present = facts((0, 1_000_000), (0, 1))
+    ranges = next_ranges(place(0, 0), present, RoundLimits(max_rows=10))
     assert {item.partition for item in ranges} == {0, 1}

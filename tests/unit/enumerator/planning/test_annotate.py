@@ -62,10 +62,10 @@ class TestEventTimeScan:
         scans = Scans()
         tables = OpenTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
-        asked = request(event_time="ET", metadata=False)
-        files = tables.plan(path, "t", asked).splits
+        requested = request(event_time="ET", metadata=False)
+        files = tables.plan(path, "t", requested).splits
         assert not scans.asked
-        result = tables.plan(path, "t", replace(asked, scan_event_time=True)).splits
+        result = tables.plan(path, "t", replace(requested, scan_event_time=True)).splits
         unknown = {split.split_id for split in files if isinstance(split.event_time, UnknownBounds)}
         assert 0 < len(unknown) < len(files)
         assert {split_id for split_id, *_ in scans.asked} == unknown
@@ -73,53 +73,51 @@ class TestEventTimeScan:
         for before, after in zip(files, result, strict=True):
             assert after.event_time == (scans.answer if before.split_id in unknown else before.event_time)
 
-    def test_a_split_is_read_once_for_each_column_and_unit(
+    def test_split_is_read_once_for_each_column_and_unit(
         self, golden: Golden, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO, "penstock.enumerator")
         scans = Scans(answer=NoEventTimes())
         tables = OpenTables(scan_event_time=scans)
         path = str(golden.table(AVRO_LOGS))
-        asked = request(event_time="et_ms", event_time_unit="ms", scan_event_time=True, metadata=False)
-        first = tables.plan(path, "t", asked)
-        assert tables.plan(path, "t", asked) == first
+        requested = request(event_time="et_ms", event_time_unit="ms", scan_event_time=True, metadata=False)
+        first = tables.plan(path, "t", requested)
+        assert tables.plan(path, "t", requested) == first
         once = len(scans.asked)
         assert once == 2
         assert [record.getMessage() for record in caplog.records] == [
             "event times read table=t column=et_ms splits=2 of=3"
         ]
-        tables.plan(path, "t", replace(asked, event_time_unit="s"))
-        tables.plan(path, "t", replace(asked, event_time="et", event_time_unit=""))
+        tables.plan(path, "t", replace(requested, event_time_unit="s"))
+        tables.plan(path, "t", replace(requested, event_time="et", event_time_unit=""))
         assert len(scans.asked) == 3 * once
 
-    def test_a_missing_event_time_scan_is_named_in_the_error(self, golden: Golden) -> None:
-        asked = request(event_time="et", scan_event_time=True, metadata=False)
+    def test_missing_event_time_scan_is_named_in_the_error(self, golden: Golden) -> None:
+        requested = request(event_time="et", scan_event_time=True, metadata=False)
         with pytest.raises(ConfigurationError, match=r"2 of 3 splits of table t .* without a way to read them"):
-            OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", asked)
-        bound = OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(asked, metadata=True)).splits
+            OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", requested)
+        bound = OpenTables().plan(str(golden.table(AVRO_LOGS)), "t", replace(requested, metadata=True)).splits
         assert not any(isinstance(split.event_time, UnknownBounds) for split in bound), "nothing is left to be read"
 
     def test_logs_of_avro_blocks_without_statistics_are_read(self, golden: Golden) -> None:
         scans = Scans()
         sources = TimeSources(FooterCache(), scans)
-        asked = request(event_time="l", event_time_unit="s", scan_event_time=True)
+        requested = request(event_time="l", event_time_unit="s", scan_event_time=True)
         table = open_table(str(golden.table("A_types_v9_h120")))
-        plan = plan_request(table, "t", asked, sources=sources)
+        plan = plan_request(table, "t", requested, sources=sources)
         assert len(scans.asked) == len(plan.splits) > 0
 
-    def test_the_earliest_position_is_searched_without_event_times(self, golden: Golden) -> None:
-        asked = request(query=Incremental(), event_time="et", scan_event_time=True, metadata=False)
+    def test_earliest_position_is_searched_without_event_times(self, golden: Golden) -> None:
+        requested = request(query=Incremental(), event_time="et", scan_event_time=True, metadata=False)
         table = open_table(str(golden.table(AVRO_LOGS)))
-        assert earliest_position(table, asked) == earliest_position(table, request(query=Incremental()))
+        assert earliest_position(table, requested) == earliest_position(table, request(query=Incremental()))
 
 
 class TestPaths:
-    def test_a_partition_column_has_the_bounds_of_its_path(
-        self, golden: Golden, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_partition_column_has_the_bounds_of_its_path(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         """The bounds equal those of the rows, and no file is read."""
-        table, asked = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
-        state = discover(table, "t", asked)
+        table, requested = open_table(str(golden.table(AVRO_LOGS))), request(event_time="d")
+        state = discover(table, "t", requested)
         plan = plan_splits(state).plan
         values = ["2026-02-03", "1969-12-31", None]
         splits = tuple(
@@ -149,7 +147,7 @@ class TestPaths:
             (None, pa.date32(), "", NoEventTimes()),
         ],
     )
-    def test_a_path_segment_becomes_utc_microseconds(
+    def test_path_segment_becomes_utc_microseconds(
         self, golden: Golden, text: str | None, kind: pa.DataType, unit: str, expected: object
     ) -> None:
         plan = plan_request(open_table(str(golden.table("B_v9_colstats_cow"))), "t", request())
@@ -177,16 +175,14 @@ class TestCachedBounds:
         with pytest.raises(TypeError):
             OpenTables().plan(path, "t", request(event_time=column, event_time_unit=unit))
 
-    def test_the_metadata_table_is_read_again_on_layout_1(
-        self, golden: Golden, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_metadata_table_is_read_again_on_layout_1(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         """A log there grows, and its statistics with it, although an instant that wrote into it is not complete."""
-        tables, asked = OpenTables(), request(event_time="et")
+        tables, requested = OpenTables(), request(event_time="et")
         path = str(golden.table("B_v6_colstats_mor"))
-        tables.plan(path, "t", asked)
+        tables.plan(path, "t", requested)
         monkeypatch.setattr(metadata_bounds, "column_stats_key", None)
         with pytest.raises(TypeError):
-            tables.plan(path, "t", asked)
+            tables.plan(path, "t", requested)
 
     def test_runs_of_row_groups_come_from_the_same_footer(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         path = golden.copy("B_v9_colstats_cow", tmp_path)
@@ -216,15 +212,15 @@ class TestChanges:
     def test_changes_in_both_formats_use_the_tables_column(self, golden: Golden, form: ChangeFormat) -> None:
         path = golden.table("B_v9_cdc_cow_op_key_only")
         column = "ts"
-        asked = request(query=Changes(form), event_time=column, event_time_unit="us")
-        result = plan_request(open_table(str(path)), "t", asked)
+        requested = request(query=Changes(form), event_time=column, event_time_unit="us")
+        result = plan_request(open_table(str(path)), "t", requested)
         assert result.splits
         assert all(isinstance(split.event_time, EventTimeBounds) for split in result.splits)
 
     def test_images_that_the_writer_logged_are_unknown(self, golden: Golden) -> None:
         path = golden.table("B_v9_cdc_cow_data_before_after")
-        asked = request(query=Changes(ChangeFormat.HUDI), event_time="ts", event_time_unit="us")
-        result = plan_request(open_table(str(path)), "t", asked)
+        requested = request(query=Changes(ChangeFormat.HUDI), event_time="ts", event_time_unit="us")
+        result = plan_request(open_table(str(path)), "t", requested)
         logged = [split for split in result.splits if _has_logged_images(split)]
         assert logged
         assert {type(split.event_time) for split in logged} == {UnknownBounds}
@@ -250,7 +246,7 @@ class TestEventTimeColumn:
             (pa.date32(), "", True, ""),
         ],
     )
-    def test_the_unit_must_fit_the_column(self, kind: pa.DataType, unit: str, needed: bool, text: str) -> None:
+    def test_unit_must_fit_the_column(self, kind: pa.DataType, unit: str, needed: bool, text: str) -> None:
         if not text:
             check_event_time("c", kind, unit, unit_needed=needed)
             return
@@ -278,8 +274,8 @@ def test_max_rows_of_a_split_is_never_below_its_rows(golden: Golden, case: str) 
     plan = plan_request(table, "t", request())
     for split in plan.splits:
         bound = max_rows_of_split(table, split, cache)
-        given = sum(part.batch.num_rows for part in read_split(plan.scan, split))
-        assert bound is not None and bound >= given
-        assert split.logs or bound == given
+        rows = sum(part.batch.num_rows for part in read_split(plan.scan, split))
+        assert bound is not None and bound >= rows
+        assert split.logs or bound == rows
         if not split.logs:
             assert max_rows_of_split(table, replace(split, part=RowGroupRun(0, 0)), cache) == 0

@@ -79,8 +79,8 @@ class TestWithArchive:
             assert not reaches_back(query, facts) and select(query, facts)
         assert select(Incremental(at("10"), at("30")), facts)[0].instants == {"20", "30"}
 
-    def test_an_interrupted_archival_keeps_the_completed_state(self) -> None:
-        """An archival that was interrupted: 10 is in both, 20 has lost its completed file alone."""
+    def test_interrupted_archival_keeps_the_completed_state(self) -> None:
+        """An interrupted archival: 10 is in both timelines, 20 lacks only its completed file."""
         facts = active(1, {"10": commit("10", stat("x", "10"))}, "10.commit", "20.commit.requested", complete_from="10")
         archived = {"10": commit("10", stat("y", "10")), "20": commit("20", stat("y", "20"))}
         whole = with_archive(facts, Archive(tuple(instants(1, "10.commit", "20.commit")), archived, ()))
@@ -99,11 +99,11 @@ class TestWithArchive:
             {time: commit(time, stat("a", time)) for time in times}, (),
         )  # fmt: skip
         whole = with_archive(facts, archive)
-        place, seen = at("20200101000000"), []
+        place, order_keys = at("20200101000000"), []
         for _ in range(3):
             place = newest_position(whole.timeline, (), whole.is_data, place, 1)
-            seen.append(place.order_key)
-        assert seen == [*times, "20210102000000000"]
+            order_keys.append(place.order_key)
+        assert order_keys == [*times, "20210102000000000"]
         assert whole.archive_begins == (times[0], times[0])
 
     def test_archived_cleans_are_in_the_facts(self) -> None:
@@ -129,8 +129,8 @@ class TestCutArchive:
         for query in (Incremental(at("20"), at("30")), Incremental(EARLIEST, at("20")), as_of("20"), Snapshot()):
             assert select(query, whole)
 
-    def test_a_lost_archive_answers_nothing_before_the_active_timeline(self) -> None:
-        """By completion times: what was lost completed up to 27, though 25 is the first that is active."""
+    def test_lost_archive_answers_nothing_before_the_active_timeline(self) -> None:
+        """By completion times: the lost instants completed up to 27, although 25 is the first active one."""
         facts = active(2, {"25": commit("25", stat("a", "25"))}, "25_30.deltacommit", complete_from="27")
         whole = with_archive(facts, Archive((), {}, ()))
         for query in (
@@ -144,7 +144,7 @@ class TestCutArchive:
             assert select(query, whole)
 
     @pytest.mark.parametrize("query", [Incremental(at("05"), at("30")), as_of("15"), Incremental(EARLIEST, at("15"))])
-    def test_a_file_or_partition_reveals_a_lost_instant(self, query: Query) -> None:
+    def test_file_or_partition_reveals_a_lost_instant(self, query: Query) -> None:
         facts = layout_1(lost=True)
         assert facts.complete_from == "" and needs_every_partition(query, facts)
         assert checked_against(facts, listing("b_0-1-1_20.parquet"), {"p": "20"}, query) is facts
@@ -153,7 +153,7 @@ class TestCutArchive:
         with pytest.raises(PositionExpired):
             checked_against(facts, listing(), {"p": "10"}, query)
 
-    def test_a_rolled_back_instant_is_not_lost(self) -> None:
+    def test_rolled_back_instant_is_not_lost(self) -> None:
         """A crashed write leaves the partitions that it created, and maybe files."""
         facts = replace(layout_1(), rolled_back=frozenset({"15"}))
         query = Incremental(at("05"), at("30"))
@@ -168,12 +168,12 @@ class TestCutArchive:
         cut = checked_against(facts, listing("a_0-1-1_10.parquet"), {}, query)
         assert cut.complete_from == "20", "files may be missed that nothing names"
 
-    def test_a_lost_instant_inside_the_range_is_an_error(self) -> None:
+    def test_lost_instant_inside_the_range_is_an_error(self) -> None:
         with pytest.raises(PositionExpired, match=r"file p/a_0-1-1_25\.parquet of table t is of instant 25, which is"):
             checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("20"), at("30")))
         assert checked_against(layout_1(), listing("a_0-1-1_25.parquet"), {}, Incremental(at("10"), at("20")))
 
-    def test_a_lost_instant_has_no_completion_time_on_layout_2(self) -> None:
+    def test_lost_instant_has_no_completion_time_on_layout_2(self) -> None:
         facts = active(2, {"30": commit("30", stat("a", "30"))}, "30_31.commit", complete_from="21")
         archive = Archive(tuple(instants(2, "20_21.commit")), {"20": commit("20", stat("b", "20"))}, ())
         whole = with_archive(facts, archive)

@@ -55,7 +55,7 @@ def instant(number: int) -> InstantTime:
 
 @dataclass
 class Orders:
-    """A table of data files without rows. `layout` 1 or 2; on 2 instant n completes at n + 500 unless told. Their
+    """A table of data files without rows. `layout` 1 or 2; on 2 instant n completes at n + 500 by default. The
     schema can be read if `more_fields` are given, else nothing in them can."""
 
     folder: pathlib.Path
@@ -70,7 +70,7 @@ class Orders:
         self.properties(meta="true")
 
     def properties(self, *, meta: str) -> None:
-        text = PROPERTIES.format(
+        logs = PROPERTIES.format(
             kind="MERGE_ON_READ",
             version=8 if self.layout == 2 else 6,
             layout=self.layout,
@@ -78,7 +78,7 @@ class Orders:
             mode=self.mode,
             meta=meta,
         )
-        (self.folder / ".hoodie" / "hoodie.properties").write_text(text)
+        (self.folder / ".hoodie" / "hoodie.properties").write_text(logs)
 
     @property
     def timeline(self) -> pathlib.Path:
@@ -124,15 +124,15 @@ class Orders:
         partitions: dict[str, list[Any]] = {}
         for stat in stats:
             partitions.setdefault(stat["partitionPath"], []).append(stat)
-        gone: dict[str, list[str]] = {}
+        removed: dict[str, list[str]] = {}
         for partition, group in replaced:
-            gone.setdefault(partition, []).append(group)
+            removed.setdefault(partition, []).append(group)
         metadata = {
             "partitionToWriteStats": partitions,
             "compacted": operation == "COMPACT",
             "operationType": operation,
             "extraMetadata": {"schema": self.schema},
-            **({"partitionToReplaceFileIds": gone} if action == "replacecommit" else {}),
+            **({"partitionToReplaceFileIds": removed} if action == "replacecommit" else {}),
         }
         done = f"_{instant(completed or number + 500)}" if self.layout == 2 else ""
         (self.timeline / f"{instant(number)}{done}.{action}").write_text(json.dumps(metadata))
@@ -205,7 +205,7 @@ layouts = pytest.mark.parametrize("layout", [1, 2])
         ("data_before_after", False, False, ("id",)),
     ],
 )
-def test_a_logged_commit_needs_the_states_that_the_mode_omits(
+def test_logged_commit_needs_the_states_that_the_mode_omits(
     tmp_path: pathlib.Path, layout: int, mode: str, before: bool, after: bool, key_fields: tuple[str, ...]
 ) -> None:
     orders = Orders(tmp_path, layout, mode)
@@ -220,11 +220,11 @@ def test_a_logged_commit_needs_the_states_that_the_mode_omits(
     ]
     (hudi,) = orders.steps(ChangeFormat.HUDI)[1:]
     assert summary_of(hudi)[:4] == summary_of(second)[:4]
-    assert summary_of(hudi)[4] == ()  # Hudi's form has no key of its own
+    assert summary_of(hudi)[4] == ()  # Hudi's format has no separate key
 
 
 @layouts
-def test_a_missing_change_log_is_replaced_by_comparing_states(tmp_path: pathlib.Path, layout: int) -> None:
+def test_missing_change_log_is_replaced_by_comparing_states(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, two, log = written_twice(orders)
     orders.lose(log)
@@ -244,7 +244,7 @@ def test_one_missing_change_log_of_several_makes_all_unusable(tmp_path: pathlib.
 
 @layouts
 def test_keys_without_one_text_form_are_compared(tmp_path: pathlib.Path, layout: int) -> None:
-    """As rows a change has its key, and of a float column nobody knows its text; Hudi's form needs none."""
+    """A change as a row needs its key, and the text form of a float is ambiguous; Hudi's format needs no key."""
     orders = Orders(tmp_path, layout, key_type="double")
     written_twice(orders)
     assert summary_of(orders.steps()[1])[0] == "compared"
@@ -253,7 +253,7 @@ def test_keys_without_one_text_form_are_compared(tmp_path: pathlib.Path, layout:
 
 @layouts
 @pytest.mark.parametrize("mode", ["op_key_only", "data_before_after"])
-def test_a_missing_earlier_file_is_named(tmp_path: pathlib.Path, layout: int, mode: str) -> None:
+def test_missing_earlier_file_is_an_error_with_its_name(tmp_path: pathlib.Path, layout: int, mode: str) -> None:
     orders = Orders(tmp_path, layout, mode)
     one, two, log = written_twice(orders)
     orders.lose(one)
@@ -274,7 +274,7 @@ def test_a_missing_earlier_file_is_named(tmp_path: pathlib.Path, layout: int, mo
 
 
 @layouts
-def test_a_replaced_group_loses_its_rows_and_ignores_later_writes(tmp_path: pathlib.Path, layout: int) -> None:
+def test_replaced_group_loses_its_rows_and_ignores_later_writes(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, log, new = orders.base(1), orders.log(2 if layout == 2 else 1), orders.base(3, "g")
     orders.commit(1, wrote(one))
@@ -287,7 +287,7 @@ def test_a_replaced_group_loses_its_rows_and_ignores_later_writes(tmp_path: path
         assert summary_of(first) == ("compared", None, [one])
         assert summary_of(second) == ("compared", [one], [one, log])
         assert summary_of(third) == ("compared", [one, log], None)
-    else:  # logs of layout 1 are named after the base file: which of their blocks count is for the reader
+    else:  # logs of layout 1 are named after the base file: the reader selects their blocks
         result = [one, log, late]
         assert list(map(summary_of, (first, second, third))) == [
             ("compared", None, result),
@@ -299,7 +299,7 @@ def test_a_replaced_group_loses_its_rows_and_ignores_later_writes(tmp_path: path
     assert places == {"f": 0, "g": 1}
 
 
-def test_an_empty_group_that_is_replaced_has_no_step(tmp_path: pathlib.Path) -> None:
+def test_empty_group_that_is_replaced_has_no_step(tmp_path: pathlib.Path) -> None:
     orders = Orders(tmp_path)
     orders.commit(1, wrote(orders.base(1, "g")))
     orders.commit(2, action="replacecommit", operation="DELETE_PARTITION", replaced=[("a", "nosuch")])
@@ -325,7 +325,7 @@ def test_instants_with_one_completion_time_are_in_requested_order(tmp_path: path
 
 
 def test_changes_are_in_completion_order(tmp_path: pathlib.Path) -> None:
-    """Requested first, completed last: what it compares has the later one's log in it."""
+    """The instant requested first completes last: the states that it compares include the log of the other."""
     orders = Orders(tmp_path)
     one = orders.base(1)
     orders.commit(1, wrote(one))
@@ -342,7 +342,7 @@ def test_changes_are_in_completion_order(tmp_path: pathlib.Path) -> None:
 
 
 @layouts
-def test_a_compaction_gives_no_step_and_later_ones_build_on_it(tmp_path: pathlib.Path, layout: int) -> None:
+def test_compaction_has_no_step_and_later_steps_read_its_output(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, log = orders.base(1), orders.log(2 if layout == 2 else 1)
     orders.commit(1, wrote(one))
@@ -353,14 +353,14 @@ def test_a_compaction_gives_no_step_and_later_ones_build_on_it(tmp_path: pathlib
     seven = orders.log(700 if layout == 2 else 600, 2)
     orders.commit(700, wrote(seven, prev=600), completed=701)
     first, second, third = orders.steps()
-    shown = 1 if layout == 2 else 2  # logs of layout 1 are named after the base file
-    assert summary_of(first) == ("compared", None, [one, log][:shown])
-    assert summary_of(second) == ("compared", [one, log][:shown], [one, log])
-    assert summary_of(third) == ("compared", [six, seven][:shown], [six, seven])
+    logs = 1 if layout == 2 else 2  # logs of layout 1 are named after the base file
+    assert summary_of(first) == ("compared", None, [one, log][:logs])
+    assert summary_of(second) == ("compared", [one, log][:logs], [one, log])
+    assert summary_of(third) == ("compared", [six, seven][:logs], [six, seven])
 
 
 def test_logs_of_layout_1_are_shared_by_several_commits(tmp_path: pathlib.Path) -> None:
-    """The same file on both sides: which of its blocks count is by instant, and the scan says which those are."""
+    """Both states have the same file; the visible instants of the scan select its blocks."""
     orders = Orders(tmp_path, 1)
     one, log = orders.base(1), orders.log(1)
     orders.commit(1, wrote(one))
@@ -381,7 +381,7 @@ def test_logs_of_layout_1_are_shared_by_several_commits(tmp_path: pathlib.Path) 
 
 
 @layouts
-def test_a_pending_instant_is_no_change_and_in_no_state(tmp_path: pathlib.Path, layout: int) -> None:
+def test_pending_instant_is_no_change_and_in_no_state(tmp_path: pathlib.Path, layout: int) -> None:
     orders = Orders(tmp_path, layout)
     one, two = orders.base(1), orders.base(2)
     orders.commit(1, wrote(one))
@@ -410,8 +410,8 @@ class TestStoredKinds:
         assert [summary_of(step)[0] for step in orders.steps(ChangeFormat.HUDI)] == ["compared", "compared"]
 
     @layouts
-    def test_a_rewritten_base_file_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
-        """Its rows have no kinds, and those that were deleted are not in it."""
+    def test_rewritten_base_file_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+        """Its rows have no kinds, and deleted rows are missing."""
         orders = self.orders(tmp_path, layout)
         one, two = orders.base(1), orders.base(2)
         orders.commit(1, wrote(one))
@@ -419,7 +419,7 @@ class TestStoredKinds:
         assert [summary_of(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], [two])]
 
     @layouts
-    def test_a_commit_whose_files_lack_the_column_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_commit_whose_files_lack_the_column_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one = orders.base(1)
         orders.commit(1, wrote(one))
@@ -432,7 +432,7 @@ class TestStoredKinds:
         assert [summary_of(step)[0] for step in orders.steps()] == ["stored", "compared", "stored"]
 
     @layouts
-    def test_a_replaced_group_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_replaced_group_is_compared(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one = orders.base(1)
         orders.commit(1, wrote(one))
@@ -440,7 +440,7 @@ class TestStoredKinds:
         assert [summary_of(step) for step in orders.steps()] == [("stored", [one]), ("compared", [one], None)]
 
     @layouts
-    def test_a_missing_file_is_named(self, tmp_path: pathlib.Path, layout: int) -> None:
+    def test_missing_file_is_an_error_with_its_name(self, tmp_path: pathlib.Path, layout: int) -> None:
         orders = self.orders(tmp_path, layout)
         one, two = orders.base(1), orders.log(2 if layout == 2 else 1)
         orders.commit(1, wrote(one))
@@ -469,7 +469,7 @@ class TestPlans:
         with pytest.raises(ConfigurationError, match="nosuch"):
             orders.plan(where="nosuch = 1")
 
-    def test_a_column_named_like_a_change_column_allows_hudis_format_only(self, tmp_path: pathlib.Path) -> None:
+    def test_column_named_like_a_change_column_allows_hudis_format_only(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path, more_fields={"_Change_Type": "string"})
         written_twice(orders)
         with pytest.raises(
@@ -478,7 +478,7 @@ class TestPlans:
             orders.plan()
         assert orders.plan(ChangeFormat.HUDI).splits
 
-    def test_a_table_without_meta_columns_is_refused(self, tmp_path: pathlib.Path) -> None:
+    def test_table_without_meta_columns_is_refused(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path)
         written_twice(orders)
         orders.properties(meta="false")
@@ -498,7 +498,7 @@ class TestPlans:
         assert {s.split_id for s in orders.plan(after=501).splits}.isdisjoint(ids[:1])
         assert len(set(ids)) == 2
 
-    def test_an_empty_range_has_no_splits(self, tmp_path: pathlib.Path) -> None:
+    def test_empty_range_has_no_splits(self, tmp_path: pathlib.Path) -> None:
         orders = Orders(tmp_path)
         written_twice(orders)
         assert orders.plan(after=502).splits == ()

@@ -1,4 +1,4 @@
-"""Order keys, the horizon of layout 1, newest positions and ranges, on hand-made timelines and golden ones."""
+"""Order keys, the horizon of layout 1, newest positions and ranges, on scripted and golden timelines."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def not_commits(instant: Instant) -> bool:
 
 class TestHorizon:
     @pytest.mark.parametrize("pending", ["20.commit.requested", "20.inflight", "20.deltacommit.inflight"])
-    def test_a_pending_write_sets_the_horizon(self, pending: str) -> None:
+    def test_pending_write_sets_the_horizon(self, pending: str) -> None:
         hole = horizon(timeline(1, "10.commit", pending, "30.commit"), ())
         assert hole is not None and hole.requested_time == "20"
 
     @pytest.mark.parametrize(
         "pending", ["20.compaction.requested", "20.compaction.inflight", "20.logcompaction.requested"]
     )
-    def test_a_pending_service_sets_no_horizon(self, pending: str) -> None:
+    def test_pending_service_sets_no_horizon(self, pending: str) -> None:
         assert horizon(timeline(1, "10.deltacommit", pending, "30.deltacommit"), ()) is None
 
-    def test_a_pending_replace_sets_the_horizon_unless_it_is_a_clustering(self) -> None:
+    def test_pending_replace_sets_the_horizon_unless_it_is_a_clustering(self) -> None:
         line = timeline(1, "10.commit", "20.replacecommit.requested", "30.commit")
         hole = horizon(line, ())
         assert hole is not None and hole.requested_time == "20"
@@ -86,22 +86,22 @@ class TestNewestPosition:
     def test_services_do_not_move_the_newest_position(self) -> None:
         assert newest_position(self.LINE, (), not_commits) == at("50")
 
-    def test_the_newest_position_has_the_greatest_order_key(self) -> None:
+    def test_newest_position_has_the_greatest_order_key(self) -> None:
         assert newest_position(self.LINE, (), always) == at("61")
 
     @pytest.mark.parametrize(
         ("after", "cap", "expected"),
         [("0", 1, "11"), ("0", 2, "31"), ("11", 1, "31"), ("11", 2, "50"), ("11", 9, "50"), ("31", 1, "50")],
     )
-    def test_a_cap_counts_data_instants_in_order(self, after: str, cap: int, expected: str) -> None:
+    def test_cap_counts_data_instants_in_order(self, after: str, cap: int, expected: str) -> None:
         assert newest_position(self.LINE, (), not_commits, at(after), cap) == at(expected)
 
     @pytest.mark.parametrize("after", ["50", "55", "99"])
     @pytest.mark.parametrize("cap", [0, 1])
-    def test_the_newest_position_is_never_before_after(self, after: str, cap: int) -> None:
+    def test_newest_position_is_never_before_after(self, after: str, cap: int) -> None:
         assert newest_position(self.LINE, (), not_commits, at(after), cap) == at(after)
 
-    def test_an_empty_table_has_the_earliest_position(self) -> None:
+    def test_empty_table_has_the_earliest_position(self) -> None:
         assert newest_position(timeline(2), (), always) == EARLIEST
         assert newest_position(timeline(1, "10.inflight"), (), always) == EARLIEST
 
@@ -111,12 +111,12 @@ class TestNewestPosition:
         assert newest_position(line, (), not_commits, EARLIEST, 1) == at("21")
         assert newest_position(line, (), not_commits, at("05")) == at("05")
 
-    def test_the_horizon_limits_the_newest_position(self) -> None:
+    def test_horizon_limits_the_newest_position(self) -> None:
         line = timeline(1, "10.commit", "20.inflight", "30.commit")
         assert newest_position(line, (), always) == at("10")
         assert newest_position(line, (), always, at("10")) == at("10")
 
-    def test_the_rest_of_an_instant_is_after_a_position_inside_it(self) -> None:
+    def test_rest_of_an_instant_is_after_a_position_inside_it(self) -> None:
         assert newest_position(self.LINE, (), always, Position(InstantTime("11"), 3), 1) == at("11")
 
 
@@ -132,18 +132,18 @@ class TestRange:
         assert result == CommitRange(at("25"), at("25"))
 
     @pytest.mark.parametrize("upto", ["30", "35", "40", "99"])
-    def test_an_upto_at_or_after_the_horizon_names_the_pending_instant(self, upto: str) -> None:
+    def test_upto_at_or_after_the_horizon_names_the_pending_instant(self, upto: str) -> None:
         with pytest.raises(ConfigurationError, match=r"instant 30 \(commit, inflight\)"):
             resolved_range(self.LINE, (), always, Incremental(EARLIEST, at(upto)))
 
-    def test_an_upto_between_instants_is_valid(self) -> None:
+    def test_upto_between_instants_is_valid(self) -> None:
         assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, at("29"))).upto == at("29")
 
-    def test_an_upto_after_the_newest_instant_is_valid_on_layout_2(self) -> None:
+    def test_upto_after_the_newest_instant_is_valid_on_layout_2(self) -> None:
         line = timeline(2, "10_11.commit", "20.inflight")
         assert resolved_range(line, (), always, Incremental(EARLIEST, at("99"))).upto == at("99")
 
-    def test_a_range_that_ends_before_it_starts_is_refused(self) -> None:
+    def test_range_that_ends_before_it_starts_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="ends before it starts"):
             resolved_range(self.LINE, (), always, Incremental(at("20"), at("10")))
 
@@ -188,13 +188,13 @@ def test_capped_positions_visit_every_data_instant_once_in_order(chosen: dict[in
 
 
 class TestGoldenTimelines:
-    def test_a_pending_compaction_limits_no_position(self, golden: Golden) -> None:
+    def test_pending_compaction_limits_no_position(self, golden: Golden) -> None:
         table = open_table(str(golden.table("B_v6_timeline_mor_pending_compaction")))
         facts = read_timeline(table)
         assert facts.timeline.pending
         assert horizon(facts.timeline, facts.pending_clusterings) is None
 
-    def test_a_pending_write_limits_positions_and_is_named(self, golden: Golden) -> None:
+    def test_pending_write_limits_positions_and_is_named(self, golden: Golden) -> None:
         table = open_table(str(golden.table("B_v6_ooo_cow_cdc_pending")))
         assert newest(table, None, 0) == at("20261120214616273")
         facts = read_timeline(table)
@@ -211,8 +211,8 @@ class TestGoldenTimelines:
             facts.timeline.order_key(item) for item in facts.timeline.completed_writes
         )
 
-    def test_a_bulk_insert_that_completed_as_commit_is_data(self, golden: Golden) -> None:
-        """Trap: on a merge-on-read table `commit` mostly means compaction; the metadata tells."""
+    def test_bulk_insert_that_completed_as_commit_is_data(self, golden: Golden) -> None:
+        """On a merge-on-read table `commit` mostly means compaction; only the metadata distinguishes them."""
         facts = read_timeline(open_table(str(golden.table("A_clustering_done_v9_h120"))))
         first = facts.timeline.completed_writes[0]
         assert first.action == "commit" and facts.is_data(first)

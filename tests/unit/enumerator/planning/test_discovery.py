@@ -46,7 +46,7 @@ def ends(path: pathlib.Path) -> list[str]:
 
 
 class Watched:
-    """Storage that records listings and reads."""
+    """A storage that records listings and reads."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.inner = open_storage(str(path))
@@ -72,7 +72,7 @@ class TestReads:
         storage = Watched(golden.table(self.CASE))
         return HudiTable(storage, load_properties(storage.inner)), storage
 
-    def test_a_range_lists_only_the_partitions_it_wrote_to(self, golden: Golden) -> None:
+    def test_range_lists_only_the_partitions_it_wrote_to(self, golden: Golden) -> None:
         table, storage = self.watched(golden)
         facts = read_timeline(table)
         everything = plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
@@ -99,7 +99,7 @@ class TestReads:
             for stat in commit.stats
         }
 
-    def test_an_empty_range_lists_no_partition(self, golden: Golden) -> None:
+    def test_empty_range_lists_no_partition(self, golden: Golden) -> None:
         table, storage = self.watched(golden)
         last = ends(golden.table(self.CASE))[-1]
         assert plan_request(table, "t", PlanRequest(table="t", query=Incremental(at(last), at(last)))).splits == ()
@@ -126,19 +126,19 @@ def data_file(folder: pathlib.Path, *, log: bool, oldest: bool = False) -> pathl
 class TestMissingFiles:
     @pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
     @pytest.mark.parametrize("log", [False, True])
-    def test_a_file_that_a_commit_names_is_missing(
+    def test_file_that_a_commit_names_is_missing(
         self, golden: Golden, tmp_path: pathlib.Path, case: str, log: bool
     ) -> None:
         folder = golden.copy(case, tmp_path)
-        gone = data_file(folder, log=log)
-        gone.unlink()
+        removed = data_file(folder, log=log)
+        removed.unlink()
         for query in (Snapshot(), Incremental()):
-            with pytest.raises(CorruptFile, match=gone.name.replace(".", r"\.")) as caught:
+            with pytest.raises(CorruptFile, match=removed.name.replace(".", r"\.")) as caught:
                 plan(folder, query)
             assert "missing" in str(caught.value) and "instant 2026" in str(caught.value)
 
-    def test_a_range_of_later_instants_needs_the_older_base_too(self, golden: Golden, tmp_path: pathlib.Path) -> None:
-        """Nothing in the range's own metadata names the base on version 9; without it late rows would pass."""
+    def test_range_of_later_instants_needs_the_older_base_too(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+        """The range's own metadata does not name the base file on version 9; without it late rows would be returned."""
         folder = golden.copy("A_merge_event_long_v9_h120", tmp_path)
         keys = ends(folder)
         data_file(folder, log=False, oldest=True).unlink()
@@ -151,7 +151,7 @@ class TestMissingFiles:
         assert plan(folder, ReadOptimized()).splits
 
     @pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor"])
-    def test_a_range_whose_files_were_cleaned_names_file_and_clean(self, golden: Golden, case: str) -> None:
+    def test_range_whose_files_were_cleaned_names_file_and_clean(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         facts = read_timeline(table)
         line = facts.timeline
@@ -199,7 +199,7 @@ def once_and_for_all() -> None:
 
 
 class TestDamage:
-    def test_a_truncated_commit_file_is_named(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_truncated_commit_file_is_an_error_with_its_name(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         folder = golden.copy("A_merge_event_long_v9_h120", tmp_path)
         commit = sorted((folder / ".hoodie" / "timeline").glob("*_*.deltacommit"))[1]
         commit.write_bytes(commit.read_bytes()[:100])
@@ -207,15 +207,15 @@ class TestDamage:
             with pytest.raises(CorruptFile, match=commit.name):
                 plan(folder, query)
 
-    def test_a_pending_compaction_without_its_plan_is_an_error(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_pending_compaction_without_its_plan_is_an_error(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         folder = golden.copy("A_compaction_pending_v9_h120", tmp_path)
         requested = folder / ".hoodie" / "timeline" / "20261120213539386.compaction.requested"
         requested.write_bytes(b"")
         with pytest.raises(CorruptFile, match=requested.name):
             plan(folder, Snapshot())
 
-    def test_a_base_file_of_another_format_is_refused_by_name(self, golden: Golden, tmp_path: pathlib.Path) -> None:
-        """Named like the newest committed slice of a group, by an instant that is committed."""
+    def test_base_file_of_another_format_is_refused_by_name(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+        """Its name is that of the newest committed slice of a group, by a committed instant."""
         folder = golden.copy("A_merge_event_long_v9_h120", tmp_path)
         base = data_file(folder, log=False)
         last = open_table(str(folder)).timeline().completed_writes[-1].requested_time
@@ -240,7 +240,7 @@ class TestEmptyTable:
         (folder / ".hoodie" / "hoodie.properties").write_text(text)
         return folder
 
-    def test_an_empty_table_has_a_schema_a_position_and_no_splits(self, tmp_path: pathlib.Path) -> None:
+    def test_empty_table_has_a_schema_a_position_and_no_splits(self, tmp_path: pathlib.Path) -> None:
         folder = self.create(tmp_path)
         for query in (Snapshot(), ReadOptimized(), Incremental(), SnapshotAsOf(InstantTime("20260101000000000"))):
             result = plan(folder, query)
@@ -250,7 +250,7 @@ class TestEmptyTable:
         assert description.newest == EARLIEST and '"id"' in description.schema_json
         assert newest(open_table(str(folder)), at("20260101000000000"), 0) == at("20260101000000000")
 
-    def test_a_table_without_schema_can_be_described_but_not_read(self, tmp_path: pathlib.Path) -> None:
+    def test_table_without_schema_can_be_described_but_not_read(self, tmp_path: pathlib.Path) -> None:
         folder = self.create(tmp_path, schema="")
         assert describe(open_table(str(folder)), "t").schema_json == ""
         with pytest.raises(SchemaMismatch, match="no schema: table"):
@@ -261,13 +261,13 @@ class TestArchivedTimeline:
     CASES = ("B_v6_arch_mor", "B_v8_arch_mor", "B_v9_arch_mor", "B_v9_arch_cow")
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_snapshot_needs_no_archived_instants(self, golden: Golden, case: str) -> None:
+    def test_snapshot_needs_no_archived_instants(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).splits
         whole = plan(golden.table(case), Incremental())
         assert [s.file_group for s in whole.splits]
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_range_from_before_all_instants_holds_all(self, golden: Golden, case: str) -> None:
+    def test_range_from_before_all_instants_holds_all(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         state = discover(table, "t", PlanRequest(table="t", query=Incremental(at("20200101000000000"))))
         known = {item.requested_time for item in (*table.timeline().completed_writes, *table.archive().instants)}
@@ -275,7 +275,7 @@ class TestArchivedTimeline:
         assert plan(golden.table(case), Incremental(at("20200101000000000"))).splits
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_cleaned_state_is_an_error_that_names_clean_and_file(self, golden: Golden, case: str) -> None:
+    def test_cleaned_state_is_an_error_that_names_clean_and_file(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         archive = table.archive()
         with pytest.raises(PositionExpired, match=r"file p=[ab]/.*clean (\d+) removed it") as caught:
@@ -284,7 +284,7 @@ class TestArchivedTimeline:
         assert any(f"clean {requested} removed it" in str(caught.value) for requested in cleans), "an archived clean"
 
     @pytest.mark.parametrize("case", CASES)
-    def test_the_archive_is_read_once_and_only_if_needed(self, golden: Golden, case: str) -> None:
+    def test_archive_is_read_once_and_only_if_needed(self, golden: Golden, case: str) -> None:
         storage = Watched(golden.table(case))
         opened: list[str] = []
         storage.open_input = lambda path: opened.append(path) or storage.inner.open_input(path)  # type: ignore[attr-defined]
@@ -308,20 +308,20 @@ class TestArchivedTimeline:
 
     @pytest.mark.parametrize("case", CASES)
     def test_archived_commits_are_counted_in_order(self, golden: Golden, case: str) -> None:
-        """A stream that resumes from an old position takes one data commit after the other and ends where it is now."""
+        """A stream that resumes from an old position reads one data commit after another, up to the newest."""
         table = open_table(str(golden.table(case)))
         archive = table.archive()
         key = {item.requested_time: item.completion_time or item.requested_time for item in archive.instants}
         data = sorted(key[time] for time, commit in archive.commits.items() if not commit.is_service)
-        place, seen = at(data[0]), []
+        place, order_keys = at(data[0]), []
         while (following := newest(table, place, 1)) != place:
-            seen.append(following.order_key)
+            order_keys.append(following.order_key)
             place = following
-        assert seen[: len(data) - 1] == data[1:] and seen == sorted(set(seen))
+        assert order_keys[: len(data) - 1] == data[1:] and order_keys == sorted(set(order_keys))
         assert place == newest(table, None, 0) == newest(table, at(data[0]), 0)
         assert newest(table, at(data[0]), 2) == at(data[2])
 
-    def test_a_cut_archive_is_detected(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_cut_archive_is_detected(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         """Old archive files were deleted by hand: later instants were built on unknown ones."""
         folder = golden.copy("B_v6_arch_mor", tmp_path)
         whole = plan(folder, Incremental(at("20200101000000000")))
@@ -335,7 +335,7 @@ class TestArchivedTimeline:
         assert plan(folder, Incremental(at("20261120215037788"))).splits
 
     @pytest.mark.parametrize("case", CASES)
-    def test_a_range_of_active_instants_is_planned(self, golden: Golden, case: str) -> None:
+    def test_range_of_active_instants_is_planned(self, golden: Golden, case: str) -> None:
         table = open_table(str(golden.table(case)))
         facts = read_timeline(table)
         assert facts.complete_from

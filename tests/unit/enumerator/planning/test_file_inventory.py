@@ -53,7 +53,7 @@ def facts(*stats: WriteStat) -> TimelineFacts:
     ("listed", "stated", "lag", "expected"),
     [(100, 150, True, 150), (100, 90, True, 100), (100, 150, False, 100), (100, None, True, 100)],
 )
-def test_a_log_has_the_greater_size_if_sizes_may_lag(listed: int, stated: int | None, lag: bool, expected: int) -> None:
+def test_log_has_the_greater_size_if_sizes_may_lag(listed: int, stated: int | None, lag: bool, expected: int) -> None:
     listing = {
         "p": [
             FileInfo(name=name, path=f"p/{name}", size_bytes=listed, is_dir=False, modified_ns=0)

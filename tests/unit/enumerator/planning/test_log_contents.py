@@ -65,7 +65,7 @@ def writes(known: TimelineFacts, name: str) -> tuple[LogWrite, ...] | None:
     return log_contents(known, [log(name)]).ref(log(name)).writes
 
 
-def test_a_log_of_layout_1_has_the_writes_of_many_instants() -> None:
+def test_log_of_layout_1_has_the_writes_of_many_instants() -> None:
     one, other = ".fg_20.log.1_0-1-1", ".fg_20.log.2_0-1-1"
     known = facts(
         1, {"20": [], "30": [stat(one, 3, 0), stat(one, 2, 1)], "40": [stat(other, 1, 0)], "50": [stat(one, 0, 4)]}
@@ -88,7 +88,7 @@ def test_negative_counts_make_the_writes_unknown() -> None:
     assert writes(facts(2, {"20": [stat(own, -1, 0)]}), own) is None
 
 
-def test_the_reference_differs_only_by_its_writes() -> None:
+def test_reference_differs_only_by_its_writes() -> None:
     own = ".fg_20.log.1_0-1-1"
     known = facts(2, {"20": [stat(own, 3, 1)]})
     assert replace(log_contents(known, [log(own)]).ref(log(own)), writes=None) == log(own).ref
@@ -104,7 +104,7 @@ def data_files(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
 
 @pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
 class TestMissingFilesWithSkip:
-    def test_a_missing_log_is_left_out_and_logged_with_skip(
+    def test_missing_log_is_left_out_and_logged_with_skip(
         self, golden: Golden, tmp_path: pathlib.Path, case: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         folder = golden.copy(case, tmp_path)
@@ -127,7 +127,7 @@ class TestMissingFilesWithSkip:
         changed = {split.split_id for split in whole.splits} ^ {split.split_id for split in left.splits}
         assert len(changed) == 2, "only the slice that lost a file is another one"
 
-    def test_a_missing_base_file_is_always_an_error(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
+    def test_missing_base_file_is_always_an_error(self, golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
         folder = golden.copy(case, tmp_path)
         for file in data_files(folder, "*.parquet"):
             file.unlink()
@@ -140,8 +140,8 @@ class TestMissingFilesWithSkip:
         assert replace(strict.scan, skip_corrupt=True) == lenient.scan
 
 
-def test_a_cleaned_log_is_expired_also_with_skip(golden: Golden) -> None:
-    """Files of a range that a clean took are not damage."""
+def test_cleaned_log_is_expired_also_with_skip(golden: Golden) -> None:
+    """Files of a range that a clean removed are not damaged."""
     folder = golden.table("B_v9_timeline_mor")
     table = open_table(str(folder))
     keys = sorted(table.timeline().order_key(item) for item in table.timeline().completed_writes)

@@ -1,4 +1,4 @@
-"""Pruning of partitions before listing: only if every path holds the values of its partition."""
+"""Pruning of partitions before listing, only if every path has the values of its partition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCHEMA = {
 
 
 class Counted:
-    """Storage that records the listed data folders."""
+    """A storage that records the listed data folders."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.inner = open_storage(str(folder))
@@ -47,7 +47,7 @@ class Counted:
 
 
 class Table:
-    """A table of version 6 in a folder: one base file of no content in each partition, all of one commit."""
+    """A table of version 6: one empty base file in each partition, all of one commit."""
 
     def __init__(self, folder: pathlib.Path, fields: str = "dt", keygen: str = "ComplexKeyGenerator") -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class Table:
         )
 
     def write(self, partitions: Iterable[str], instant: str = FIRST, *, committed: bool = True) -> None:
-        """A base file in each partition; a commit that names them, unless it is not `committed`."""
+        """Writes a base file in each partition and, if `committed`, a commit with them."""
         stats: dict[str, Any] = {}
         for number, partition in enumerate(partitions):
             path = self.folder / partition
@@ -102,7 +102,7 @@ def test_only_matching_partitions_are_listed(tmp_path: pathlib.Path) -> None:
     assert table.plan("")[2].splits == everything[2].splits, "what is left out changes no split that stays"
 
 
-def test_a_range_lists_no_pruned_partition(tmp_path: pathlib.Path) -> None:
+def test_range_lists_no_pruned_partition(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write(DAYS)
     table.write(DAYS[:3], SECOND)
@@ -122,16 +122,16 @@ def test_several_fields_prune_intermediate_folders(tmp_path: pathlib.Path) -> No
     assert plan.scan.partition_fields == ("dt", "hh")
 
 
-def test_a_partition_that_does_not_fit_takes_all_values_from_files(tmp_path: pathlib.Path) -> None:
-    """Nothing is ruled out then: of `dt=2026/01/05` the file alone knows dt."""
+def test_partition_that_does_not_fit_takes_all_values_from_files(tmp_path: pathlib.Path) -> None:
+    """No partition is pruned: only the file has the value of dt for `dt=2026/01/05`."""
     table = Table(tmp_path / "t", "dt,hh")
     table.write(["dt=2026-01-03/hh=1", "dt=2026-01-04/hh=2", "dt=2026/01/05/hh=3"])
     planned, _, plan = table.plan("dt = '2026-01-03'")
     assert len(planned) == 3 and plan.scan.partition_fields == ()
 
 
-def test_an_unnamed_partition_that_does_not_fit_disables_pruning(tmp_path: pathlib.Path) -> None:
-    """Its instant is older than the timeline, so it counts as committed, and no metadata names it."""
+def test_unnamed_partition_that_does_not_fit_disables_pruning(tmp_path: pathlib.Path) -> None:
+    """Its instant is older than the timeline, so it counts as committed, and no metadata refers to it."""
     table = Table(tmp_path / "t", "dt,hh")
     table.write(["dt=2026-01-03/hh=1", "dt=2026-01-04/hh=2"])
     table.write(["dt=2025/12/31/hh=3"], "20251231000000000", committed=False)
@@ -143,8 +143,8 @@ def test_an_unnamed_partition_that_does_not_fit_disables_pruning(tmp_path: pathl
 def test_one_field_may_have_slashes_in_its_values(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write([f"2026/{month:02}/{day:02}" for month in (1, 2, 12) for day in (1, 2)] + ["2027/01/01"])
-    way = ["", "2026", "2026/02", "2026/02/01"]
-    assert table.plan("dt = '2026/02/01'")[:2] == (["2026/02/01"], way)
+    folders = ["", "2026", "2026/02", "2026/02/01"]
+    assert table.plan("dt = '2026/02/01'")[:2] == (["2026/02/01"], folders)
     assert table.plan("dt > '2026/12/01'")[0] == ["2026/12/02", "2027/01/01"]
     assert table.plan("dt LIKE '2026/1%'")[:2] == (
         ["2026/12/01", "2026/12/02"],
@@ -163,7 +163,7 @@ def test_null_and_escaped_partitions(tmp_path: pathlib.Path) -> None:
     assert table.plan("dt LIKE 'a%'")[0] == ["dt=a", "dt=a%2Fb"]
 
 
-def test_a_value_of_another_type_is_left_to_the_reader(tmp_path: pathlib.Path) -> None:
+def test_value_of_another_type_is_left_to_the_reader(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t", "hh")
     table.write(["hh=1", "hh=02", "hh=noon"])
     assert table.plan("hh = 2")[0] == ["hh=02", "hh=noon"]
@@ -175,7 +175,7 @@ def test_values_from_files_prune_no_partition(tmp_path: pathlib.Path) -> None:
     assert table.plan("dt = '2026-01-02'")[0] == DAYS[:9]
 
 
-def test_a_missing_file_is_an_error_only_in_unpruned_partitions(tmp_path: pathlib.Path) -> None:
+def test_missing_file_is_an_error_only_in_unpruned_partitions(tmp_path: pathlib.Path) -> None:
     table = Table(tmp_path / "t")
     table.write(DAYS[:4])
     next((tmp_path / "t" / DAYS[1]).glob("*.parquet")).unlink()

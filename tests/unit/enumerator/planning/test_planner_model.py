@@ -1,8 +1,7 @@
 """The planner against a model of a table: random histories, where every data instant leaves one token a file group.
 
-The model knows which tokens each file holds, so a plan's answer can be counted: each token once, exactly those of the
-state it was asked for. Writers overlap, compactions and clusterings come between, instants stay pending, files are
-cleaned.
+The model has the tokens of each file, so the tokens of a plan can be counted: each token of the requested state exactly
+once. Writers overlap, compactions and clusterings run between them, instants stay pending, and files are cleaned.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def text(tick: int) -> str:
 
 
 Token = tuple[int, str]
-"""The row a data instant leaves in a file group: its requested time and the group it was written to."""
+"""The row that a data instant writes into a file group: its requested time and the group."""
 
 
 @dataclass
@@ -67,7 +66,7 @@ class ModelFile:
     tokens: frozenset[Token]
     written_by: int
     superseded_at: int | None = None
-    stamps: dict[Token, int] = field(default_factory=dict)  # rows that show a service's instant instead of their own
+    stamps: dict[Token, int] = field(default_factory=dict)  # rows with the instant of a service instead of their own
 
 
 @dataclass
@@ -81,7 +80,7 @@ class Group:
     compacted: dict[Token, int] = field(default_factory=dict)  # log rows that a log compaction stamped
 
     def stamps(self, logs: list[ModelFile]) -> dict[Token, int]:
-        """Of the rows that a base file made of these logs and the base has."""
+        """The stamps of the rows of a base file that merges these logs and the base."""
         of_logs = {token: self.compacted[token] for log in logs for token in log.tokens if token in self.compacted}
         return {**(self.base.stamps if self.base else {}), **of_logs}
 
@@ -104,14 +103,14 @@ class ModelTable:
 
     def __init__(self, layout: int, dice: random.Random, stamping: bool = False) -> None:
         self.layout = layout
-        self.stamping = stamping  # log compactions and bucket rescales come between, as Hudi 1.2.0 does them
+        self.stamping = stamping  # with log compactions and bucket rescales, as in Hudi 1.2.0
         self.dice = dice
         self.tick = 100
         self.groups: list[Group] = []
         self.files: dict[str, ModelFile] = {}
         self.instants: list[Done] = []
         self.archived_instants = 0
-        self.lost_instants = 0  # the oldest of them, of which the archive does not know any more
+        self.lost_instants = 0  # the oldest of them that is no longer in the archive
         self.ended: dict[int, tuple[int, frozenset[Token]]] = {}  # overwriting instant -> (key, tokens it ended)
 
     def now(self) -> int:
@@ -175,7 +174,7 @@ class ModelTable:
         return self._stat(group, path, prev="" if self.layout == 1 else text(instant), base_file=base_file)
 
     def deltas(self) -> None:
-        """One to three writers at once, completing in any order; one may stay pending for ever (a log is left)."""
+        """One to three writers at once, completing in any order; one may stay pending forever and leave a log."""
         groups = self._open()
         if not groups:
             return
@@ -187,7 +186,7 @@ class ModelTable:
                 touched = touched[:1]
             started.append((requested, touched))
         if self.layout == 2 and self.dice.random() < 0.3:
-            self.compact()  # between request and completion: the logs belong to the slice behind it
+            self.compact()  # between request and completion: the logs belong to the slice after it
         self.dice.shuffle(started)
         for number, (requested, touched) in enumerate(started):
             pending = number == 0 and self.dice.random() < 0.15 and self.layout == 2
@@ -200,7 +199,7 @@ class ModelTable:
             self.instants.append(Done(requested, Action.DELTA_COMMIT, "UPSERT", completed, stats))
 
     def compact(self) -> None:
-        """Schedules a compaction of some groups; what it holds is fixed now. It runs now, later or never."""
+        """Schedules a compaction of some groups with fixed slices. It runs now, later or never."""
         groups = [group for group in self._open() if group.logs and group.pending_compaction is None]
         if not groups:
             return
@@ -213,7 +212,7 @@ class ModelTable:
             group.pending_compaction = requested
         fate = self.dice.random()
         if fate < 0.2:
-            if fate < 0.1:  # half done: the base file is there, the commit is not
+            if fate < 0.1:  # interrupted: the base file exists, the commit does not
                 for group, _, _ in plans:
                     self._file(f"p/{group.file_id}_9-1-1_{text(requested)}.parquet", frozenset(), requested)
             return
@@ -232,7 +231,7 @@ class ModelTable:
         done.completed = self.now()
 
     def log_compact(self) -> None:
-        """Rewrites all logs of a slice into one, which shows the log compaction's instant. The originals stay."""
+        """Rewrites all logs of a slice into one, with the instant of the log compaction. The originals stay."""
         groups = [group for group in self._open() if len(group.logs) > 1 and group.pending_compaction is None]
         if not groups:
             return
@@ -240,7 +239,7 @@ class ModelTable:
         for group in self.dice.sample(groups, self.dice.randint(1, len(groups))):
             group.compacted |= {token: requested for log in group.logs for token in log.tokens}
             stats.append(self._log(group, requested))
-            group.logs[-1].tokens = frozenset()  # its rows are those of the originals, which a range reads instead
+            group.logs[-1].tokens = frozenset()  # its rows equal those of the originals, which a range reads instead
         self.instants.append(Done(requested, Action.DELTA_COMMIT, "LOG_COMPACT", self.now(), stats))
 
     def rescale(self) -> None:
@@ -281,14 +280,14 @@ class ModelTable:
         groups = [group for group in self._open() if group.pending_compaction is None]
         chosen = self.dice.sample(groups, self.dice.randint(0, len(groups)))
         requested = self.now()
-        gone = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
+        removed = frozenset().union(*(f.tokens for g in chosen for f in [*([g.base] if g.base else []), *g.logs]))
         _, stat = self._new_group(requested)
         self._replace(chosen, requested)
         done = Done(
             requested, Action.REPLACE_COMMIT, "INSERT_OVERWRITE", self.now(), [stat], [("p", g.file_id) for g in chosen]
         )
         self.instants.append(done)
-        self.ended[requested] = (self.order_key(done), gone)
+        self.ended[requested] = (self.order_key(done), removed)
 
     def _replace(self, groups: list[Group], by: int) -> None:
         for group in groups:
@@ -296,7 +295,7 @@ class ModelTable:
             for old in [*([group.base] if group.base else []), *group.logs]:
                 old.superseded_at = by
 
-    # ---- what is asked of it
+    # ---- requests
 
     def facts(self, *, whole: bool = False) -> TimelineFacts:
         """The facts of the active timeline; with `whole`, of the archive too."""
@@ -400,7 +399,7 @@ class ModelTable:
         )
 
     def tokens(self, plan: Plan, cleaned: Collection[str] = ()) -> list[Token]:
-        """What a reader would return: base rows, blocks that count, then the row filter."""
+        """The tokens that a reader returns: base rows, visible blocks, then the row filter."""
         return [token for split in plan.splits for token in self._of_split(plan, split, cleaned)]
 
     def _of_split(self, plan: Plan, split: Split, cleaned: Collection[str]) -> list[Token]:
@@ -413,21 +412,21 @@ class ModelTable:
             if isinstance(name, LogName):
                 tokens = frozenset(t for t in tokens if plan.scan.visible.holds(text(t[0])))
             result += tokens
-        return [token for token in result if self._is_shown(token, stamps.get(token), plan, split, cleaned)]
+        return [token for token in result if self._is_visible(token, stamps.get(token), plan, split, cleaned)]
 
-    def _is_shown(self, token: Token, stamp: int | None, plan: Plan, split: Split, cleaned: Collection[str]) -> bool:
+    def _is_visible(self, token: Token, stamp: int | None, plan: Plan, split: Split, cleaned: Collection[str]) -> bool:
         """The row filter; rows that a service stamped by the split's ancestry."""
         rows = plan.scan.rows
         if not isinstance(rows, RowsOf):
             return True
-        shown = InstantTime(text(token[0] if stamp is None else stamp))
-        if shown not in rows.log_compactions:
-            return shown in rows.instants
+        instant = InstantTime(text(token[0] if stamp is None else stamp))
+        if instant not in rows.log_compactions:
+            return instant in rows.instants
         assert split.ancestry is not None
-        if shown in split.ancestry.inside or shown in split.ancestry.outside:
-            return shown in split.ancestry.inside
+        if instant in split.ancestry.inside or instant in split.ancestry.outside:
+            return instant in split.ancestry.inside
         for origin in split.ancestry.origins:
-            if origin.service == shown:
+            if origin.service == instant:
                 return any(token in self._of_split(plan, part, cleaned) for part in origin.slices)
         raise PositionExpired("who wrote it was cleaned")
 
@@ -438,16 +437,16 @@ class ModelTable:
             for d in self.instants
             if d.completed is not None and d.operation in ("UPSERT", "INSERT_OVERWRITE")
         }
-        shown = {
+        visible = {
             (instant, stat.file_id)
             for instant, (key, stats) in keys.items()
             if upto is None or key <= upto
             for stat in stats
         }
-        for key, gone in self.ended.values():
+        for key, removed in self.ended.values():
             if upto is None or key <= upto:
-                shown -= gone
-        return Counter({token: 1 for token in shown if keys[token[0]][0] > after})
+                visible -= removed
+        return Counter({token: 1 for token in visible if keys[token[0]][0] > after})
 
     def plan(self, query: Query, **more: object) -> Plan:
         return plan_splits(self.state(query, **more)).plan  # type: ignore[arg-type]
@@ -477,7 +476,7 @@ def stamped_tables(draw: st.DrawFn) -> ModelTable:
 
 @given(stamped_tables(), st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
+def test_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
@@ -487,7 +486,7 @@ def test_a_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data
 
 @given(stamped_tables(), st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
+def test_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
     model: ModelTable, data: st.DataObject
 ) -> None:
     model.archive(data.draw(st.integers(0, len(model.instants))))
@@ -505,13 +504,13 @@ def test_a_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
 
 @given(tables())
 @settings(max_examples=150, deadline=None)
-def test_a_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
+def test_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
 
 
 @given(tables(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_range_holds_exactly_its_tokens_as_of_its_end(model: ModelTable, data: st.DataObject) -> None:
+def test_range_holds_exactly_its_tokens_as_of_its_end(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     plan = model.plan(Incremental(position(after), position(upto)))
@@ -532,7 +531,7 @@ def test_adjacent_ranges_hold_the_same_as_one_range(model: ModelTable, data: st.
 @given(tables(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
-    """The cleaner takes superseded slices; its metadata may be archived already, as may the commits that wrote them."""
+    """The cleaner removes superseded slices; its metadata and their commits may be archived."""
     model.archive(data.draw(st.integers(0, len(model.instants))))
     cleaned = model.cleanable(data.draw(st.integers(100, model.tick)))
     cleans_known = data.draw(st.booleans())
@@ -551,29 +550,29 @@ def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: Model
 
 @given(tables(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_archival_alone_changes_no_answer(model: ModelTable, data: st.DataObject) -> None:
-    """Every range and every time, while all files are there but those that archival itself waits to see cleaned."""
+def test_archival_changes_no_answer(model: ModelTable, data: st.DataObject) -> None:
+    """Every range and every time, while all files exist except those that archival requires to be cleaned."""
     marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
     times = [SnapshotAsOf(InstantTime(text(mark))) for mark in marks[1:]]
     before = [Counter(model.tokens(model.plan(query))) for query in times]
     model.archive(data.draw(st.integers(1, max(1, len(model.instants)))))
-    gone = model.cleanable(0)
-    asked: list[tuple[Query, Counter[Token]]] = list(zip(times, before, strict=True))
+    removed = model.cleanable(0)
+    requests: list[tuple[Query, Counter[Token]]] = list(zip(times, before, strict=True))
     for after, upto in itertools.combinations_with_replacement(marks[:8], 2):
-        asked.append((Incremental(position(after), position(upto)), model.expected(upto, after)))
-    for query, expected in asked:
+        requests.append((Incremental(position(after), position(upto)), model.expected(upto, after)))
+    for query, expected in requests:
         try:
-            plan = model.plan(query, cleaned=gone)
+            plan = model.plan(query, cleaned=removed)
         except PositionExpired:
-            assert gone
+            assert removed
             continue
-        assert Counter(model.tokens(plan, gone)) == expected, query
+        assert Counter(model.tokens(plan, removed)) == expected, query
 
 
 @given(tables(), st.data())
 @settings(max_examples=200, deadline=None)
-def test_an_archive_that_was_cut_never_gives_fewer_rows(model: ModelTable, data: st.DataObject) -> None:
-    """What was lost had completed before what was not: on layout 2 nothing is left that could tell otherwise."""
+def test_truncated_archive_never_gives_fewer_rows(model: ModelTable, data: st.DataObject) -> None:
+    """The lost instants completed before the others: on layout 2 no remaining file shows otherwise."""
     marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
     as_of = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
@@ -611,7 +610,7 @@ def test_time_travel_after_a_clean_gives_the_same_rows_or_an_error(model: ModelT
 
 @given(tables())
 @settings(max_examples=100, deadline=None)
-def test_the_same_state_gives_the_same_plan(model: ModelTable) -> None:
+def test_same_state_gives_the_same_plan(model: ModelTable) -> None:
     for query in (Snapshot(), ReadOptimized(), Incremental()):
         assert model.plan(query) == model.plan(query)
 
@@ -629,7 +628,7 @@ def test_splits_are_in_commit_order_with_unique_ids(model: ModelTable, data: st.
         assert all(text(after) < split.order_key <= text(upto) for split in plan.splits)
 
 
-def test_the_range_of_a_service_alone_has_no_splits() -> None:
+def test_range_of_a_service_alone_has_no_splits() -> None:
     model = ModelTable(2, random.Random(7))
     model.insert()
     model.deltas()

@@ -1,4 +1,4 @@
-"""Pruning of files by column statistics, and statistics that must not be used."""
+"""Pruning of files by column statistics, and unusable statistics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEW_YEAR_2026_US = NEW_YEAR_2026_DAY * 86_400_000_000
 
 
 def stats(low: Any, high: Any, logical: str = "", **changed: Any) -> ColumnStats:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file_name": "f",
         "column": "c",
         "low": low,
@@ -47,7 +47,7 @@ def stats(low: Any, high: Any, logical: str = "", **changed: Any) -> ColumnStats
         "is_deleted": False,
         "is_tight": True,
     }
-    return ColumnStats(**{**given, **changed})
+    return ColumnStats(**{**fields, **changed})
 
 
 def may_hold(where: str, **known: ColumnStats | None) -> bool:
@@ -94,9 +94,7 @@ def test_whole_numbers(where: str, known: ColumnStats | None, answer: bool) -> N
         ("ms < '2026-01-01'", "ms", stats(1767225600000, 1767225600001, "timestamp-micros"), True),
     ],
 )
-def test_times_count_where_their_unit_is_beyond_doubt(
-    where: str, column: str, known: ColumnStats, answer: bool
-) -> None:
+def test_times_are_used_only_with_a_certain_unit(where: str, column: str, known: ColumnStats, answer: bool) -> None:
     assert may_hold(where, **{column: known}) is answer
 
 

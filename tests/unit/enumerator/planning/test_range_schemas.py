@@ -23,7 +23,7 @@ def ids(golden: Any, query: str, upto: str, column: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
-def test_a_column_that_was_renamed_since(golden: Any, query: str) -> None:
+def test_column_that_was_renamed_later(golden: Any, query: str) -> None:
     old, new = ids(golden, query, BEFORE, "b"), ids(golden, query, BEFORE, "b2")
     assert old == new, "the same column, by its id"
     assert len(old) == 12
@@ -31,15 +31,15 @@ def test_a_column_that_was_renamed_since(golden: Any, query: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["b", "nosuch"])
-def test_a_column_that_the_end_does_not_have_either(golden: Any, column: str) -> None:
+def test_column_missing_at_the_end_of_the_range_is_refused(golden: Any, column: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{column}"):
         ids(golden, "incremental", RENAMED, column)
 
 
 @pytest.mark.parametrize("case", [f"D_evolved_{kind}_v{version}" for kind in ("cow", "mor") for version in (6, 9)])
 @pytest.mark.parametrize("query", ["incremental", "cdc"])
-def test_a_range_has_the_newest_schema_whatever_its_end(golden: Any, case: str, query: str) -> None:
-    """As real Hudi 1.2.0's ranges: chained ranges have one schema. Time travel has that of its instant."""
+def test_range_has_the_newest_schema_whatever_its_end(golden: Any, case: str, query: str) -> None:
+    """As in Hudi 1.2.0: chained ranges have one schema. Time travel has the schema of its instant."""
     first, second = ((requested, completed) for requested, completed, _ in golden.case(case)["instants"][:2])
     table = golden.table(case)
     ranges = [

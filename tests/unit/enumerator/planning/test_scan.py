@@ -1,4 +1,4 @@
-"""Plans of tables without meta columns, of those whose files leave partition columns out, and of altered ones."""
+"""Plans of tables without meta columns, with dropped partition columns, and with altered schemas."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def altered(golden: Golden, tmp_path: pathlib.Path, case: str, old: str, new: st
 
 @pytest.mark.parametrize("case", ["A_nonpart_nometa_v6_h0150", "A_nonpart_nometa_v9_h120"])
 class TestVirtualKeys:
-    def test_the_scan_names_the_key_columns_if_there_are_logs(self, golden: Golden, case: str) -> None:
+    def test_scan_names_the_key_columns_if_there_are_logs(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).scan.key_fields == ("id", "k2")
         assert plan(golden.table(case), ReadOptimized()).scan.key_fields == ()
 
     def test_meta_columns_are_not_returned(self, golden: Golden, case: str) -> None:
         assert plan(golden.table(case), Snapshot()).scan.columns == ("id", "k2", "ts", "v")
 
-    def test_a_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
+    def test_range_is_refused_as_hudi_does(self, golden: Golden, case: str) -> None:
         with pytest.raises(ConfigurationError, match="range of a table without meta columns"):
             plan(golden.table(case), Incremental())
 
@@ -99,7 +99,7 @@ class TestSchemaHistories:
         timeline = open_table(str(golden.table(case))).timeline()
         return [item.requested_time for item in timeline.completed_writes]
 
-    def test_the_scan_holds_all_versions_newest_first(self, golden: Golden, case: str) -> None:
+    def test_scan_holds_all_versions_newest_first(self, golden: Golden, case: str) -> None:
         result = versions(plan(golden.table(case), Snapshot()))
         assert result == sorted(result, reverse=True)
         assert result[-1] == 0
@@ -110,8 +110,8 @@ class TestSchemaHistories:
         as_of = versions(plan(golden.table(case), SnapshotAsOf(InstantTime(instants[3]))))
         assert as_of == [int(instants[2]), 0]
 
-    def test_a_schema_change_applies_from_its_own_instant(self, golden: Golden, case: str) -> None:
-        """Also where no write came after it: an ALTER TABLE is the newest instant then."""
+    def test_schema_change_applies_from_its_own_instant(self, golden: Golden, case: str) -> None:
+        """Also without a later write: the ALTER TABLE is then the newest instant."""
         table = open_table(str(golden.table(case)))
         altered = [
             item.requested_time
@@ -130,7 +130,7 @@ class TestSchemaHistories:
         request = PlanRequest(table="t", query=Snapshot(), columns_by_name=True)
         assert plan_request(open_table(str(golden.table(case))), "t", request).scan.schema_history == ""
 
-    def test_a_range_finds_columns_by_id_too(self, golden: Golden, case: str) -> None:
+    def test_range_resolves_columns_by_id_too(self, golden: Golden, case: str) -> None:
         assert versions(plan(golden.table(case), Incremental()))[-1] == 0
 
     def test_bounds_are_unknown_since_footers_have_other_names(self, golden: Golden, case: str) -> None:
@@ -139,7 +139,9 @@ class TestSchemaHistories:
         assert [split.event_time for split in result.splits] == [UnknownBounds()] * len(result.splits)
 
 
-def test_columns_go_by_name_after_a_commit_without_a_version_as_in_hudi(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_columns_resolve_by_name_after_a_commit_without_a_version_as_in_hudi(
+    golden: Golden, tmp_path: pathlib.Path
+) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     newest = max((path / ".hoodie").glob("*.deltacommit"))
     commit = json.loads(newest.read_text())
@@ -148,8 +150,8 @@ def test_columns_go_by_name_after_a_commit_without_a_version_as_in_hudi(golden: 
     assert plan(path, Snapshot()).scan.schema_history == ""
 
 
-def test_a_service_does_not_restore_an_older_schema(golden: Golden, tmp_path: pathlib.Path) -> None:
-    """It may have begun before a column was added and have ended behind: its record of the schema is the old one."""
+def test_service_does_not_restore_an_older_schema(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """A service may begin before a column is added and end after it: its recorded schema is the old one."""
     path = golden.copy("A_log_compaction_v6_h0150", tmp_path)
     before = plan(path, Snapshot()).scan.schema_json
     service = max((path / ".hoodie").glob("*.deltacommit"))
@@ -162,7 +164,7 @@ def test_a_service_does_not_restore_an_older_schema(golden: Golden, tmp_path: pa
     assert plan(path, Snapshot()).scan.schema_json == before
 
 
-def test_a_missing_stored_history_is_corruption(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_missing_stored_history_is_corruption(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy("A_evo_on_read_v6_h0150", tmp_path)
     shutil.rmtree(path / ".hoodie" / ".schema")
     with pytest.raises(CorruptFile, match=r"\.hoodie/\.schema holds none"):

@@ -26,7 +26,7 @@ def footer(folder: pathlib.Path, schema: pa.Schema) -> pq.FileMetaData:
 
 @pytest.mark.golden
 @pytest.mark.parametrize("case", ["A_types_v6_h0150", "A_merge_event_long_v6_h0150"])
-def test_the_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+def test_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     path = golden.copy(case, tmp_path)
     expected = read(str(path)).read_all()
     for file in (path / ".hoodie").glob("*commit"):
@@ -34,15 +34,15 @@ def test_the_rows_are_those_of_the_recorded_schema(golden: Any, tmp_path: pathli
         commit.get("extraMetadata", {}).pop("schema", None)
         file.write_text(json.dumps(commit))
     properties = path / ".hoodie" / "hoodie.properties"
-    kept = [line for line in properties.read_text().splitlines() if "create.schema" not in line]
-    properties.write_text("\n".join(kept))
+    lines = [line for line in properties.read_text().splitlines() if "create.schema" not in line]
+    properties.write_text("\n".join(lines))
     result = read(str(path)).read_all()
     assert result.equals(expected)
     described_schema = describe(open_table(str(path)), "t").schema_json
     assert arrow_schema(parse_record_schema(described_schema)).names == expected.schema.names
 
 
-def test_a_footer_without_avro_has_the_schema_of_its_columns(tmp_path: pathlib.Path) -> None:
+def test_footer_without_avro_has_the_schema_of_its_columns(tmp_path: pathlib.Path) -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.string(), nullable=False),
@@ -60,6 +60,6 @@ def test_a_footer_without_avro_has_the_schema_of_its_columns(tmp_path: pathlib.P
     assert arrow_schema(record).field("d").type == pa.decimal128(10, 2)
 
 
-def test_a_type_that_avro_has_not_is_refused(tmp_path: pathlib.Path) -> None:
+def test_type_without_an_avro_form_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(SchemaMismatch, match="column 'c': no schema is recorded, and type uint8"):
         schema_of_footer(footer(tmp_path, pa.schema([("c", pa.uint8())])), "f")

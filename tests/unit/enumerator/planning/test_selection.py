@@ -64,7 +64,7 @@ HISTORY = facts(
 
 
 class TestTouchedGroups:
-    def test_the_newest_write_gives_the_order_key(self) -> None:
+    def test_newest_write_gives_the_order_key(self) -> None:
         assert groups(selected(Incremental(at("05"), at("25")), HISTORY)) == {"a": "21", "b": "11", "c": "21"}
 
     def test_compaction_adds_nothing(self) -> None:
@@ -74,7 +74,7 @@ class TestTouchedGroups:
         alone = selected(Incremental(at("21"), at("31")), HISTORY)
         assert groups(alone) == {} and alone.rows == RowsOf(frozenset())
 
-    def test_clustering_hands_rows_on_within_a_partition(self) -> None:
+    def test_clustering_moves_rows_within_a_partition(self) -> None:
         assert groups(selected(Incremental(at("05"), at("41")), HISTORY)) == {"x": "21", "c": "21"}
         assert groups(selected(Incremental(at("31"), at("41")), HISTORY)) == {}
 
@@ -84,12 +84,12 @@ class TestTouchedGroups:
         assert result.rows == RowsOf(frozenset(map(InstantTime, ("10", "20", "50"))))
 
     @pytest.mark.parametrize(("writes", "deletes", "touched"), [(0, 3, {}), (0, 0, {"a": "11"}), (1, 3, {"a": "11"})])
-    def test_a_write_of_deletes_alone_holds_no_row(self, writes: int, deletes: int, touched: dict[str, str]) -> None:
-        """Counts that are both zero may just not be recorded: the file is read."""
+    def test_write_of_deletes_alone_holds_no_row(self, writes: int, deletes: int, touched: dict[str, str]) -> None:
+        """If both counts are zero, they may not be recorded: the file is read."""
         known = facts(("10_11.deltacommit", "DELETE", [stat("a", writes=writes, deletes=deletes)], []))
         assert groups(selected(Incremental(at("05"), at("11")), known)) == touched
 
-    def test_a_rescale_hands_rows_on_and_stamps_them(self) -> None:
+    def test_rescale_moves_rows_and_stamps_them(self) -> None:
         known = facts(
             ("10_11.deltacommit", "INSERT", [stat("a")], []),
             ("20_21.replacecommit", "BUCKET_RESCALE", [stat("b")], ["a"]),
@@ -104,19 +104,19 @@ class TestTouchedGroups:
 
 
 class TestViews:
-    def test_services_behind_the_end_are_the_second_choice(self) -> None:
+    def test_services_after_the_end_are_the_second_choice(self) -> None:
         result = select(Incremental(at("05"), at("21")), HISTORY)
         assert [s.view for s in result] == [OrderedUpTo("21"), OrderedUpTo("21", frozenset({"30", "40"}))]
         assert groups(result[1]) == {"x": "21", "c": "21"}
         assert result[0].rows == result[1].rows
 
-    def test_latest_lets_them_in_first(self) -> None:
+    def test_latest_range_prefers_services_after_the_end(self) -> None:
         known = facts(("10_11.deltacommit", "INSERT", [stat("a")], []), ("20_21.commit", "COMPACT", [stat("a")], []))
         result = select(Incremental(at("05"), Latest()), known)
         assert [s.view for s in result] == [OrderedUpTo("11", frozenset({"20"})), OrderedUpTo("11")]
         assert result[0].commit_range == CommitRange(at("05"), at("11"))
 
-    def test_a_pending_write_of_layout_1_ends_what_may_be_let_in(self) -> None:
+    def test_pending_write_of_layout_1_limits_the_services_after_the_end(self) -> None:
         known = facts(
             ("10.deltacommit", "INSERT", [stat("a")], []),
             ("20.commit", "COMPACT", [stat("a")], []),
@@ -142,7 +142,7 @@ class TestArchived:
     @pytest.mark.parametrize(
         "query", [Incremental(at("17"), at("21")), Incremental(at("01"), Latest()), Incremental(EARLIEST, at("17"))]
     )
-    def test_ranges_that_reach_behind_what_is_known_have_expired(self, query: Query) -> None:
+    def test_ranges_from_before_the_known_instants_have_expired(self, query: Query) -> None:
         assert reaches_back(query, self.KNOWN)
         with pytest.raises(PositionExpired, match=r"range \(.*archived instants that are gone.*complete from 18"):
             select(query, self.KNOWN)
@@ -151,7 +151,7 @@ class TestArchived:
         "query",
         [Incremental(at("18"), at("21")), Incremental(EARLIEST, at("21")), Incremental(at("05"), at("05")), Snapshot()],
     )
-    def test_others_are_not(self, query: Query) -> None:
+    def test_ranges_within_the_known_instants_have_not_expired(self, query: Query) -> None:
         assert select(query, self.KNOWN) and not reaches_back(query, self.KNOWN)
 
     def test_time_travel_before_the_first_active_instant_reaches_back(self) -> None:

@@ -1,4 +1,4 @@
-"""Plans of real tables: which files a query reads, what is refused, what a split's id depends on."""
+"""Plans of real tables: files of a query, refused requests, and the content of split ids."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def instants(split: Split) -> list[str]:
 
 
 class TestFilesOfGoldenTables:
-    def test_logs_behind_a_pending_compaction_lie_over_the_slice_before_it_v6(self, golden: Golden) -> None:
+    def test_logs_after_a_pending_compaction_belong_to_the_earlier_slice_v6(self, golden: Golden) -> None:
         result = plan(golden, "A_compaction_pending_v6_h0150", Snapshot())
         compacted = [s for s in result.splits if s.order_key == "20261120215029195"]
         assert len(compacted) == 2
@@ -58,7 +58,7 @@ class TestFilesOfGoldenTables:
             assert named.count("20261120215029195") == 3
             assert named.count(split.base_instant) == len(named) - 3
 
-    def test_logs_behind_a_pending_compaction_lie_over_the_slice_before_it_v9(self, golden: Golden) -> None:
+    def test_logs_after_a_pending_compaction_belong_to_the_earlier_slice_v9(self, golden: Golden) -> None:
         result = plan(golden, "A_compaction_pending_v9_h120", Snapshot())
         last = {s.base_instant: instants(s)[-1:] for s in result.splits}
         assert last["20261120213529721"] == ["20261120213543007"]
@@ -67,8 +67,8 @@ class TestFilesOfGoldenTables:
         assert not any(s.logs for s in read_optimized.splits)
 
     @pytest.mark.parametrize("case", ["A_failed_leftover_v6_h0150", "A_failed_leftover_v9_h120"])
-    def test_what_a_pending_writer_left_neither_shows_nor_hides(self, golden: Golden, case: str) -> None:
-        """Hudi hides the committed logs behind the pending writer's base file on version 9."""
+    def test_files_of_a_pending_writer_are_ignored(self, golden: Golden, case: str) -> None:
+        """Hudi hides the committed logs after the pending writer's base file on version 9."""
         table = open_table(str(golden.table(case)))
         (pending,) = table.timeline().pending
         result = plan(golden, case, Snapshot())
@@ -78,7 +78,7 @@ class TestFilesOfGoldenTables:
             assert all(pending.requested_time not in instants(s) for s in result.splits)
             assert all(instants(s)[-1] == "20261120213500648" for s in result.splits)
 
-    def test_a_log_that_completed_behind_a_compaction_lies_over_it(self, golden: Golden) -> None:
+    def test_log_that_completed_after_a_compaction_is_merged_over_it(self, golden: Golden) -> None:
         case = "A_nbcc_commit_v9_h120"
         (split,) = plan(golden, case, Snapshot()).splits
         assert split.base_instant == "20261120221204044"
@@ -89,8 +89,8 @@ class TestFilesOfGoldenTables:
         assert split.base is None
         assert instants(split) == ["20261120221156100", "20261120221201228", "20261120221202589"]
 
-    def test_a_range_ends_before_what_completed_later(self, golden: Golden) -> None:
-        """At 20261120221218685 the slow delta and the compaction are not completed: logs alone, of three slices."""
+    def test_range_ends_before_instants_that_completed_later(self, golden: Golden) -> None:
+        """At 20261120221218685 the slow delta and the compaction are pending: three slices have only logs."""
         result = plan(golden, "A_nbcc_commit_v9_h120", Incremental(EARLIEST, at("20261120221218685")))
         (split,) = result.splits
         assert split.base is None
@@ -100,7 +100,7 @@ class TestFilesOfGoldenTables:
         ]  # fmt: skip
 
     @pytest.mark.parametrize("case", ["A_replace_ops_v6_h0150", "A_replace_ops_v9_h120"])
-    def test_replaced_groups_are_hidden_and_come_back_as_of_before(self, golden: Golden, case: str) -> None:
+    def test_replaced_groups_are_visible_only_as_of_earlier_instants(self, golden: Golden, case: str) -> None:
         writes = open_table(str(golden.table(case))).timeline().completed_writes
         overwrite, drop, table_wide = (i.requested_time for i in writes if i.action == "replacecommit")
         assert {s.base_instant for s in plan(golden, case, Snapshot()).splits} == {table_wide}
@@ -112,12 +112,12 @@ class TestFilesOfGoldenTables:
         assert len(dropped) == 1
 
     @pytest.mark.parametrize("case", ["A_log_only_v6_h0150", "A_log_only_v9_h120"])
-    def test_groups_of_logs_alone(self, golden: Golden, case: str) -> None:
+    def test_file_groups_of_logs_alone(self, golden: Golden, case: str) -> None:
         result = plan(golden, case, Snapshot())
         assert [(s.base, len(s.logs)) for s in result.splits] == [(None, 6), (None, 6)]
         assert plan(golden, case, ReadOptimized()).splits == ()
 
-    def test_clustering_and_its_inputs_never_show_together(self, golden: Golden) -> None:
+    def test_clustering_and_its_inputs_are_never_visible_together(self, golden: Golden) -> None:
         case = "A_clustering_done_v9_h120"
         writes = open_table(str(golden.table(case))).timeline().completed_writes
         (clustering,) = (i for i in writes if i.action == "replacecommit")
@@ -129,9 +129,7 @@ class TestFilesOfGoldenTables:
         }
         assert len(before.splits) > len(after.splits)
 
-    def test_the_range_of_a_clustering_adds_nothing_and_data_before_it_is_found_in_its_output(
-        self, golden: Golden
-    ) -> None:
+    def test_range_of_a_clustering_is_empty_and_earlier_data_is_in_its_output(self, golden: Golden) -> None:
         case = "B_v9_inc_cow"
         table = open_table(str(golden.table(case)))
         line = table.timeline()
@@ -147,7 +145,7 @@ class TestFilesOfGoldenTables:
         )
 
     @pytest.mark.parametrize("case", ["B_v9_ooo_mor", "B_v9_ooo_cow_cdc", "B_v8_ooo_cow_cdc"])
-    def test_what_completed_late_is_in_the_range_of_its_completion(self, golden: Golden, case: str) -> None:
+    def test_late_instant_is_in_the_range_of_its_completion(self, golden: Golden, case: str) -> None:
         line = open_table(str(golden.table(case))).timeline()
         by_completion = sorted(line.completed_writes, key=line.order_key)
         late = next(i for before, i in itertools.pairwise(by_completion) if i.requested_time < before.requested_time)
@@ -158,7 +156,7 @@ class TestFilesOfGoldenTables:
 
 
 class TestScan:
-    def test_a_range_from_the_start_is_the_snapshot_at_its_end(self, golden: Golden) -> None:
+    def test_range_from_the_start_is_the_snapshot_at_its_end(self, golden: Golden) -> None:
         case = "B_v9_inc_mor"
         whole = plan(golden, case, Incremental())
         snapshot = plan(golden, case, Snapshot())
@@ -166,7 +164,7 @@ class TestScan:
         assert whole.commit_range == snapshot.commit_range == CommitRange(EARLIEST, newest_of(golden, case))
         assert [(s.base, s.logs) for s in whole.splits] == [(s.base, s.logs) for s in snapshot.splits]
 
-    def test_merge_rules_are_asked_for_only_where_logs_are(self, golden: Golden) -> None:
+    def test_merge_rules_are_needed_only_with_logs(self, golden: Golden) -> None:
         case = "A_payload_awsdms_v6_h0150"
         assert plan(golden, case, ReadOptimized()).scan.merge == CommitTimeOrdering()
         scan = plan(golden, case, Snapshot()).scan
@@ -181,7 +179,7 @@ class TestScan:
         assert result.scan.visible.holds("20261120215212553")
         assert not result.scan.visible.holds("20261120215215037")
 
-    def test_columns_by_sparks_case_rule_in_the_order_asked(self, golden: Golden) -> None:
+    def test_columns_match_by_sparks_case_rule_in_the_requested_order(self, golden: Golden) -> None:
         assert plan(golden, "B_v9_inc_cow", Snapshot(), columns=("V", "_hoodie_record_key")).scan.columns == (
             "v",
             "_hoodie_record_key",
@@ -202,7 +200,7 @@ class TestScan:
             ({"event_time": "name"}, "timestamp, date or long"),
         ],
     )
-    def test_what_does_not_suit_the_table_is_said_when_planning(
+    def test_request_that_does_not_fit_the_table_is_refused_when_planning(
         self, golden: Golden, more: dict[str, Any], text: str
     ) -> None:
         with pytest.raises(ConfigurationError, match=text):
@@ -224,12 +222,12 @@ def newest_of(golden: Golden, case: str) -> Position:
 class TestIdsAndOrder:
     CASE = "B_v9_inc_mor"
 
-    def test_an_id_tells_the_rows_not_their_looks(self, golden: Golden) -> None:
+    def test_split_id_depends_on_the_rows_only(self, golden: Golden) -> None:
         ids = [s.split_id for s in plan(golden, self.CASE, Snapshot()).splits]
         assert [s.split_id for s in plan(golden, self.CASE, Snapshot(), columns=("v",), where="v > 3").splits] == ids
         assert all(len(i) == 32 and set(i) <= set("0123456789abcdef") for i in ids)
 
-    def test_another_range_or_table_gives_other_ids(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_split_ids_differ_for_another_range_or_table(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         line = open_table(str(golden.table(self.CASE))).timeline()
         keys = [line.order_key(i) for i in line.completed_writes]
         plans = [
@@ -245,14 +243,14 @@ class TestIdsAndOrder:
         moved = plan_request(open_table(str(linked)), "t", PlanRequest(table="t", query=Snapshot()))
         assert not {s.split_id for s in moved.splits} & set(ids)
 
-    def test_planning_twice_gives_the_same_plan(self, golden: Golden) -> None:
+    def test_plan_is_the_same_when_planned_again(self, golden: Golden) -> None:
         first = plan(golden, self.CASE, Snapshot())
         assert plan(golden, self.CASE, Snapshot()) == first
         assert [(s.order_key, s.split_id) for s in first.splits] == sorted(
             (s.order_key, s.split_id) for s in first.splits
         )
 
-    def test_the_planner_itself_reads_nothing(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_planner_reads_no_file(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
         request = PlanRequest(table="t", query=Snapshot())
         table = open_table(str(golden.table(self.CASE)))
         state = discover(table, "t", request)
@@ -260,21 +258,21 @@ class TestIdsAndOrder:
         monkeypatch.setattr(HudiTable, "_read", None)
         assert plan_splits(state) == plan_splits(state)
 
-    def test_two_equal_ids_are_a_bug(self, golden: Golden) -> None:
+    def test_equal_split_ids_are_an_invariant_violation(self, golden: Golden) -> None:
         (split, *_) = plan(golden, self.CASE, Snapshot()).splits
         with pytest.raises(InvariantViolation, match="same id"):
             in_commit_order([split, replace(split, partition="elsewhere")])
 
 
 class TestRowGroups:
-    def test_a_log_free_file_is_cut_and_a_slice_with_logs_is_not(self, golden: Golden, tmp_path: pathlib.Path) -> None:
+    def test_log_free_file_is_cut_and_a_slice_with_logs_is_not(self, golden: Golden, tmp_path: pathlib.Path) -> None:
         """A file with one row group stays whole however small the target is."""
         whole = plan(golden, "B_v9_inc_cow", Snapshot())
         assert plan(golden, "B_v9_inc_cow", Snapshot(), target_split_bytes=1) == whole
 
 
 class TestDescription:
-    def test_a_golden_table(self, golden: Golden) -> None:
+    def test_plan_of_a_golden_table(self, golden: Golden) -> None:
         case = "B_v9_inc_mor"
         description = describe(open_table(str(golden.table(case))), "name")
         assert (description.table, description.table_type, description.table_version, description.timeline_layout) == (
@@ -289,13 +287,13 @@ class TestDescription:
         assert description.newest == newest_of(golden, case)
         assert '"_hoodie_commit_time"' in description.schema_json
 
-    def test_a_table_whose_merging_is_not_read_can_be_described(self, golden: Any, tmp_path: pathlib.Path) -> None:
+    def test_table_with_an_unsupported_merge_mode_can_be_described(self, golden: Any, tmp_path: pathlib.Path) -> None:
         properties = golden.copy("A_payload_awsdms_v6_h0150", tmp_path / "t") / ".hoodie" / "hoodie.properties"
         properties.write_text(properties.read_text().replace("AWSDmsAvroPayload", "MyPayload"))
         description = describe(open_table(str(properties.parents[1])), "t")
         assert description.merge_mode.endswith("MyPayload")
 
-    def test_a_readers_delete_marker_is_another_scope(self, golden: Golden) -> None:
+    def test_delete_marker_of_a_reader_changes_the_scope(self, golden: Golden) -> None:
         case = "A_merge_custom_delete_v6_h0150"
         plain = plan(golden, case, Snapshot())
         marked = plan(golden, case, Snapshot(), delete_marker=DeleteMarker("op", "D"))

@@ -29,7 +29,7 @@ FROZEN = [
 
 
 @pytest.mark.parametrize(("source", "frozen"), FROZEN)
-def test_the_id_of_changes_is_that_of_earlier_releases(source: ChangeSource, frozen: str) -> None:
+def test_id_of_changes_is_that_of_earlier_releases(source: ChangeSource, frozen: str) -> None:
     step = ChangeStep(instant=InstantTime("3"), order_key=InstantTime("4"), place=0, source=source)
     assert changes_id("scope", ("p", "a"), GroupChanges((step,))) == frozen
 

@@ -1,4 +1,4 @@
-"""Group commit: order, one write for many, bounds, errors that reach everyone."""
+"""Group commit: order, one write for many appends, bounds, and errors for all callers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT_S = 20.0
 
 
 class GatedStore(MemoryStore):
-    """A store whose disk waits for the test, counts its writes, and fails when told to."""
+    """A store whose writes wait for the test, are counted, and fail on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,14 +55,14 @@ def plan(name: str, splits: int) -> PlanPieces:
 
 
 def busy(journal: Journal, store: GatedStore) -> None:
-    """The writing thread is at the disk, and waits there."""
+    """Blocks the writing thread in a write."""
     store.gate.clear()
     store.begun.clear()
     journal.append([record(-1)])
     assert store.begun.wait(WAIT_S)
 
 
-def test_what_waits_is_written_in_one_append_in_its_order() -> None:
+def test_queued_records_are_written_in_one_append_in_order() -> None:
     store = GatedStore()
     journal = Journal(store)
     busy(journal, store)
@@ -76,7 +76,7 @@ def test_what_waits_is_written_in_one_append_in_its_order() -> None:
     journal.close()
 
 
-def test_a_ticket_is_durable_only_when_the_store_has_returned() -> None:
+def test_ticket_is_durable_only_when_the_store_has_returned() -> None:
     store = GatedStore()
     journal = Journal(store)
     store.gate.clear()
@@ -108,7 +108,7 @@ def test_close_drains_and_later_appends_are_refused() -> None:
     assert store.numbers() == [-1, *range(10)]
 
 
-def test_an_error_reaches_all_that_wait_and_all_that_come_later() -> None:
+def test_error_fails_all_waiting_and_later_appends() -> None:
     store = GatedStore()
     journal = Journal(store)
     busy(journal, store)
@@ -126,7 +126,7 @@ def test_an_error_reaches_all_that_wait_and_all_that_come_later() -> None:
 
 
 @pytest.mark.parametrize("threaded", [True, False])
-def test_a_fenced_store_fences_the_journal(threaded: bool) -> None:
+def test_fenced_store_fences_the_journal(threaded: bool) -> None:
     store = MemoryStore()
     journal: AnyJournal = Journal(store) if threaded else DirectJournal(store)
     journal.append([record(0)]).wait(WAIT_S)
@@ -138,7 +138,7 @@ def test_a_fenced_store_fences_the_journal(threaded: bool) -> None:
     assert list(newest.records()) == [record(0)]
 
 
-def test_a_bug_in_the_store_is_told_too() -> None:
+def test_bug_in_the_store_is_reported_too() -> None:
     store = GatedStore()
     store.error = ZeroDivisionError("a bug")
     journal = Journal(store)
@@ -148,7 +148,7 @@ def test_a_bug_in_the_store_is_told_too() -> None:
 
 
 @pytest.mark.parametrize("bounds", [{"max_records": 3}, {"max_bytes": 3}])
-def test_beyond_its_bounds_an_append_is_refused_and_nothing_of_it_queued(bounds: dict[str, int]) -> None:
+def test_append_beyond_the_bounds_is_refused_as_a_whole(bounds: dict[str, int]) -> None:
     store = GatedStore()
     journal = Journal(store, **bounds)
     busy(journal, store)
@@ -161,7 +161,7 @@ def test_beyond_its_bounds_an_append_is_refused_and_nothing_of_it_queued(bounds:
     assert store.numbers() == [-1, 0, 1, 2]
 
 
-def test_a_plan_above_the_bound_is_taken_when_nothing_else_waits() -> None:
+def test_plan_above_the_bound_is_taken_when_nothing_else_waits() -> None:
     store = GatedStore()
     journal = Journal(store, max_bytes=10)
     journal.append([], [plan("big", 500)]).wait(WAIT_S)
@@ -174,7 +174,7 @@ def test_a_plan_above_the_bound_is_taken_when_nothing_else_waits() -> None:
     assert store.plan_ids() == {"big"}
 
 
-def test_a_plan_that_is_kept_and_dropped_in_one_group_ends_as_its_callers_meant() -> None:
+def test_plan_stored_and_dropped_in_one_batch_ends_in_the_order_of_calls() -> None:
     store = GatedStore()
     journal = Journal(store)
     busy(journal, store)
@@ -187,7 +187,7 @@ def test_a_plan_that_is_kept_and_dropped_in_one_group_ends_as_its_callers_meant(
     assert len(store.splits("back", range(4))) == 4 and len(store.splits("twice", range(6))) == 6
 
 
-def test_a_rewrite_keeps_its_place_in_the_queue() -> None:
+def test_rewrite_keeps_its_place_in_the_queue() -> None:
     store = GatedStore()
     journal = Journal(store)
     busy(journal, store)
@@ -200,7 +200,7 @@ def test_a_rewrite_keeps_its_place_in_the_queue() -> None:
     assert store.numbers() == [100, 1]
 
 
-def test_direct_is_durable_at_once() -> None:
+def test_direct_journal_is_durable_at_once() -> None:
     store = MemoryStore()
     journal = DirectJournal(store)
     ticket = journal.append([record(0)], [plan("a", 1)])
@@ -213,7 +213,7 @@ def test_direct_is_durable_at_once() -> None:
         journal.append([record(1)]).wait(0)
 
 
-def test_many_threads_on_the_disk(tmp_path: pathlib.Path) -> None:
+def test_concurrent_appends_are_stored_in_order(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path / "state")
     journal = Journal(store)
 
@@ -227,9 +227,9 @@ def test_many_threads_on_the_disk(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.join()
     journal.close()
-    found = [int(r.payload) for r in store.records()]
-    assert sorted(found) == [t * 100 + i for t in range(8) for i in range(50)]
+    result = [int(r.payload) for r in store.records()]
+    assert sorted(result) == [t * 100 + i for t in range(8) for i in range(50)]
     for t in range(8):
-        own = [n for n in found if n // 100 == t]
+        own = [n for n in result if n // 100 == t]
         assert own == sorted(own)
     store.close()

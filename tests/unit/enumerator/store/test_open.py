@@ -1,4 +1,4 @@
-"""Opening a state directory: how it is made, what it sets, what it says of a place where no state can be."""
+"""Opening a state directory: creation, settings of the database, and errors of unusable paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.proto.errors import ConfigurationError, StorageError
 RECORD = StoredRecord("k", 1, b"a")
 
 
-def test_it_makes_the_directory_for_its_user_alone(tmp_path: pathlib.Path) -> None:
+def test_state_directory_is_created_for_its_user_only(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path / "a" / "state")
     store.append([RECORD])
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a" / "state").iterdir()}
@@ -29,7 +29,7 @@ def test_it_makes_the_directory_for_its_user_alone(tmp_path: pathlib.Path) -> No
     assert {path.name for path in (tmp_path / "a" / "state").iterdir()} == {"penstock.db", "penstock.lock"}
 
 
-def test_a_state_keeps_its_id_and_no_two_share_one(tmp_path: pathlib.Path) -> None:
+def test_state_id_is_stable_and_unique(tmp_path: pathlib.Path) -> None:
     ids = []
     for name in ("one", "one", "two"):
         store = open_sqlite(tmp_path / name)
@@ -53,11 +53,11 @@ def test_every_commit_is_synced_and_the_wal_stays_small(tmp_path: pathlib.Path) 
     for _ in range(6):
         store.append([], [PlanPieces("p", b"", (b"." * 100_000,) * 100)])
     assert (tmp_path / "penstock.db-wal").stat().st_size < 64 << 20
-    assert (tmp_path / "penstock.db").stat().st_size < 64 << 20  # what was dropped is used again
+    assert (tmp_path / "penstock.db").stat().st_size < 64 << 20  # freed pages are used again
     store.close()
 
 
-def test_an_opening_that_was_killed_while_it_made_the_state_is_made_good(tmp_path: pathlib.Path) -> None:
+def test_creation_of_a_state_that_was_killed_is_completed(tmp_path: pathlib.Path) -> None:
     for name in ("penstock.db.new", "penstock.db.new-journal", "penstock.db.new-wal"):
         (tmp_path / name).write_bytes(b"half")
     store = open_sqlite(tmp_path)
@@ -67,13 +67,13 @@ def test_an_opening_that_was_killed_while_it_made_the_state_is_made_good(tmp_pat
 
 
 @pytest.mark.parametrize("below", [False, True])
-def test_a_file_is_no_directory(tmp_path: pathlib.Path, below: bool) -> None:
+def test_file_as_state_directory_is_refused(tmp_path: pathlib.Path, below: bool) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match=f"state directory {tmp_path}.*that is a file"):
         open_sqlite(tmp_path / "file" / "state" if below else tmp_path / "file")
 
 
-def test_a_failed_opening_lets_go_of_the_directory(tmp_path: pathlib.Path) -> None:
+def test_failed_open_releases_the_directory(tmp_path: pathlib.Path) -> None:
     def broken(uri: str) -> sqlite3.Connection:
         error = sqlite3.OperationalError("unable to open database file")
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
@@ -85,7 +85,7 @@ def test_a_failed_opening_lets_go_of_the_directory(tmp_path: pathlib.Path) -> No
     open_sqlite(tmp_path).close()
 
 
-def test_a_write_that_another_program_holds_up_is_told(tmp_path: pathlib.Path) -> None:
+def test_write_blocked_by_another_program_is_an_error(tmp_path: pathlib.Path) -> None:
     open_sqlite(tmp_path).close()
 
     def impatient(uri: str) -> sqlite3.Connection:
@@ -102,7 +102,7 @@ def test_a_write_that_another_program_holds_up_is_told(tmp_path: pathlib.Path) -
     store.close()
 
 
-def test_a_lock_that_was_replaced_while_it_was_taken_is_not_the_newest(tmp_path: pathlib.Path) -> None:
+def test_lock_that_was_replaced_while_it_was_taken_is_not_the_newest(tmp_path: pathlib.Path) -> None:
     first = take_lock(tmp_path, takeover=False, wait_ms=0, clocks=Clocks())
     assert first.is_newest() and not first.from_another
     second = take_lock(tmp_path, takeover=True, wait_ms=0, clocks=Clocks())
@@ -116,8 +116,8 @@ def test_a_lock_that_was_replaced_while_it_was_taken_is_not_the_newest(tmp_path:
     assert not read_lock(tmp_path)[1]
 
 
-def test_whoever_lost_the_lock_while_opening_takes_no_epoch(tmp_path: pathlib.Path) -> None:
-    """Two take over at once: the one whose lock is not the newest gives up before it fences the other."""
+def test_open_without_the_newest_lock_takes_no_epoch(tmp_path: pathlib.Path) -> None:
+    """Two processes take over at once: the one without the newest lock stops before it fences the other."""
     open_sqlite(tmp_path).close()
     winners = []
 
@@ -132,7 +132,7 @@ def test_whoever_lost_the_lock_while_opening_takes_no_epoch(tmp_path: pathlib.Pa
     winners[0].close()
 
 
-def test_an_unreadable_holder_is_no_reason_to_fail(tmp_path: pathlib.Path) -> None:
+def test_unreadable_lock_holder_is_no_error(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path)
     (tmp_path / "penstock.lock").write_bytes(b"[[[")
     with pytest.raises(StorageError, match="another process serves from it"):
@@ -140,7 +140,7 @@ def test_an_unreadable_holder_is_no_reason_to_fail(tmp_path: pathlib.Path) -> No
     store.close()
 
 
-def test_odd_names_of_directories(tmp_path: pathlib.Path) -> None:
+def test_unusual_directory_names_are_accepted(tmp_path: pathlib.Path) -> None:
     state = tmp_path / "a?mode=memory&b#c %41 é"
     store = open_sqlite(state)
     store.append([RECORD])

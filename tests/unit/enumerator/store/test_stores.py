@@ -1,4 +1,4 @@
-"""What every store promises, asked of the one in memory and of the one on disk."""
+"""The contract of stores, for the store in memory and the store on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.memory_store import MemoryStore
 
 
 class State:
-    """Something that stores are opened on; the stores are closed at its end."""
+    """A state on which stores are opened; `close` closes them."""
 
     def __init__(self, directory: pathlib.Path | None) -> None:
         self._directory = directory
@@ -26,7 +26,7 @@ class State:
         self._opened: list[Store] = [self._memory]
 
     def open(self) -> Store:
-        """Opens it as another process would that takes over."""
+        """Opens the state like another process that takes over."""
         store: Store
         store = self._memory.reopened() if self._directory is None else open_sqlite(self._directory, takeover=True)
         self._opened.append(store)
@@ -39,9 +39,9 @@ class State:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def state(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[State]:
-    made = State(tmp_path / "state" if request.param == "sqlite" else None)
-    yield made
-    made.close()
+    created = State(tmp_path / "state" if request.param == "sqlite" else None)
+    yield created
+    created.close()
 
 
 def record(number: int, kind: str = "number") -> StoredRecord:
@@ -53,12 +53,12 @@ def plan(name: str, splits: int = 3) -> PlanPieces:
     return PlanPieces(name, f"{name} scan".encode(), pieces)
 
 
-def holds(store: Store, kept: PlanPieces) -> bool:
-    splits = store.splits(kept.plan_id, range(len(kept.splits)))
-    return PlanPieces(kept.plan_id, store.scan(kept.plan_id), tuple(splits)) == kept
+def holds(store: Store, pieces: PlanPieces) -> bool:
+    splits = store.splits(pieces.plan_id, range(len(pieces.splits)))
+    return PlanPieces(pieces.plan_id, store.scan(pieces.plan_id), tuple(splits)) == pieces
 
 
-def test_a_new_store_is_empty_and_has_an_epoch(state: State) -> None:
+def test_new_store_is_empty_and_has_an_epoch(state: State) -> None:
     store = state.open()
     assert list(store.records()) == [] and store.plan_ids() == frozenset() and store.epoch >= 1
 
@@ -80,7 +80,7 @@ def test_each_opening_has_a_higher_epoch(state: State) -> None:
     assert epochs == sorted(set(epochs))
 
 
-def test_the_old_leaders_next_write_is_refused_and_changes_nothing(state: State) -> None:
+def test_write_of_the_former_leader_is_refused(state: State) -> None:
     old = state.open()
     old.append([record(0)], [plan("kept")])
     new = state.open()
@@ -92,7 +92,7 @@ def test_the_old_leaders_next_write_is_refused_and_changes_nothing(state: State)
     assert new.plan_ids() == {"kept"}
 
 
-def test_plans_are_kept_replaced_and_forgotten(state: State) -> None:
+def test_plans_are_stored_replaced_and_dropped(state: State) -> None:
     store = state.open()
     store.append([record(0)], [plan("a"), plan("b", 0)])
     assert store.plan_ids() == {"a", "b"} and holds(store, plan("a")) and holds(store, plan("b", 0))
@@ -101,14 +101,14 @@ def test_plans_are_kept_replaced_and_forgotten(state: State) -> None:
     assert again.plan_ids() == {"a", "c"} and holds(again, plan("a", 5)) and holds(again, plan("c", 1))
 
 
-def test_dropped_plans_are_forgotten_before_new_ones_are_kept(state: State) -> None:
+def test_dropped_plans_are_removed_before_new_ones_are_stored(state: State) -> None:
     store = state.open()
     store.append([], [plan("a", 2)])
     store.append([], [plan("a", 4)], ["a"])
     assert holds(store, plan("a", 4))
 
 
-def test_splits_come_in_the_order_asked(state: State) -> None:
+def test_splits_are_returned_in_the_requested_order(state: State) -> None:
     store = state.open()
     store.append([], [plan("a", 10)])
     assert store.splits("a", [7, 0, 7]) == [b"a split 7", b"a split 0", b"a split 7"]
@@ -116,7 +116,7 @@ def test_splits_come_in_the_order_asked(state: State) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 3, 1 << 40])
-def test_a_split_that_the_plan_has_not_is_a_key_error(state: State, index: int) -> None:
+def test_unknown_split_is_a_key_error(state: State, index: int) -> None:
     store = state.open()
     store.append([], [plan("a"), plan("b")])
     with pytest.raises(KeyError):
@@ -124,7 +124,7 @@ def test_a_split_that_the_plan_has_not_is_a_key_error(state: State, index: int) 
     assert holds(store, plan("a"))
 
 
-def test_a_run_of_splits_ends_with_its_plan_or_where_it_is_large(state: State) -> None:
+def test_run_of_splits_ends_with_its_plan_or_where_it_is_large(state: State) -> None:
     store = state.open()
     large = tuple(bytes([number]) * (AHEAD_BYTES // 2) for number in range(4))
     store.append((), [plan("a", 5), PlanPieces("b", b"scan", large)])
@@ -138,17 +138,17 @@ def test_a_run_of_splits_ends_with_its_plan_or_where_it_is_large(state: State) -
             store.splits_from(plan_id, first, 1)
 
 
-def test_an_unknown_plan_is_a_key_error(state: State) -> None:
+def test_unknown_plan_is_a_key_error(state: State) -> None:
     store = state.open()
     store.append([], [plan("a")])
     store.append([], [], ["a"])
-    for asked in (lambda: store.scan("a"), lambda: store.splits("a", [])):
+    for call in (lambda: store.scan("a"), lambda: store.splits("a", [])):
         with pytest.raises(KeyError):
-            asked()
+            call()
 
 
 @pytest.mark.parametrize("bad", [StoredRecord("", 1, b""), StoredRecord("k", -1, b""), StoredRecord("k", 1 << 31, b"")])
-def test_a_record_that_no_store_takes_changes_nothing(state: State, bad: StoredRecord) -> None:
+def test_invalid_record_changes_nothing(state: State, bad: StoredRecord) -> None:
     store = state.open()
     for refused in (lambda: store.append([record(0), bad], [plan("a")]), lambda: store.rewrite([record(0), bad])):
         with pytest.raises(ValueError, match="expected a kind"):
@@ -157,7 +157,7 @@ def test_a_record_that_no_store_takes_changes_nothing(state: State, bad: StoredR
     assert list(store.records()) == [record(1)] and store.plan_ids() == frozenset()
 
 
-def test_rewrite_replaces_the_records_and_keeps_the_plans(state: State) -> None:
+def test_rewrite_replaces_the_records_and_preserves_the_plans(state: State) -> None:
     store = state.open()
     store.append([record(i) for i in range(1000)], [plan("a")])
     store.rewrite(r for r in store.records() if int(r.payload) % 100 == 0)
@@ -168,7 +168,7 @@ def test_rewrite_replaces_the_records_and_keeps_the_plans(state: State) -> None:
     assert list(again.records()) == [*expected, record(-1)] and holds(again, plan("a"))
 
 
-def test_a_rewrite_that_breaks_off_changes_nothing(state: State) -> None:
+def test_interrupted_rewrite_changes_nothing(state: State) -> None:
     store = state.open()
     store.append([record(0)])
 
@@ -183,7 +183,7 @@ def test_a_rewrite_that_breaks_off_changes_nothing(state: State) -> None:
     assert list(state.open().records()) == [record(0), record(2)]
 
 
-def test_reading_the_log_sees_one_moment(state: State) -> None:
+def test_read_of_the_log_is_a_snapshot(state: State) -> None:
     store = state.open()
     store.append([record(i) for i in range(600)])
     reading = store.records()
@@ -194,7 +194,7 @@ def test_reading_the_log_sees_one_moment(state: State) -> None:
     assert list(store.records()) == []
 
 
-def test_a_closed_store_says_so(state: State) -> None:
+def test_closed_store_is_an_error(state: State) -> None:
     store = state.open()
     store.append([record(0)], [plan("a")])
     store.close()
@@ -218,7 +218,7 @@ def test_threads_read_while_others_write(state: State) -> None:
                     assert store.splits("a", [i % 50]) == [f"a split {i % 50}".encode()]
                 else:
                     store.append([record(i)], [plan(f"p{i}", 2)], [f"p{i - 1}"])
-        except Exception as error:  # noqa: BLE001 - told to the test
+        except Exception as error:  # noqa: BLE001 - reported to the test
             failed.append(error)
 
     threads = [threading.Thread(target=guarded, args=(range(n * 100, n * 100 + 40), n > 1)) for n in range(4)]
@@ -227,8 +227,8 @@ def test_threads_read_while_others_write(state: State) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    found = [int(r.payload) for r in store.records()]
-    assert len(found) == 80 and [n for n in found if n < 100] == list(range(40))
+    result = [int(r.payload) for r in store.records()]
+    assert len(result) == 80 and [n for n in result if n < 100] == list(range(40))
     assert store.plan_ids() == {"a", "p39", "p139"}
 
 
@@ -241,7 +241,9 @@ steps = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(steps)
-def test_both_stores_hold_the_same_after_the_same(tmp_path_factory: pytest.TempPathFactory, doing: list[Step]) -> None:
+def test_both_stores_have_equal_content_after_equal_writes(
+    tmp_path_factory: pytest.TempPathFactory, doing: list[Step]
+) -> None:
     states = [State(None), State(tmp_path_factory.mktemp("state"))]
     stores = [state.open() for state in states]
     for what, numbers in doing:

@@ -1,4 +1,4 @@
-"""The WAL's own checksums: what SQLite wrote is whole, and the sums are those of the format's loop."""
+"""Checksums of the WAL: files of SQLite are valid, and the sums equal those of the reference loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRAME = 24 + 4096
 
 
 def looped(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
-    """The sums as SQLite's documentation writes them."""
+    """The checksums, by the loop in SQLite's documentation."""
     s0, s1 = sums
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for i in range(0, len(words), 2):
@@ -31,7 +31,7 @@ def looped(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
 @given(
     st.integers(1, 40), st.lists(st.binary(min_size=320, max_size=320), min_size=1, max_size=4), st.sampled_from("<>")
 )
-def test_sums_are_those_of_the_formats_loop(pairs: int, blocks: list[bytes], order: str) -> None:
+def test_checksums_equal_those_of_the_reference_loop(pairs: int, blocks: list[bytes], order: str) -> None:
     cut = [block[: pairs * 8] for block in blocks]
     expected, sums = [], (0xFFFFFFFF, 7)
     for block in cut:
@@ -42,7 +42,7 @@ def test_sums_are_those_of_the_formats_loop(pairs: int, blocks: list[bytes], ord
 
 @pytest.fixture(scope="module")
 def wal(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Of a store that wrote for a while, through a checkpoint."""
+    """The WAL of a store after several writes and a checkpoint."""
     tmp_path = tmp_path_factory.mktemp("wal")
     store = open_sqlite(tmp_path / "state")
     for i in range(700):
@@ -54,17 +54,17 @@ def wal(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return data
 
 
-def test_what_sqlite_wrote_is_whole_wherever_it_is_cut(wal: bytes) -> None:
+def test_wal_is_valid_when_truncated_anywhere(wal: bytes) -> None:
     check_wal(io.BytesIO(wal), "wal")
     for end in [*range(100), *range(0, len(wal), 700_003)]:
         check_wal(io.BytesIO(wal[:end]), "wal")
 
 
-def test_a_flip_before_two_commits_is_found(wal: bytes) -> None:
+def test_flipped_byte_before_two_commits_is_detected(wal: bytes) -> None:
     last = 32 + (len(wal) - 32) // FRAME * FRAME
     for at in [*range(32, last - 300 * FRAME, 450_001), 32 + 511 * FRAME + 30, 32 + 512 * FRAME + 30]:
         if wal[8 + 32 + (at - 32) // FRAME * FRAME :][:8] != wal[16:24]:
-            break  # frames of before the checkpoint
+            break  # frames from before the checkpoint
         broken = bytearray(wal)
         broken[at] ^= 4
         whole_behind = commits_behind(wal, at)
@@ -76,17 +76,17 @@ def test_a_flip_before_two_commits_is_found(wal: bytes) -> None:
 
 
 def commits_behind(wal: bytes, at: int) -> int:
-    """Transactions of this run of the WAL that end at or behind the frame at this offset."""
+    """The number of transactions that end at or after the frame at this offset."""
     first = 32 + (at - 32) // FRAME * FRAME
     frames = range(first, len(wal) - FRAME + 1, FRAME)
     return sum(wal[f + 8 : f + 16] == wal[16:24] and wal[f + 4 : f + 8] != b"\0\0\0\0" for f in frames)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 31, b"\0" * 32, b"\xff" * 500])
-def test_nothing_was_written_behind_a_torn_header(data: bytes) -> None:
+def test_wal_with_a_torn_header_has_no_frames(data: bytes) -> None:
     check_wal(io.BytesIO(data), "wal")
 
 
-def test_a_file_that_is_no_wal_is_damage() -> None:
+def test_file_that_is_no_wal_is_corruption() -> None:
     with pytest.raises(DamagedRow, match="header of wal"):
         check_wal(io.BytesIO(b"\0" * 10_000), "wal")

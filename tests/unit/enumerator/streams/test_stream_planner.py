@@ -46,7 +46,7 @@ ROWS = Incremental()
 CHANGES = Changes(ChangeFormat.ROWS)
 TABLES = ["A_fuzz_event_long_s1_v9_h120", "B_v9_cdc_mor_data_before", "B_v6_inc_mor", "A_replace_ops_v9_h120"]
 FAR = 4_102_444_800_000
-"""2100, as a wall clock."""
+"""A wall clock in the year 2100."""
 
 
 class Golden(Protocol):
@@ -60,7 +60,7 @@ def scope(path: pathlib.Path, query: Query = ROWS, **more: object) -> StreamScop
 
 
 def all_points(enumerator: EmbeddedEnumerator, of: StreamScope, start: StreamStart | StreamPoint) -> list[StreamPoint]:
-    """The points of a stream until nothing is new."""
+    """All points of a stream until nothing is new."""
     points = [start if isinstance(start, StreamPoint) else enumerator.start_stream(of, start)]
     while (following := enumerator.next_batch(of, points[-1]).point) != points[-1]:
         points.append(following)
@@ -88,7 +88,7 @@ def together(enumerator: EmbeddedEnumerator, of: StreamScope, points: list[Strea
 
 @pytest.mark.parametrize("limits", [RoundLimits(), RoundLimits(max_files=1), RoundLimits(max_rows=3)], ids=str)
 @pytest.mark.parametrize("case", TABLES)
-def test_a_snapshot_is_complete_under_any_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
+def test_snapshot_is_complete_under_any_limits(case: str, limits: RoundLimits, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, limits=limits)
     points = all_points(enumerator, of, StartSnapshot())
@@ -101,12 +101,12 @@ def test_a_snapshot_is_complete_under_any_limits(case: str, limits: RoundLimits,
     assert limits == RoundLimits() or last.total == 1 or len(points) > 2
     whole = enumerator.plan(PlanRequest(table=str(path), query=Incremental(EARLIEST, newest)))
     batches = [part.batch for split in whole.splits for part in read_split(whole.scan, split)]
-    got = together(enumerator, of, points)
-    assert texts(got) == texts([pa.Table.from_batches(batches, output_schema(whole.scan))])
+    actual = together(enumerator, of, points)
+    assert texts(actual) == texts([pa.Table.from_batches(batches, output_schema(whole.scan))])
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_a_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -> None:
+def test_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -> None:
     path, enumerator = golden.table(case), EmbeddedEnumerator()
     of = scope(path, CHANGES, limits=RoundLimits(max_files=2))
     points = all_points(enumerator, of, StartSnapshot())
@@ -156,7 +156,7 @@ def test_batches_inside_a_commit_add_up_to_it(golden: Golden) -> None:
             )
 
 
-def test_a_snapshot_list_with_another_digest_is_data_invalidated(golden: Golden) -> None:
+def test_snapshot_list_with_another_digest_is_data_invalidated(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, limits=RoundLimits(max_files=1))
     start = enumerator.start_stream(of, StartSnapshot())
@@ -177,7 +177,7 @@ def test_a_snapshot_list_with_another_digest_is_data_invalidated(golden: Golden)
 def test_later_commits_do_not_change_a_snapshots_list(
     case: str, query: Query, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
-    """Files and all: on layout 1 the logs of later commits are in the slices that the snapshot reads."""
+    """Including its files: on layout 1 the slices of the snapshot also have the logs of later commits."""
     table = golden.copy(case, tmp_path)
     scripted = ScriptedTimeline(table, tmp_path / "aside")
     facts = read_timeline(scripted.open())
@@ -205,7 +205,7 @@ def test_later_commits_do_not_change_a_snapshots_list(
     assert texts(together(again, of, [point])) == rows
 
 
-def test_a_stream_ends_at_upto_once_nothing_can_complete_before(golden: Golden) -> None:
+def test_stream_ends_at_upto_once_nothing_can_complete_before(golden: Golden) -> None:
     path = golden.table(TABLES[0])
     plain = EmbeddedEnumerator()
     points = all_points(plain, scope(path, limits=RoundLimits(max_commits=1)), StartAfter(EARLIEST))
@@ -222,7 +222,7 @@ def test_a_stream_ends_at_upto_once_nothing_can_complete_before(golden: Golden) 
     assert not waiting[-1].ended, "the clock is not past it"
 
 
-def test_a_stream_ends_at_upto_if_only_services_are_after_it(golden: Golden) -> None:
+def test_stream_ends_at_upto_if_only_services_are_after_it(golden: Golden) -> None:
     """Without the clock, because the time zone of this timeline is unknown."""
     path = golden.table("A_log_compaction_v8_h102")
     timeline = open_table(str(path)).timeline()
@@ -234,7 +234,7 @@ def test_a_stream_ends_at_upto_if_only_services_are_after_it(golden: Golden) -> 
     assert enumerator.next_batch(scope(path, upto=upto), ended[-1]).point == ended[-1]
 
 
-def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path: pathlib.Path) -> None:
     path = golden.copy(TABLES[0], tmp_path)
     properties = path / ".hoodie" / "hoodie.properties"
     text = "".join(line for line in properties.read_text().splitlines(True) if "timezone" not in line)
@@ -248,7 +248,7 @@ def test_the_clock_ends_a_stream_whose_timeline_is_utc(golden: Golden, tmp_path:
     assert not all_points(early, scope(path, upto=upto), StartAfter(EARLIEST))[-1].ended
 
 
-def test_a_target_stops_a_run_and_the_next_continues(golden: Golden) -> None:
+def test_target_stops_a_run_and_the_next_continues(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     limits = RoundLimits(max_commits=1)
     free = all_points(enumerator, scope(path, limits=limits), StartAfter(EARLIEST))
@@ -264,7 +264,7 @@ def test_latest_starts_after_everything(golden: Golden) -> None:
     assert [point.progress.position for point in points] == [enumerator.describe_table(str(path)).newest]
 
 
-def test_a_stream_waits_for_a_table_that_does_not_exist_yet(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_stream_waits_for_a_table_that_does_not_exist_yet(golden: Golden, tmp_path: pathlib.Path) -> None:
     path, enumerator = tmp_path / TABLES[0], EmbeddedEnumerator()
     of = scope(path)
     start = enumerator.start_stream(of, StartSnapshot())
@@ -278,7 +278,7 @@ def test_a_stream_waits_for_a_table_that_does_not_exist_yet(golden: Golden, tmp_
         enumerator.next_batch(of, point)
 
 
-def test_a_missing_consumed_instant_stops_the_stream(golden: Golden, tmp_path: pathlib.Path) -> None:
+def test_missing_consumed_instant_stops_the_stream(golden: Golden, tmp_path: pathlib.Path) -> None:
     path, enumerator = golden.copy(TABLES[0], tmp_path), EmbeddedEnumerator()
     of = scope(path)
     point = all_points(enumerator, of, StartSnapshot())[-1]
@@ -300,8 +300,8 @@ def test_invalid_scopes_are_refused(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
-def test_scenario_13_a_stream_continues_through_an_upgrade(query: Query, golden: Golden) -> None:
-    """A point of layout 1 on the table as it was upgraded: what is left, none twice; the point alone plans it."""
+def test_scenario_13_stream_continues_through_an_upgrade(query: Query, golden: Golden) -> None:
+    """A point of layout 1 on the upgraded table plans the remaining rows without repeats, from the point alone."""
     checked = 0
     for case in sorted(name for name in golden.names() if name.startswith("B_up_") and name.endswith("v9")):
         table = open_table(str(golden.table(case)))
@@ -328,7 +328,7 @@ def test_scenario_13_a_stream_continues_through_an_upgrade(query: Query, golden:
     assert checked > 1
 
 
-def test_an_offset_of_the_first_version_holds_only_a_position(golden: Golden) -> None:
+def test_offset_of_the_first_version_holds_only_a_position(golden: Golden) -> None:
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, limits=RoundLimits(max_commits=1))
     points = all_points(enumerator, of, StartAfter(EARLIEST))
@@ -337,7 +337,7 @@ def test_an_offset_of_the_first_version_holds_only_a_position(golden: Golden) ->
 
 
 @pytest.mark.parametrize("policy", [OnLostRange.EARLIEST, OnLostRange.SNAPSHOT])
-def test_a_lost_range_is_handled_by_the_scopes_policy_and_reported(
+def test_lost_range_is_handled_by_the_scopes_policy_and_reported(
     policy: OnLostRange, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
     """Old archive files were deleted by hand: the rows after an old position are unknown."""
@@ -367,8 +367,8 @@ def test_a_lost_range_is_handled_by_the_scopes_policy_and_reported(
         assert table.num_rows > 0
 
 
-def test_the_lake_of_a_hybrid_stream_handles_a_lost_range_by_its_policy(golden: Golden, tmp_path: pathlib.Path) -> None:
-    """Rows are in the lake's later commits; a changelog's lake is one state, of which nothing may be lost."""
+def test_hybrid_stream_in_the_lake_handles_a_lost_range_by_its_policy(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """Rows are in later commits of the lake; the lake of a changelog is one state, which must be complete."""
     path = golden.copy("B_v6_arch_mor", tmp_path)
     for number in (1, 2):
         (path / f".hoodie/archived/.commits_.archive.{number}_1-0-1").unlink()
@@ -388,10 +388,10 @@ def test_the_lake_of_a_hybrid_stream_handles_a_lost_range_by_its_policy(golden: 
     assert isinstance(result.point.content, CommitsBatch) and result.point.content.after > start_point.progress.position
 
 
-def test_a_temporarily_missing_file_moves_no_stream_back(
+def test_temporarily_missing_file_moves_no_stream_back(
     golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is missing for one call: the next call answers the range from the stream's own position."""
+    """A file is missing for one call: the next call plans the range from the position of the stream."""
     path, enumerator = golden.table(TABLES[0]), EmbeddedEnumerator()
     of = scope(path, on_lost_range=OnLostRange.EARLIEST, limits=RoundLimits(max_commits=1))
     points = all_points(enumerator, of, StartAfter(EARLIEST))

@@ -70,7 +70,7 @@ def streamer(golden: Any) -> Lake:
     return Lake(golden, "C_v6_streamer")
 
 
-def test_a_hybrid_stream_reads_the_lake_then_fixes_offsets_then_reads_the_topic(streamer: Lake) -> None:
+def test_hybrid_stream_reads_the_lake_then_fixes_offsets_then_reads_the_topic(streamer: Lake) -> None:
     scope = streamer.scope()
     points = streamer.until_topic(scope)
     switching = points[-1]
@@ -91,20 +91,20 @@ def test_a_hybrid_stream_reads_the_lake_then_fixes_offsets_then_reads_the_topic(
     assert streamer.next(scope, first).point == first
 
 
-def test_a_batch_of_the_topic_is_planned_from_its_point_alone(streamer: Lake) -> None:
+def test_batch_of_the_topic_is_planned_from_its_point_alone(streamer: Lake) -> None:
     scope = streamer.scope()
     point = streamer.next(scope, streamer.until_topic(scope)[-1]).point
     request = batch_request(scope, point)
     assert request is not None
     again = OpenTables(open_topic=streamer.topic.open).plan(streamer.path, "t", request)
-    kept = streamer.reads.plan(streamer.path, "t", request)
-    assert again.splits == kept.splits
+    remaining = streamer.reads.plan(streamer.path, "t", request)
+    assert again.splits == remaining.splits
     assert all(isinstance(split.part, KafkaRange) for split in again.splits)
     assert again.scan.topic is not None and again.scan.topic.key_fields == ("id",)
 
 
 def test_batches_repeat_equally_from_any_point(streamer: Lake) -> None:
-    """A crash anywhere: whoever asks again from the same point, in a fresh process, gets the same map."""
+    """After a crash, a new process plans the same offsets from the same point."""
     scope = streamer.scope()
     points = streamer.until_topic(scope)
     for before, after in itertools.pairwise(points):
@@ -112,7 +112,7 @@ def test_batches_repeat_equally_from_any_point(streamer: Lake) -> None:
         assert fresh.next_batch(streamer.path, "t", scope, before).point == after
 
 
-def test_a_changelog_starts_with_the_state_as_inserts_then_leaves_the_lake(streamer: Lake) -> None:
+def test_changelog_starts_with_the_state_as_inserts_then_leaves_the_lake(streamer: Lake) -> None:
     scope = streamer.scope(HybridMode.CHANGELOG)
     points = streamer.until_topic(scope, StartSnapshot())
     assert points[-1].progress.kafka is not None
@@ -120,7 +120,7 @@ def test_a_changelog_starts_with_the_state_as_inserts_then_leaves_the_lake(strea
     assert "_change_type" in plan.scan.columns
 
 
-def test_a_stream_stays_in_the_lake_while_brokers_are_down(streamer: Lake) -> None:
+def test_stream_stays_in_the_lake_while_brokers_are_down(streamer: Lake) -> None:
     scope = streamer.scope()
     before = streamer.until_topic(scope)[-2]
     streamer.topic.down = True
@@ -144,7 +144,7 @@ def test_offsets_that_expired_before_the_hand_over_stop_it(streamer: Lake) -> No
     assert {item.partition: item.next for item in point.progress.kafka.places}[0] == 18
 
 
-def test_a_topic_created_again_stops_the_stream(streamer: Lake) -> None:
+def test_topic_created_again_stops_the_stream(streamer: Lake) -> None:
     scope = streamer.scope()
     switching = streamer.until_topic(scope)[-1]
     streamer.topic.topic_id = "second"
@@ -152,7 +152,7 @@ def test_a_topic_created_again_stops_the_stream(streamer: Lake) -> None:
         streamer.next(scope, switching)
 
 
-def test_a_data_commit_of_another_writer_refuses_the_hand_over(golden: Any) -> None:
+def test_data_commit_of_another_writer_refuses_the_hand_over(golden: Any) -> None:
     lake = Lake(golden, "C_v9_streamer_keys")
     scope = lake.scope()
     with pytest.raises(ConfigurationError):
@@ -178,8 +178,8 @@ def test_limits_make_batches_of_the_topic_smaller(streamer: Lake) -> None:
     assert remaining == sorted(remaining, reverse=True) and remaining[-1] == 0
 
 
-def test_row_19_the_watermark_advances_and_never_decreases(streamer: Lake) -> None:
-    """What has more behind it holds the watermark, what has none does not; the lake's watermark is where it starts."""
+def test_row_19_watermark_advances_and_never_decreases(streamer: Lake) -> None:
+    """Partitions with lag limit the watermark, others do not; it starts at the watermark of the lake."""
     highs = {0: 5_000_000, 1: 9_000_000, 2: 7_000_000}
 
     def scan(scan: Any, split: Any, column: str, unit: str, access: Any = None) -> EventTimeBounds:
@@ -203,7 +203,9 @@ def test_row_19_the_watermark_advances_and_never_decreases(streamer: Lake) -> No
         streamer.topic.append(0, "k", {"id": "k"})
     capped = replace(scope, limits=RoundLimits(max_rows=2))
     held = streamer.next(capped, points[-1]).point
-    assert held.watermark.at_us == max(lake_us, 5_000_000 - 500_000)  # partition 0 has more: nothing above its highest
+    assert held.watermark.at_us == max(
+        lake_us, 5_000_000 - 500_000
+    )  # partition 0 has lag: the watermark stays below its highest event time
     free = streamer.next(scope, held).point
     assert free.watermark.at_us == 9_000_000 - 500_000
     streamer.topic.append(1, "k", {"id": "k"})
@@ -211,8 +213,8 @@ def test_row_19_the_watermark_advances_and_never_decreases(streamer: Lake) -> No
     assert streamer.next(scope, free).point.watermark.at_us == 9_000_000 - 500_000
 
 
-def test_row_20_a_partition_without_records_does_not_hold_the_watermark(streamer: Lake) -> None:
-    """Partition 0 has nothing behind the hand-over, for ever; the lake's rows are older than all of the topic."""
+def test_row_20_partition_without_records_does_not_hold_the_watermark(streamer: Lake) -> None:
+    """Partition 0 never has records after the hand-over; rows of the lake are older than the topic."""
 
     def scan(scan: Any, split: Any, column: str, unit: str, access: Any = None) -> EventTimeBounds:
         at_us = 8_000_000 if isinstance(split.part, KafkaRange) else 1_000_000
@@ -237,7 +239,7 @@ def test_row_20_a_partition_without_records_does_not_hold_the_watermark(streamer
     assert first.watermark.at_us == 8_000_000
 
 
-def test_row_03_a_consumed_instant_missing_after_the_hand_over_stops_the_stream(
+def test_row_03_consumed_instant_missing_after_the_hand_over_stops_the_stream(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
     lake = Lake(golden, "C_v6_streamer", tmp_path)

@@ -46,19 +46,19 @@ def span_of_bounds(
     fallback=st.sampled_from([WatermarkFallback.HOLD, WatermarkFallback.COMMIT_TIME]),
     lateness_us=st.integers(0, 200),
 )
-def test_the_watermark_never_decreases_and_never_passes_known_later_rows(
+def test_watermark_never_decreases_and_never_passes_known_later_rows(
     commits: list[list[EventTimeBounds | NoEventTimes | UnknownBounds]],
     known: list[int],
     fallback: WatermarkFallback,
     lateness_us: int,
 ) -> None:
-    said = rule(fallback, lateness_us)
-    before, seen, highs = Watermark(), 0, [-(10**9)]
+    message = rule(fallback, lateness_us)
+    before, observed, highs = Watermark(), 0, [-(10**9)]
     for place, commit in enumerate(commits):
-        seen = max(seen, min(place + 1 + known[place], len(commits)))
-        ahead = [bounds for later in commits[place + 1 : seen] for bounds in later]
-        planned, coming = (span_of(map(split, bounds), said, lambda instant: 500) for bounds in (commit, ahead))
-        after = next_watermark(before, planned, coming, said)
+        observed = max(observed, min(place + 1 + known[place], len(commits)))
+        ahead = [bounds for later in commits[place + 1 : observed] for bounds in later]
+        planned, coming = (span_of(map(split, bounds), message, lambda instant: 500) for bounds in (commit, ahead))
+        after = next_watermark(before, planned, coming, message)
         highs += [bounds.max_us for bounds in (*commit, *ahead) if isinstance(bounds, EventTimeBounds)]
         assert before.at_us is None or (after.at_us is not None and after.at_us >= before.at_us)
         moved = after.at_us is not None and after.at_us != before.at_us
@@ -73,7 +73,7 @@ def test_the_watermark_never_decreases_and_never_passes_known_later_rows(
         before = after
 
 
-def test_the_watermark_is_the_lateness_below_the_highest_bound() -> None:
+def test_watermark_is_the_lateness_below_the_highest_bound() -> None:
     planned = span_of_bounds([EventTimeBounds(5, 100), EventTimeBounds(50, 90)], WatermarkFallback.HOLD)
     assert next_watermark(Watermark(), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
 
@@ -81,20 +81,20 @@ def test_the_watermark_is_the_lateness_below_the_highest_bound() -> None:
 def test_known_later_rows_limit_the_watermark_and_raise_its_highest_bound() -> None:
     planned = span_of_bounds([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
     coming = span_of_bounds([EventTimeBounds(60, 400)], WatermarkFallback.HOLD)
-    said = rule(WatermarkFallback.HOLD)
-    after = next_watermark(Watermark(), planned, coming, said)
+    message = rule(WatermarkFallback.HOLD)
+    after = next_watermark(Watermark(), planned, coming, message)
     assert after == Watermark(59, 400)
-    assert next_watermark(after, coming, EventTimeSpan(), said) == Watermark(390, 400)
-    assert next_watermark(Watermark(70, 80), planned, coming, said) == Watermark(70, 400), "never back"
+    assert next_watermark(after, coming, EventTimeSpan(), message) == Watermark(390, 400)
+    assert next_watermark(Watermark(70, 80), planned, coming, message) == Watermark(70, 400), "never back"
 
 
 def test_unknown_bounds_by_fallback() -> None:
     planned = span_of_bounds([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
     held = span_of_bounds([UnknownBounds()], WatermarkFallback.HOLD)
-    said = rule(WatermarkFallback.HOLD)
+    message = rule(WatermarkFallback.HOLD)
     assert held.is_unbounded
-    assert next_watermark(Watermark(3, 50), planned, held, said) == Watermark(3, 100)
-    assert next_watermark(Watermark(), held, EventTimeSpan(), said) == Watermark()
+    assert next_watermark(Watermark(3, 50), planned, held, message) == Watermark(3, 100)
+    assert next_watermark(Watermark(), held, EventTimeSpan(), message) == Watermark()
     assert span_of_bounds([UnknownBounds()], WatermarkFallback.COMMIT_TIME) == EventTimeSpan(990, 1000)
     with pytest.raises(InvariantViolation):
         span_of_bounds([UnknownBounds()], WatermarkFallback.SCAN)
@@ -118,7 +118,7 @@ def test_splits_without_event_times_do_not_affect_the_watermark() -> None:
         (Watermark(), None, Watermark(END_OF_TIME_US, None)),
     ],
 )
-def test_the_watermark_at_the_end_of_a_stream(bounds: Watermark, end_us: int | None, expected: Watermark) -> None:
+def test_watermark_at_the_end_of_a_stream(bounds: Watermark, end_us: int | None, expected: Watermark) -> None:
     request = PlanRequest(table="t", query=Incremental(), event_time="ts")
     scope = StreamScope(request=request, rule=rule(WatermarkFallback.HOLD), end_watermark_us=end_us)
     assert watermark_at_end(bounds, scope) == expected
@@ -126,7 +126,7 @@ def test_the_watermark_at_the_end_of_a_stream(bounds: Watermark, end_us: int | N
     assert watermark_at_end(bounds, plain) == bounds
 
 
-def test_a_watermark_is_an_event_time_that_a_column_can_hold() -> None:
+def test_watermark_is_an_event_time_that_a_column_can_hold() -> None:
     lowest, highest = -(2**63), 2**63 - 1
     rule = EventTimeRule(max_out_of_orderness_us=highest)
     assert next_watermark(Watermark(), EventTimeSpan(-2, -2), EventTimeSpan(), rule) == Watermark(None, -2)

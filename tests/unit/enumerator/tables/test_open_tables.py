@@ -1,4 +1,4 @@
-"""Tables stay open, are seen as they are now, and are bounded in number."""
+"""Tables stay open, are read in their current state, and are bounded in number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER = "A_merge_event_long_v6_h0150"
 
 @pytest.fixture
 def opened_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths that were really opened."""
+    """The opened paths."""
     paths: list[str] = []
     open_table = open_tables.open_table
 
@@ -32,7 +32,7 @@ def opened_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def test_a_table_is_opened_once_for_all_questions(golden: Any, opened_paths: list[str]) -> None:
+def test_table_is_opened_once_for_all_calls(golden: Any, opened_paths: list[str]) -> None:
     path = str(golden.table(CASE))
     tables = OpenTables()
     tables.check(path)
@@ -44,7 +44,7 @@ def test_a_table_is_opened_once_for_all_questions(golden: Any, opened_paths: lis
     assert opened_paths == [path]
 
 
-def test_another_table_at_the_same_path_is_seen(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_another_table_at_the_same_path_is_detected(golden: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "table"
     shutil.copytree(golden.table(OTHER), path)
     tables = OpenTables()
@@ -55,9 +55,7 @@ def test_another_table_at_the_same_path_is_seen(golden: Any, tmp_path: pathlib.P
     assert (described.table_version, described.timeline_layout) == (9, 2)
 
 
-def test_a_table_that_went_away_is_not_found_and_found_again_when_it_is_back(
-    golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_removed_table_is_not_found_until_it_exists_again(golden: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "table"
     shutil.copytree(golden.table(CASE), path)
     tables = OpenTables()
@@ -70,12 +68,12 @@ def test_a_table_that_went_away_is_not_found_and_found_again_when_it_is_back(
     assert isinstance(newest, Position)
 
 
-def test_what_is_no_table_is_refused_by_check(tmp_path: pathlib.Path) -> None:
+def test_path_without_a_table_is_refused_by_check(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound):
         OpenTables().check(str(tmp_path))
 
 
-def test_open_tables_are_bounded_and_the_least_used_goes(golden: Any, opened_paths: list[str]) -> None:
+def test_open_tables_are_bounded_and_the_least_recently_used_is_evicted(golden: Any, opened_paths: list[str]) -> None:
     one, other = str(golden.table(CASE)), str(golden.table(OTHER))
     tables = OpenTables(max_tables=1)
     for path in (one, one, other, other, one):

@@ -1,4 +1,4 @@
-"""When a table of a server is opened again, and when a server does not start: the times of docs/operations.md."""
+"""The intervals of table checks, and failures at start, as in docs/operations.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.proto.errors import CorruptFile, PenstockError, StorageDenied, Sto
 
 
 class World:
-    """A table `t`, a clock, and what opening the table raises."""
+    """A table `t`, a clock, and the error of opening the table."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -37,7 +37,7 @@ class World:
         return self.now_ms - begin_ms
 
 
-def test_a_table_is_opened_every_minute_and_after_a_failure_after_growing_pauses() -> None:
+def test_table_is_checked_every_minute_and_with_growing_delays_after_failures() -> None:
     world = World()
     assert world.checks.due() == ["t"]
     assert world.pause_ms() == 60_000
@@ -49,17 +49,17 @@ def test_a_table_is_opened_every_minute_and_after_a_failure_after_growing_pauses
     assert world.checks.trouble_of("t") == ("", "")
 
 
-def test_a_table_whose_storage_does_not_answer_is_in_trouble_after_ten_seconds() -> None:
-    world, shown = World(), list[str]()
+def test_table_without_an_answer_from_storage_is_in_trouble_after_ten_seconds() -> None:
+    world, codes = World(), list[str]()
 
     def hang() -> None:
         for _ in range(2):
             world.now_ms += 5_000
-            shown.append(world.checks.trouble_of("t")[0])
+            codes.append(world.checks.trouble_of("t")[0])
 
     world.during = hang
     world.checks.check("t")
-    assert shown == ["", "STORAGE"]
+    assert codes == ["", "STORAGE"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_table_whose_storage_does_not_answer_is_in_trouble_after_ten_seconds()
         ((TableNotFound("a"), StorageDenied("b")), (), True),
     ],
 )
-def test_a_server_starts_unless_no_table_can_be_opened_and_no_repetition_helps(
+def test_server_starts_unless_every_table_fails_with_a_permanent_error(
     errors: tuple[PenstockError | None, ...], groups: tuple[str, ...], starts: bool
 ) -> None:
     by_name = dict(zip("ab", errors, strict=True))

@@ -26,12 +26,12 @@ def moment(text: str) -> datetime.datetime:
     ("begin", "end"),
     [("1999-12-31T23:59:59", "2049-12-31T23:59:59"), ("2026-01-02T03:04:05", "2150-06-07T08:09:10")],
 )
-def test_the_times_of_a_certificate(tmp_path: pathlib.Path, begin: str, end: str) -> None:
+def test_times_of_a_certificate(tmp_path: pathlib.Path, begin: str, end: str) -> None:
     pair = Authority(tmp_path).signed("server", "127.0.0.1", begin=moment(begin), end=moment(end))
     pem = pathlib.Path(pair.cert).read_bytes()
     expected = Validity(moment(begin), moment(end))
     assert validity_of(pem) == expected
-    assert validity_of(b"text before\n" + pem + b"another behind") == expected
+    assert validity_of(b"text before\n" + pem + b"another after") == expected
     assert validity_of(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)) == expected
 
 

@@ -51,7 +51,7 @@ def test_error_to_status_to_error_is_the_same_class_and_text(code: str) -> None:
     assert str(back) == "table städte: file x: got 1\nexpected 2"
 
 
-def test_a_bug_is_internal_and_stays_a_bug() -> None:
+def test_bug_is_internal_and_stays_a_bug() -> None:
     failure = failure_of(InvariantViolation("a split twice"))
     assert failure.status is grpc.StatusCode.INTERNAL
     back = _back(failure)
@@ -65,7 +65,7 @@ def test_any_other_exception_is_a_bug_named_by_its_type() -> None:
     assert "KeyError: 'col'" in str(back)
 
 
-def test_a_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
+def test_code_of_a_newer_server_becomes_the_family_of_its_status() -> None:
     assert type(_back(RpcFailure(grpc.StatusCode.ABORTED, "stale epoch", "STALE_EPOCH"))) is PlanError
     assert type(_back(RpcFailure(grpc.StatusCode.DATA_LOSS, "x", "CORRUPT_INDEX"))) is FormatError
     assert type(_back(RpcFailure(grpc.StatusCode.CANCELLED, "x", "NEW"))) is PenstockError
@@ -118,14 +118,14 @@ def test_point_above_the_message_limit_has_its_own_advice() -> None:
 @example("\ud800")
 @example("%" * 5000)
 def test_text_is_cut_only_when_it_would_not_fit_into_a_header(text: str) -> None:
-    shown = cut(text)
-    escaped = "".join(chr(b) if 32 <= b < 127 and b != 37 else "%XX" for b in shown.encode())
+    printed = cut(text)
+    escaped = "".join(chr(b) if 32 <= b < 127 and b != 37 else "%XX" for b in printed.encode())
     assert len(escaped) <= MAX_DETAILS_BYTES
-    if shown.endswith("(cut)") and text != shown:
-        assert text.startswith(shown.removesuffix(" … (cut)"))
+    if printed.endswith("(cut)") and text != printed:
+        assert text.startswith(printed.removesuffix(" … (cut)"))
         assert len(escaped) > MAX_DETAILS_BYTES - 16  # no more is cut than must be
     else:
-        assert shown == text.encode("utf-8", "replace").decode()
+        assert printed == text.encode("utf-8", "replace").decode()
 
 
 class Failed(grpc.RpcError, grpc.Call):  # type: ignore[misc]

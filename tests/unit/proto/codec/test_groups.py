@@ -157,7 +157,7 @@ def wired(message: Any) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(names, names, specs, words)
-def test_a_join_round_trips(group: str, reader_id: str, spec: GroupSpec, request_id: str) -> None:
+def test_join_round_trips(group: str, reader_id: str, spec: GroupSpec, request_id: str) -> None:
     message = wired(calls.join_to_message(group, reader_id, spec, request_id))
     assert calls.join_from_message(message) == (group, reader_id, spec, request_id)
 
@@ -171,38 +171,38 @@ def test_joined_round_trips(member: Member, lease_ms: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(members, st.integers(1, 1000), numbers)
-def test_a_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
+def test_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
     message = wired(calls.ask_to_message(member, most, sequence))
     assert calls.ask_from_message(message) == (member, most, sequence)
 
 
 @settings(max_examples=60, deadline=None)
 @given(answers)
-def test_an_answer_round_trips(answer: Any) -> None:
+def test_answer_round_trips(answer: Any) -> None:
     assert calls.answer_from_message(wired(calls.answer_to_message(answer))) == answer
 
 
 @settings(max_examples=60, deadline=None)
 @given(members, st.lists(progress, max_size=3).map(tuple))
-def test_a_commit_round_trips(member: Member, done: tuple[SplitProgress, ...]) -> None:
+def test_commit_round_trips(member: Member, done: tuple[SplitProgress, ...]) -> None:
     assert calls.commit_from_message(wired(calls.commit_to_message(member, done))) == (member, done)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(summaries, max_size=3).map(tuple))
-def test_a_list_round_trips(result: tuple[GroupSummary, ...]) -> None:
+def test_list_round_trips(result: tuple[GroupSummary, ...]) -> None:
     assert calls.list_from_message(wired(calls.list_to_message(result))) == result
 
 
 @settings(max_examples=60, deadline=None)
 @given(descriptions)
-def test_a_description_round_trips(description: GroupDescription) -> None:
+def test_description_round_trips(description: GroupDescription) -> None:
     assert calls.description_from_message(wired(calls.description_to_message(description))) == description
 
 
 @settings(max_examples=30, deadline=None)
 @given(words, names, starts, st.booleans(), outcomes)
-def test_a_reset_round_trips(table: str, group: str, start: Any, dry_run: bool, outcome: ResetOutcome) -> None:
+def test_reset_round_trips(table: str, group: str, start: Any, dry_run: bool, outcome: ResetOutcome) -> None:
     message = wired(calls.reset_to_message(table, group, start, dry_run))
     assert (*calls.group_from_message(message), calls.reset_start(message), message.dry_run) == (
         table,
@@ -262,7 +262,7 @@ def test_any_bytes_give_a_value_or_an_error_of_the_tree(
 
 
 @pytest.mark.parametrize("field", ["summary", "scope"])
-def test_a_description_without_a_part_is_refused(field: str) -> None:
+def test_description_without_a_part_is_refused(field: str) -> None:
     summary = GroupSummary(
         table="t", group="g", state="ended", committed=Position(KEY), planned=Position(KEY), readers=0
     )
@@ -291,7 +291,7 @@ class TestNames:
         assert sanitized_name(text) == text
 
     @given(st.text())
-    def test_a_name_can_be_made_of_any_text(self, text: str) -> None:
+    def test_name_can_be_made_of_any_text(self, text: str) -> None:
         assert checked_name("group", sanitized_name(text))
 
     @pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\n", "a\0", "a\\b", "a%", "x" * (MAX_NAME_CHARS + 1), "٣"])

@@ -149,7 +149,7 @@ def wired(message: Any) -> Any:
 
 
 @given(hybrids, st.booleans())
-def test_a_request_of_a_hybrid_read_round_trips_without_its_ranges_and_with(hybrid: Hybrid, changes: bool) -> None:
+def test_request_of_a_hybrid_read_round_trips_without_its_ranges_and_with(hybrid: Hybrid, changes: bool) -> None:
     query = Changes(ChangeFormat.ROWS) if changes else Incremental()
     request = PlanRequest(table="t", query=query, hybrid=hybrid)
     assert decode_request(encode_request(request)) == request
@@ -158,7 +158,7 @@ def test_a_request_of_a_hybrid_read_round_trips_without_its_ranges_and_with(hybr
 
 
 @given(st.data(), hybrids)
-def test_a_request_for_ranges_round_trips(data: st.DataObject, hybrid: Hybrid) -> None:
+def test_request_for_ranges_round_trips(data: st.DataObject, hybrid: Hybrid) -> None:
     one = data.draw(ranges(hybrid.topic))
     further = [replace(one, first=one.end, end=MAX_OFFSET)] if one.end < MAX_OFFSET else []
     other = replace(one, partition=(one.partition + 1) % 2**31)
@@ -167,7 +167,7 @@ def test_a_request_for_ranges_round_trips(data: st.DataObject, hybrid: Hybrid) -
 
 
 @given(ranges(), texts, st.sampled_from([UnknownBounds(), NoEventTimes(), EventTimeBounds(-3, 5)]))
-def test_a_range_of_a_topic_round_trips_as_a_split(part: KafkaRange, partition: str, bounds: Any) -> None:
+def test_range_of_a_topic_round_trips_as_a_split(part: KafkaRange, partition: str, bounds: Any) -> None:
     split = replace(SPLIT, part=part, partition=partition, event_time=bounds)
     assert decode_split(encode_split(split)) == split
 
@@ -196,7 +196,7 @@ def test_point_after_the_hand_over_round_trips(point: StreamPoint) -> None:
 
 
 @pytest.mark.parametrize("rows", [AllRows(), ChangesOf(ChangeFormat.ROWS, ())])
-def test_a_plan_of_ranges_round_trips_in_both_shapes(rows: AllRows | ChangesOf) -> None:
+def test_plan_of_ranges_round_trips_in_both_shapes(rows: AllRows | ChangesOf) -> None:
     plan = replace(PLAN, scan=replace(SCAN, rows=rows))
     assert decode_plan(encode_plan(plan)) == plan
 
@@ -361,7 +361,7 @@ BESIDE: dict[str, Callable[[pb.Split], object]] = {
 
 
 @pytest.mark.parametrize("case", BESIDE)
-def test_a_range_beside_files_is_refused(case: str) -> None:
+def test_range_beside_files_is_refused(case: str) -> None:
     message = split_to_message(SPLIT)
     BESIDE[case](message)
     with pytest.raises(ConfigurationError, match="`kafka`: got files beside a range of a topic"):
@@ -459,7 +459,7 @@ def test_invalid_place_is_refused_by_field(case: str) -> None:
         streams.asked_from_message(wired(message))
 
 
-def test_a_batch_of_ranges_ends_at_its_point() -> None:
+def test_batch_of_ranges_ends_at_its_point() -> None:
     switching = replace(PLACE, phase=Phase.SWITCHING)
     for progress, content, text in (
         (Progress(Position(KEY)), (RANGE,), "none unless the point is in one"),
@@ -485,21 +485,21 @@ def test_a_batch_of_ranges_ends_at_its_point() -> None:
         replace(PLACE, topic_id="\ud800"),
     ],
 )
-def test_a_place_that_no_message_can_hold_is_an_error_of_the_tree(place: KafkaPlace) -> None:
+def test_place_that_no_message_can_hold_is_an_error_of_the_tree(place: KafkaPlace) -> None:
     point = StreamPoint(progress=Progress(Position(KEY), kafka=place))
     with pytest.raises(ConfigurationError, match="cannot be encoded"):
         streams.started_to_message(point)
 
 
 @pytest.mark.parametrize("part", [replace(RANGE, first=-1), replace(RANGE, end=2**64), replace(RANGE, partition=-1)])
-def test_a_range_that_no_message_can_hold_is_an_error_of_the_tree(part: KafkaRange) -> None:
+def test_range_that_no_message_can_hold_is_an_error_of_the_tree(part: KafkaRange) -> None:
     with pytest.raises(ConfigurationError, match="cannot be encoded"):
         encode_split(replace(SPLIT, part=part))
     with pytest.raises(ConfigurationError, match="cannot be encoded"):
         encode_request(replace(SCOPE.request, query=TopicRanges((part,))))
 
 
-def test_a_time_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
+def test_time_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
     hybrid = replace(HYBRID, rules=HandOverRules(timestamp_ms=-1))
     with pytest.raises(ConfigurationError, match="cannot be encoded"):
         encode_request(replace(SCOPE.request, hybrid=hybrid))

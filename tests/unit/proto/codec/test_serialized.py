@@ -250,7 +250,7 @@ reports = st.builds(
 
 
 @given(splits())
-def test_a_split_round_trips(split: Split) -> None:
+def test_split_round_trips(split: Split) -> None:
     assert decode_split(encode_split(split)) == split
 
 
@@ -264,50 +264,50 @@ def test_ancestors_are_bounded() -> None:
 
 
 @given(scans)
-def test_a_scan_round_trips(scan: Scan) -> None:
+def test_scan_round_trips(scan: Scan) -> None:
     assert decode_scan(encode_scan(scan)) == scan
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(plans())
-def test_a_plan_round_trips(plan: Plan) -> None:
+def test_plan_round_trips(plan: Plan) -> None:
     assert decode_plan(encode_plan(plan)) == plan
 
 
 @given(positions)
-def test_a_position_round_trips(position: Position) -> None:
+def test_position_round_trips(position: Position) -> None:
     assert position_from_message("test", "position", position_to_message(position)) == position
 
 
 @given(requests)
-def test_a_plan_request_round_trips(request: PlanRequest) -> None:
+def test_plan_request_round_trips(request: PlanRequest) -> None:
     assert calls.request_from_message(calls.request_to_message(request)) == request
 
 
 @given(descriptions)
-def test_a_description_round_trips(description: TableDescription) -> None:
+def test_description_round_trips(description: TableDescription) -> None:
     assert calls.description_from_message(calls.description_to_message(description)) == description
 
 
 @given(names, st.none() | positions, counts)
-def test_a_newest_request_round_trips(table: str, after: Position | None, max_commits: int) -> None:
+def test_newest_request_round_trips(table: str, after: Position | None, max_commits: int) -> None:
     message = calls.newest_to_message(table, after, max_commits)
     assert calls.newest_from_message(message) == (table, after, max_commits)
 
 
 @given(scans, names, st.integers(1, 1000), st.integers(0, 1000), sizes)
-def test_an_opened_plan_round_trips(scan: Scan, plan_id: str, slots: int, more: int, size_bytes: int) -> None:
+def test_opened_plan_round_trips(scan: Scan, plan_id: str, slots: int, more: int, size_bytes: int) -> None:
     opened = OpenedPlan(plan_id=plan_id, slots=slots, splits=slots + more, size_bytes=size_bytes, scan=scan)
     assert calls.opened_from_message(calls.opened_to_message(opened)) == opened
 
 
 @given(st.builds(NextSplit, splits()) | st.just(EndOfSlot()))
-def test_an_answer_round_trips(answer: NextSplit | EndOfSlot) -> None:
+def test_answer_round_trips(answer: NextSplit | EndOfSlot) -> None:
     assert calls.answer_from_message(calls.answer_to_message(answer)) == answer
 
 
 @given(reports)
-def test_a_report_round_trips(report: SplitReport) -> None:
+def test_report_round_trips(report: SplitReport) -> None:
     message = pb.FinishSplitRequest(plan_id="p", report=calls.report_to_message(report))
     assert calls.report_from_message(message) == report
 
@@ -539,7 +539,7 @@ def test_fields_that_a_later_build_adds_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 4_000_000_000])
-def test_an_unknown_format_version_is_refused_by_name_with_both_numbers(version: int) -> None:
+def test_unknown_format_version_is_refused_by_name_with_both_numbers(version: int) -> None:
     split, scan = split_to_message(SPLIT_1), scan_to_message(SCAN_1)
     split.format_version = scan.format_version = version
     plan = pb.Plan(format_version=version, scan=scan_to_message(SNAPSHOT_SCAN_1))
@@ -552,7 +552,7 @@ def test_an_unknown_format_version_is_refused_by_name_with_both_numbers(version:
             refused()
 
 
-def test_an_unknown_version_inside_a_plan_is_refused() -> None:
+def test_unknown_version_inside_a_plan_is_refused() -> None:
     message = pb.Plan.FromString(encode_plan(PLAN_1))
     message.splits[1].format_version = FORMAT_VERSION + 1
     with pytest.raises(StateVersionError, match="split 's2'"):
@@ -588,7 +588,7 @@ BAD_SPLITS: dict[str, tuple[Callable[[pb.Split], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_SPLITS)
-def test_a_split_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+def test_split_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
     damage, message = BAD_SPLITS[case]
     split = split_to_message(SPLIT_1)
     damage(split)
@@ -613,7 +613,7 @@ BAD_SCANS: dict[str, tuple[Callable[[pb.Scan], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_SCANS)
-def test_a_scan_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
+def test_scan_that_cannot_be_is_refused_naming_the_field(case: str) -> None:
     damage, message = BAD_SCANS[case]
     scan = scan_to_message(SCAN_1)
     damage(scan)
@@ -641,12 +641,12 @@ def test_mutated_bytes_give_a_value_or_an_error_of_the_tree(data: st.DataObject)
         assert str(error)
 
 
-def test_a_request_without_a_known_query_is_refused() -> None:
+def test_request_without_a_known_query_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="`query`: got no query kind that this build knows"):
         calls.request_from_message(pb.OpenPlanRequest(table="t"))
 
 
-def test_a_range_without_its_start_is_refused() -> None:
+def test_range_without_its_start_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"`incremental\.after`"):
         calls.request_from_message(pb.OpenPlanRequest(table="t", incremental=pb.Incremental()))
 
@@ -668,22 +668,22 @@ BAD_PARTS: dict[str, tuple[Callable[[pb.SnapshotPart], object], str]] = {
 
 @pytest.mark.parametrize("case", BAD_PARTS)
 def test_invalid_part_of_a_snapshot_is_refused_by_field(case: str) -> None:
-    damage, said = BAD_PARTS[case]
+    damage, reported = BAD_PARTS[case]
     message = calls.request_to_message(PlanRequest(table="t", query=GOOD_PART))
     assert calls.request_from_message(message).query == GOOD_PART
     damage(message.snapshot_part)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=reported):
         calls.request_from_message(message)
 
 
 @pytest.mark.parametrize("first", [-1, 2**32])
-def test_a_part_that_no_message_can_hold_is_an_error_of_the_tree(first: int) -> None:
+def test_part_that_no_message_can_hold_is_an_error_of_the_tree(first: int) -> None:
     with pytest.raises(ConfigurationError, match="plan request for table 't' cannot be encoded"):
         calls.request_to_message(PlanRequest(table="t", query=replace(GOOD_PART, first=first)))
 
 
 @pytest.mark.parametrize("unit", ["ns", "S", " ", "ms "])
-def test_a_unit_of_event_times_that_is_not_known_is_refused(unit: str) -> None:
+def test_unit_of_event_times_that_is_not_known_is_refused(unit: str) -> None:
     message = calls.request_to_message(PlanRequest(table="t", query=Snapshot(), event_time_unit=unit))
     with pytest.raises(ConfigurationError, match=r"`event_time_unit`: got '.*', expected nothing, s, ms, us"):
         calls.request_from_message(message)
@@ -709,14 +709,14 @@ def test_answer_without_split_or_end_is_not_the_end_of_the_slot() -> None:
 
 
 @pytest.mark.parametrize("slots", [0, 3])
-def test_an_opened_plan_with_impossible_slots_is_refused(slots: int) -> None:
+def test_opened_plan_with_impossible_slots_is_refused(slots: int) -> None:
     opened = OpenedPlan(plan_id="p", slots=slots, splits=2, size_bytes=1, scan=SCAN_1)
     with pytest.raises(ConfigurationError, match=f"got {slots} for 2 splits"):
         calls.opened_from_message(calls.opened_to_message(opened))
 
 
 @pytest.mark.parametrize("spent_ms", [float("nan"), float("inf"), -1.0])
-def test_a_phase_that_is_no_duration_is_refused(spent_ms: float) -> None:
+def test_phase_that_is_no_duration_is_refused(spent_ms: float) -> None:
     report = pb.SplitReport(phase_ms={"merge": spent_ms})
     with pytest.raises(ConfigurationError, match=r"`phase_ms\[merge\]`"):
         calls.report_from_message(pb.FinishSplitRequest(plan_id="p", report=report))
@@ -732,7 +732,7 @@ def test_more_counts_than_a_report_can_have_are_refused() -> None:
     assert remaining.counts == (("a", 1), ("b", 2))
 
 
-def test_a_value_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
+def test_value_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
     with pytest.raises(ConfigurationError, match="split 's' cannot be encoded"):
         encode_split(
             Split(

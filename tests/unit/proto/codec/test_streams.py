@@ -109,7 +109,7 @@ def wired(message: Any) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(scopes, starts)
-def test_a_start_round_trips(scope: StreamScope, start: StreamStart) -> None:
+def test_start_round_trips(scope: StreamScope, start: StreamStart) -> None:
     assert streams.start_from_message(wired(streams.start_to_message(scope, start))) == (scope, start)
 
 
@@ -121,13 +121,13 @@ def test_where_a_stream_begins_round_trips(point: StreamPoint) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(scopes, points())
-def test_a_request_for_a_batch_round_trips(scope: StreamScope, point: StreamPoint) -> None:
+def test_request_for_a_batch_round_trips(scope: StreamScope, point: StreamPoint) -> None:
     assert streams.asked_from_message(wired(streams.asked_to_message(scope, point))) == (scope, point)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.builds(NextBatch, point=points(), schema_json=texts, lost=texts))
-def test_a_batch_round_trips(batch: NextBatch) -> None:
+def test_batch_round_trips(batch: NextBatch) -> None:
     assert streams.batch_from_message(wired(streams.batch_to_message(batch))) == batch
 
 
@@ -146,7 +146,7 @@ def test_equal_points_give_equal_bytes_whatever_the_order_of_their_sets() -> Non
     assert list(first.point.progress.consumed) == list(first.point.commits.without) == times
 
 
-def test_a_reason_that_is_too_long_is_cut_before_it_travels() -> None:
+def test_reason_that_is_too_long_is_cut_before_it_travels() -> None:
     batch = NextBatch(point=POINT, lost="ü" * (MAX_REASON_CHARS + 1))
     message = streams.batch_from_message(wired(streams.batch_to_message(batch)))
     assert message.lost == "ü" * MAX_REASON_CHARS
@@ -200,7 +200,7 @@ BAD_SCOPES: dict[str, tuple[Callable[[pb.StreamScope], object], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_SCOPES)
-def test_a_scope_that_cannot_be_is_refused_naming_the_field_by_both_calls(case: str) -> None:
+def test_scope_that_cannot_be_is_refused_naming_the_field_by_both_calls(case: str) -> None:
     damage, message = BAD_SCOPES[case]
     start, request = streams.start_to_message(SCOPE, StartLatest()), streams.asked_to_message(SCOPE, POINT)
     assert streams.start_from_message(wired(start))[0] == streams.asked_from_message(wired(request))[0] == SCOPE
@@ -240,7 +240,7 @@ BAD_POINTS: dict[str, tuple[StreamPoint, Callable[[pb.StreamPoint], object], str
 
 
 @pytest.mark.parametrize("case", BAD_POINTS)
-def test_a_point_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(case: str) -> None:
+def test_point_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(case: str) -> None:
     point, damage, text = BAD_POINTS[case]
     request = streams.asked_to_message(SCOPE, point)
     started, batch = streams.started_to_message(point), streams.batch_to_message(NextBatch(point=point))
@@ -258,13 +258,13 @@ def test_a_point_that_cannot_be_is_refused_naming_the_field_wherever_it_travels(
 
 
 @pytest.mark.parametrize("message", [pb.StartStreamResponse(), pb.NextBatchResponse()])
-def test_an_answer_without_a_point_is_none(message: Any) -> None:
+def test_answer_without_a_point_is_none(message: Any) -> None:
     decode = streams.started_from_message if isinstance(message, pb.StartStreamResponse) else streams.batch_from_message
     with pytest.raises(ConfigurationError, match="`point`: got nothing"):
         decode(message)
 
 
-def test_a_request_without_a_point_is_refused() -> None:
+def test_request_without_a_point_is_refused() -> None:
     message = streams.asked_to_message(SCOPE, POINT)
     message.ClearField("point")
     with pytest.raises(ConfigurationError, match="next batch: field `point`: got nothing"):
@@ -278,7 +278,7 @@ def test_there_is_no_start_by_default() -> None:
         streams.start_from_message(message)
 
 
-def test_a_reason_without_end_is_refused() -> None:
+def test_reason_without_end_is_refused() -> None:
     message = streams.batch_to_message(NextBatch(point=POINT))
     message.lost = "x" * (MAX_REASON_CHARS + 1)
     with pytest.raises(ConfigurationError, match="`lost`: got 65537 characters"):
@@ -286,7 +286,7 @@ def test_a_reason_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("query", [Snapshot(), ReadOptimized()])
-def test_a_stream_of_another_query_is_refused(query: Query) -> None:
+def test_stream_of_another_query_is_refused(query: Query) -> None:
     scope = replace(SCOPE, request=PlanRequest(table="t", query=query))
     with pytest.raises(ConfigurationError, match=f"got {type(query).__name__}, expected incremental or changes"):
         streams.start_from_message(streams.start_to_message(scope, StartLatest()))
@@ -302,7 +302,7 @@ def test_a_stream_of_another_query_is_refused(query: Query) -> None:
         replace(POINT, progress=replace(POINT.progress, table_id="\ud800")),
     ],
 )
-def test_a_point_that_no_message_can_hold_is_an_error_of_the_tree(point: StreamPoint) -> None:
+def test_point_that_no_message_can_hold_is_an_error_of_the_tree(point: StreamPoint) -> None:
     for encode in (
         lambda: streams.asked_to_message(SCOPE, point),
         lambda: streams.started_to_message(point),
@@ -312,7 +312,7 @@ def test_a_point_that_no_message_can_hold_is_an_error_of_the_tree(point: StreamP
             encode()
 
 
-def test_a_scope_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
+def test_scope_that_no_message_can_hold_is_an_error_of_the_tree() -> None:
     with pytest.raises(ConfigurationError, match="start of a stream of table 't' cannot be encoded"):
         streams.start_to_message(replace(SCOPE, end_watermark_us=-1), StartLatest())
 

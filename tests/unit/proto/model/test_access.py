@@ -48,7 +48,7 @@ def test_off_loopback_only_over_tls() -> None:
         client_address("lake.example", ServerAccess(ca="system"))
 
 
-def test_a_token_comes_from_a_file_or_a_variable_anew_for_each_call(
+def test_token_comes_from_a_file_or_a_variable_anew_for_each_call(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
@@ -71,7 +71,7 @@ def test_file_without_a_token_is_an_error_that_does_not_show_it(tmp_path: pathli
     assert not content.strip() or content.strip() not in str(caught.value)
 
 
-def test_a_missing_file_or_variable_is_named(tmp_path: pathlib.Path) -> None:
+def test_missing_file_or_variable_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"option serverToken: file .*none' cannot be read: No such file"):
         call_metadata(ServerAccess(token=str(tmp_path / "none")))
     with pytest.raises(Unauthenticated, match="environment variable PENSTOCK_NONE_SUCH holds no token"):
@@ -79,7 +79,7 @@ def test_a_missing_file_or_variable_is_named(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["serverCa", "serverCert"])
-def test_a_file_that_is_no_certificate_is_named(tmp_path: pathlib.Path, option: str) -> None:
+def test_file_that_is_no_certificate_is_named(tmp_path: pathlib.Path, option: str) -> None:
     good, bad = tmp_path / "good.pem", tmp_path / "bad.pem"
     good.write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
     bad.write_text("nothing")

@@ -26,7 +26,7 @@ def test_instants_compare_as_text_so_seconds_stand_before_their_milliseconds() -
 
 
 @given(instants)
-def test_an_instant_is_its_text_and_survives_pickling(instant: InstantTime) -> None:
+def test_instant_is_its_text_and_survives_pickling(instant: InstantTime) -> None:
     assert InstantTime(str(instant)) == instant == pickle.loads(pickle.dumps(instant))
 
 
@@ -41,32 +41,32 @@ def test_nothing_but_zeros_is_before_the_earliest(position: Position) -> None:
     assert position >= EARLIEST or set(position.order_key) == {"0"}
 
 
-def test_a_position_takes_plain_text_and_checks_it() -> None:
+def test_position_takes_plain_text_and_checks_it() -> None:
     assert isinstance(Position("20260101").order_key, InstantTime)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="not an instant"):
         Position("yesterday")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("index", [-1, WHOLE_INSTANT + 1])
-def test_an_index_outside_an_instant_is_refused(index: int) -> None:
+def test_index_outside_an_instant_is_refused(index: int) -> None:
     with pytest.raises(ConfigurationError, match=f"position index {index}"):
         Position(InstantTime("1"), index)
 
 
-def test_a_position_shows_its_index_only_inside_an_instant() -> None:
+def test_position_shows_its_index_only_inside_an_instant() -> None:
     assert str(Position(InstantTime("5"))) == "5"
     assert str(Position(InstantTime("5"), 3)) == "5+3"
 
 
 @given(positions, positions)
-def test_a_range_never_ends_before_it_starts(one: Position, other: Position) -> None:
+def test_range_never_ends_before_it_starts(one: Position, other: Position) -> None:
     assert CommitRange(min(one, other), max(one, other))
     if one != other:
         with pytest.raises(ConfigurationError, match="ends before it starts"):
             CommitRange(max(one, other), min(one, other))
 
 
-def test_a_range_is_open_at_its_start_and_closed_at_its_end() -> None:
+def test_range_is_open_at_its_start_and_closed_at_its_end() -> None:
     span = CommitRange(Position(InstantTime("10")), Position(InstantTime("30")))
     assert [key for key in ("10", "11", "20", "30", "31") if span.holds(key)] == ["11", "20", "30"]
 
@@ -76,7 +76,7 @@ def test_equal_ends_are_an_empty_range() -> None:
     assert not CommitRange(here, here).holds("10")
 
 
-def test_a_range_touches_the_instants_that_its_ends_lie_inside() -> None:
+def test_range_touches_the_instants_that_its_ends_lie_inside() -> None:
     inside = CommitRange(Position(InstantTime("10"), 2), Position(InstantTime("30"), 1))
     assert [key for key in ("09", "10", "20", "30", "31") if inside.touches(key)] == ["10", "20", "30"]
     whole = CommitRange(Position(InstantTime("10")), Position(InstantTime("30"), 0))

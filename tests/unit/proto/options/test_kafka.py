@@ -36,13 +36,13 @@ def test_every_spelling_is_the_same_settings(value: Mapping[str, object], entry_
     assert SECRET not in repr(parsed)
 
 
-def test_the_topic_is_an_option_of_its_own() -> None:
+def test_topic_is_an_option_of_its_own() -> None:
     for name in ("kafka.topic", "KAFKA.TOPIC", "kafka_topic", "kafkaTopic", "--kafka-topic"):
         parsed = parse_options({name: "orders", "kafka.client.id": "c"}, entry_point=EntryPoint.STREAM)
         assert (parsed.kafka_topic, parsed.kafka) == ("orders", (("client.id", "c"),))
 
 
-def test_the_environment_holds_a_json_object() -> None:
+def test_environment_holds_a_json_object() -> None:
     environment = {"PENSTOCK_KAFKA": json.dumps(dict(SETTINGS)), "PENSTOCK_KAFKA_TOPIC": "orders"}
     parsed = parse_options({}, entry_point=EntryPoint.CONSUMER, environment=environment)
     assert (parsed.kafka, parsed.kafka_topic) == (SETTINGS, "orders")
@@ -102,7 +102,7 @@ def test_other_options_are_unchanged() -> None:
     assert fold_client_settings(value) == value
 
 
-def test_a_dotted_name_is_the_option_of_all_settings() -> None:
+def test_dotted_name_is_the_option_of_all_settings() -> None:
     option = option_named("kafka.any.thing")
     assert option is not None
     assert option is option_named("kafka")

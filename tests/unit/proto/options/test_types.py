@@ -37,7 +37,7 @@ def test_durations(text: str, microseconds: int) -> None:
 
 
 @pytest.mark.parametrize("bare", ["10", "0", "1.5", "-3", " 7 ", 600])
-def test_a_number_without_a_unit_is_refused_with_a_hint(bare: object) -> None:
+def test_number_without_a_unit_is_refused_with_a_hint(bare: object) -> None:
     with pytest.raises(ConfigurationError, match=r"option idleTimeout: got .*without a unit: say .*minutes"):
         Duration().parse("idleTimeout", bare)
 
@@ -73,7 +73,7 @@ def test_values_that_are_not_text_are_refused(value: object) -> None:
         Duration().parse("d", value)
 
 
-def test_a_word_in_place_of_a_duration() -> None:
+def test_word_in_place_of_a_duration() -> None:
     assert Duration(word="infinite").parse("d", " Infinite ") is None
     assert Duration(word="infinite").parse("d", "1s") == S
     with pytest.raises(ConfigurationError, match="or infinite"):

@@ -187,26 +187,26 @@ _MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthC
 @given(tables(), st.randoms(use_true_random=False))
 def test_flat_schemas(table: tuple[RecordSchema, list[dict[str, Any]]], chance: Any) -> None:
     schema, rows = table
-    data, want = written(schema, rows), expected(schema, rows)
+    data, expected_rows = written(schema, rows), expected(schema, rows)
     assert AvroDecoder(schema, names(schema), schema).is_compiled
-    assert read(data, schema, names(schema)).equals(want)
-    assert read(data, schema, names(schema), compiled=False).equals(want)
+    assert read(data, schema, names(schema)).equals(expected_rows)
+    assert read(data, schema, names(schema), compiled=False).equals(expected_rows)
     some = chance.sample(names(schema), chance.randint(1, len(schema.fields)))
-    assert read(data, schema, some).equals(want.select(some))
-    assert read(data, schema, some, compiled=False).equals(want.select(some))
+    assert read(data, schema, some).equals(expected_rows.select(some))
+    assert read(data, schema, some, compiled=False).equals(expected_rows.select(some))
 
 
 @_MANY
 @given(tables(depth=3))
 def test_nested_schemas_and_their_flat_columns(table: tuple[RecordSchema, list[dict[str, Any]]]) -> None:
     schema, rows = table
-    data, want = written(schema, rows), expected(schema, rows)
-    assert read(data, schema, names(schema)).equals(want)
-    assert read(data, schema, names(schema), compiled=False).equals(want)
+    data, expected_rows = written(schema, rows), expected(schema, rows)
+    assert read(data, schema, names(schema)).equals(expected_rows)
+    assert read(data, schema, names(schema), compiled=False).equals(expected_rows)
     flat = [f.name for f in schema.fields if isinstance(f.type, Primitive | DecimalType | Fixed | EnumType)]
     if flat:
         assert AvroDecoder(schema, flat, schema).is_compiled
-        assert read(data, schema, flat).equals(want.select(flat))
+        assert read(data, schema, flat).equals(expected_rows.select(flat))
 
 
 def schema_of(*fields: tuple[str, Any]) -> RecordSchema:
@@ -215,7 +215,7 @@ def schema_of(*fields: tuple[str, Any]) -> RecordSchema:
 
 
 @pytest.mark.parametrize("nullable", list(product([False, True], repeat=4)))
-def test_a_null_inside_records_of_one_field_is_a_null_at_its_own_depth(nullable: tuple[bool, ...]) -> None:
+def test_null_inside_records_of_one_field_is_a_null_at_its_own_depth(nullable: tuple[bool, ...]) -> None:
     type_: Any = "long"
     values: list[Any] = [7]
     for depth, is_nullable in enumerate(nullable):
@@ -225,8 +225,8 @@ def test_a_null_inside_records_of_one_field_is_a_null_at_its_own_depth(nullable:
         if is_nullable:
             type_, values = ["null", type_], [*values, None]
     schema, rows = schema_of(("c", type_)), [{"c": value} for value in values]
-    data, want = written(schema, rows), expected(schema, rows)
-    assert read(data, schema, ["c"], compiled=False).equals(want)
+    data, expected_rows = written(schema, rows), expected(schema, rows)
+    assert read(data, schema, ["c"], compiled=False).equals(expected_rows)
     in_lists = schema_of(("c", {"type": "array", "items": type_}))
     rows = [{"c": values[::-1]}, {"c": values}]
     assert read(written(in_lists, rows), in_lists, ["c"]).equals(expected(in_lists, rows))
@@ -237,9 +237,9 @@ def test_bits_of_floats_are_kept(compiled: bool) -> None:
     schema = schema_of(("f", "float"), ("d", ["null", "double"]))
     floats, doubles = [0x7FC00001, 0xFF800000, 0x80000000], [0x7FF8000000000123, 0xFFF0000000000000, 1]
     parts = [struct.pack(">iI", 13, 0)[:4] + struct.pack("<IBQ", f, 2, d) for f, d in zip(floats, doubles, strict=True)]
-    got = read(struct.pack(">ii", 3, 3) + b"".join(parts), schema, ["f", "d"], compiled=compiled)
-    assert np.asarray(got["f"]).view(np.uint32).tolist() == floats
-    assert np.asarray(got["d"]).view(np.uint64).tolist() == doubles
+    actual = read(struct.pack(">ii", 3, 3) + b"".join(parts), schema, ["f", "d"], compiled=compiled)
+    assert np.asarray(actual["f"]).view(np.uint32).tolist() == floats
+    assert np.asarray(actual["d"]).view(np.uint64).tolist() == doubles
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -247,9 +247,9 @@ def test_columns_the_writer_lacks_are_null_and_ints_become_long(compiled: bool) 
     writer = schema_of(("i", ["null", "int"]), ("extra", "string"), ("j", "int"))
     target = schema_of(("new", ["null", {"type": "array", "items": "int"}]), ("j", "long"), ("i", ["long", "null"]))
     data = written(writer, [{"i": -5, "extra": "x", "j": 2**31 - 1}, {"i": None, "extra": "", "j": -(2**31)}])
-    got = read(data, writer, ["i", "new", "j"], target, compiled=compiled)
-    assert got.schema.equals(arrow_schema(target).empty_table().select(["i", "new", "j"]).schema)
-    assert got.to_pydict() == {"i": [-5, None], "new": [None, None], "j": [2**31 - 1, -(2**31)]}
+    actual = read(data, writer, ["i", "new", "j"], target, compiled=compiled)
+    assert actual.schema.equals(arrow_schema(target).empty_table().select(["i", "new", "j"]).schema)
+    assert actual.to_pydict() == {"i": [-5, None], "new": [None, None], "j": [2**31 - 1, -(2**31)]}
     assert read(data, writer, ["new"], target, compiled=compiled).num_rows == 2
 
 
@@ -261,8 +261,8 @@ def test_nested_fields_are_found_by_name(compiled: bool) -> None:
     writer = schema_of(("s", ["null", nested(("b", "string"), ("a", ["null", "int"]), ("gone", "long"))]))
     target = schema_of(("s", ["null", nested(("a", ["null", "long"]), ("new", ["null", "string"]), ("b", "string"))]))
     data = written(writer, [{"s": {"b": "x", "a": 7, "gone": 1}}, {"s": None}, {"s": {"b": "", "a": None, "gone": 0}}])
-    got = read(data, writer, ["s"], target, compiled=compiled)
-    assert got["s"].to_pylist() == [{"a": 7, "new": None, "b": "x"}, None, {"a": None, "new": None, "b": ""}]
+    actual = read(data, writer, ["s"], target, compiled=compiled)
+    assert actual["s"].to_pylist() == [{"a": 7, "new": None, "b": "x"}, None, {"a": None, "new": None, "b": ""}]
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_nested_fields_are_found_by_name(compiled: bool) -> None:
         ("string", "int"),
     ],
 )
-def test_a_type_change_that_is_not_exact_is_refused(written_as: Any, expectation: Any) -> None:
+def test_type_change_that_is_not_exact_is_refused(written_as: Any, expectation: Any) -> None:
     with pytest.raises(SchemaMismatch, match=r"^log\.1: type change of column c: .* -> "):
         AvroDecoder(schema_of(("c", written_as)), ["c"], schema_of(("c", expectation)), where="log.1")
 
@@ -290,14 +290,14 @@ def test_any_choice_of_records_in_any_order_and_from_the_middle_of_a_file() -> N
     schema = schema_of(("k", "string"), ("v", ["null", "long"]))
     rows = [{"k": f"key-{i}" * (i % 4), "v": i if i % 3 else None} for i in range(200)]
     content = written(schema, rows)
-    for data in (b"before" + content + b"behind it" * 2, b"before" + content):
+    for data in (b"before" + content + b"after it!" * 2, b"before" + content):
         begin, end = record_bounds(memoryview(data), PLACE, 6, 6 + len(content))
         chosen = np.array([199, 0, 0, 57, 3, 198])
         for compiled in (True, False):
             decoder = AvroDecoder(schema, ["v", "k"], schema, compiled=compiled)
             for source in (data, pa.py_buffer(data), np.frombuffer(data, np.uint8), bytearray(data)):
-                got = pa.Table.from_batches(list(decoder.decode(source, begin[chosen], end[chosen], PLACE)))
-                assert got.to_pylist() == [{"v": rows[i]["v"], "k": rows[i]["k"]} for i in chosen]
+                actual = pa.Table.from_batches(list(decoder.decode(source, begin[chosen], end[chosen], PLACE)))
+                assert actual.to_pylist() == [{"v": rows[i]["v"], "k": rows[i]["k"]} for i in chosen]
 
 
 def test_no_records_are_no_batches() -> None:
@@ -337,7 +337,7 @@ def test_many_text_columns_make_smaller_batches_and_stay_compiled(monkeypatch: p
     assert pa.Table.from_batches(batches).to_pylist() == rows
 
 
-def test_a_record_too_large_for_the_text_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_too_large_for_the_text_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.reader.avro.compiled.MAX_TEXT_BYTES", 4096)
     schema = schema_of(("a", "string"), ("b", "string"))
     rows = [{"a": "é" * 1000, "b": "y" * 5000}, {"a": "", "b": "z"}, {"a": "q" * 900, "b": "r" * 700}]

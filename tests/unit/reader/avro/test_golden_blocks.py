@@ -44,14 +44,14 @@ def test_kernel_and_fallback_read_every_block_alike(golden: Any) -> None:
                 fast, slow = (AvroDecoder(schema, names, schema, compiled=kernel) for kernel in (True, False))
                 decoders[text] = schema, fast, slow
             schema, fast, slow = decoders[text]
-            want = rows(slow, data, block, place)
-            want.validate(full=True)
-            assert rows(fast, data, block, place).equals(want), place
+            rows_read = rows(slow, data, block, place)
+            rows_read.validate(full=True)
+            assert rows(fast, data, block, place).equals(rows_read), place
             compiled += fast.is_compiled
             nested += not fast.is_compiled
             flat = [field.name for field in arrow_schema(schema) if not pa.types.is_nested(field.type)]
             if flat:
                 part = AvroDecoder(schema, flat, schema)
                 assert part.is_compiled
-                assert rows(part, data, block, place).equals(want.select(flat)), place
+                assert rows(part, data, block, place).equals(rows_read.select(flat)), place
     assert compiled > 50 and nested > 0

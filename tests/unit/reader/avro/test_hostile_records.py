@@ -175,7 +175,7 @@ def test_values_their_type_does_not_allow(type_: Any, body: bytes, error: str, c
         list(AvroDecoder(schema, ["col"], schema, compiled=compiled).decode(data, begin, end, PLACE))
 
 
-def test_the_kernel_takes_no_varint_beyond_ten_bytes() -> None:
+def test_kernel_takes_no_varint_beyond_ten_bytes() -> None:
     schema, _ = parsed({"a": ("long", 1), "b": ("long", 1)})
     for columns in (["a", "b"], ["b"]):
         decoder = AvroDecoder(schema, columns, schema)
@@ -223,7 +223,7 @@ def test_endless_lists_end_with_their_record() -> None:
                 list(AvroDecoder(schema, columns, schema, compiled=compiled).decode(data, begin, end, PLACE))
 
 
-def test_the_error_counts_records_across_chunks() -> None:
+def test_error_counts_records_across_chunks() -> None:
     schema, body = parsed({"a": ("string", "x")})
     data = content([body] * 9000 + [b"\x09"] + [body])
     begin, end = record_bounds(data, PLACE)

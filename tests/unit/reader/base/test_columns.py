@@ -87,11 +87,11 @@ def test_types_that_read(file: pa.DataType, avro: Any, physical: str) -> None:
 def test_narrower_types_are_widened(file: pa.DataType, avro: Any, physical: str) -> None:
     result = source(file, avro, (physical,))
     assert isinstance(result, Widened)
-    assert result.wanted == table(avro).fields[0].type
+    assert result.reader_type == table(avro).fields[0].type
 
 
 @pytest.mark.parametrize(
-    ("file", "avro", "physical", "shown"),
+    ("file", "avro", "physical", "type_name"),
     [
         (pa.timestamp("ns", "UTC"), MILLIS, "INT64", r"timestamp\[ns, tz=UTC\], the table long \(timestamp-millis\)"),
         (pa.timestamp("us"), LOCAL_MILLIS, "INT64", "local-timestamp-millis"),
@@ -109,8 +109,8 @@ def test_narrower_types_are_widened(file: pa.DataType, avro: Any, physical: str)
         (pa.map_(pa.int32(), pa.int32()), {"type": "map", "values": "int"}, "INT32", "map"),
     ],
 )
-def test_types_that_do_not(file: pa.DataType, avro: Any, physical: str, shown: str) -> None:
-    with pytest.raises(SchemaMismatch, match=rf"table t: base file f: type change of column 'c': .*{shown}"):
+def test_types_that_do_not(file: pa.DataType, avro: Any, physical: str, type_name: str) -> None:
+    with pytest.raises(SchemaMismatch, match=rf"table t: base file f: type change of column 'c': .*{type_name}"):
         source(file, avro, (physical, physical))
 
 
@@ -144,13 +144,13 @@ def test_int96_is_recognised_after_nested_leaves() -> None:
         column_sources(schema, (*leaves[:-1], "INT64"), table(MICROS), ["c"], "w")
 
 
-def test_a_missing_column_is_null_by_exact_name() -> None:
+def test_missing_column_is_null_by_exact_name() -> None:
     assert column_sources(pa.schema([("C", pa.int32())]), ["INT32"], table("int"), ["c"], "w") == (
         Missing("c", pa.int32()),
     )
 
 
-def test_a_missing_column_with_a_default_is_refused() -> None:
+def test_missing_column_with_a_default_is_refused() -> None:
     record = parse_record_schema(
         '{"type": "record", "name": "r", "fields": [{"name": "c", "type": "int", "default": 3}]}'
     )
@@ -158,7 +158,7 @@ def test_a_missing_column_with_a_default_is_refused() -> None:
         column_sources(pa.schema([]), [], record, ["c"], "w")
 
 
-def test_a_name_that_is_there_twice_is_refused() -> None:
+def test_name_that_is_there_twice_is_refused() -> None:
     with pytest.raises(SchemaMismatch, match="the file has column 'c' 2 times"):
         column_sources(pa.schema([("c", pa.int32()), ("c", pa.int32())]), ["INT32"] * 2, table("int"), ["c"], "w")
 

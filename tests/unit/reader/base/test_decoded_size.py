@@ -188,7 +188,7 @@ TEXTS = st.none() | st.sampled_from(["", "a", "é", "w" * 300, "v" * 5000])
     size_rows=st.sampled_from([1, 4, 100]),
     threshold=st.sampled_from([0, 1 << 22]),
 )
-def test_the_rows_are_the_same_whatever_the_size_is(
+def test_rows_are_the_same_whatever_the_size_is(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], size_bytes: int, size_rows: int, threshold: int
 ) -> None:
     names = ["text", "list", "map", "record"]
@@ -216,7 +216,7 @@ def test_pieces_follow_the_bytes_of_each_row() -> None:
     assert len(result) < 10
 
 
-def test_an_index_beyond_the_dictionary_is_detected_before_text_is_built() -> None:
+def test_index_beyond_the_dictionary_is_detected_before_text_is_built() -> None:
     indices = pa.array([0, 7], pa.int32())
     batch = pa.record_batch({"text": pa.DictionaryArray.from_arrays(indices, pa.array(["a" * 5000]), safe=False)})
     with pytest.raises(pa.ArrowIndexError):

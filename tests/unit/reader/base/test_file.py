@@ -118,26 +118,26 @@ def test_keys_of_a_row_group_at_once(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_row_without_a_key_is_damage(tmp_path: pathlib.Path, whole: bool) -> None:
+def test_row_without_a_key_is_damage(tmp_path: pathlib.Path, whole: bool) -> None:
     ref = write(tmp_path, pa.table({"key": ["a", None]}))
     with opened(tmp_path, ref, ["key"], "key") as base, pytest.raises(CorruptFile, match="a row without key"):
         for group in base.row_groups(WholeFile(), SIZE):
             assert group.keys() if whole else list(group.batches())
 
 
-def test_a_file_without_keys_cannot_meet_a_log(tmp_path: pathlib.Path) -> None:
+def test_file_without_keys_cannot_meet_a_log(tmp_path: pathlib.Path) -> None:
     ref = write(tmp_path, pa.table({"n": [1]}))
     with pytest.raises(SchemaMismatch, match="no column key to merge by"):
         opened(tmp_path, ref, ["n", "key"], "key")
 
 
-def test_a_missing_file_is_named(tmp_path: pathlib.Path) -> None:
+def test_missing_file_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(CorruptFile, match=r"table orders: base file base\.parquet is in the plan but is gone"):
         opened(tmp_path, FileRef("base.parquet", 10), ["n"])
 
 
 @pytest.mark.parametrize("remaining", [0, 3, 100, 0.5, 0.9])
-def test_a_cut_file_is_named(tmp_path: pathlib.Path, remaining: float) -> None:
+def test_cut_file_is_named(tmp_path: pathlib.Path, remaining: float) -> None:
     ref = write(tmp_path, pa.table({"n": list(range(5000))}))
     path = tmp_path / ref.path
     path.write_bytes(

@@ -65,8 +65,8 @@ ZONES = {
 
 def slow_instant(micros: int, zone: str) -> int:
     hours, offset = ZONES[zone]
-    shown = micros + hours * 3600 * MICROS
-    day, time = divmod(shown, DAY_US)
+    text = micros + hours * 3600 * MICROS
+    day, time = divmod(text, DAY_US)
     local = EPOCH + datetime.timedelta(days=slow_day(day), microseconds=time)
     return (local - offset(local) - EPOCH) // datetime.timedelta(microseconds=1)
 
@@ -80,7 +80,7 @@ def one_instant(micros: int, zone: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("stored", "shown", "what"),
+    ("stored", "expected", "what"),
     [
         (-719164, -719162, "0001-01-01"),
         (-719165, -719163, "0000-12-31, the year before"),
@@ -93,12 +93,12 @@ def one_instant(micros: int, zone: str) -> int:
         (-(2**31), -(2**31) + 44084, "the first of all, by Spark 3.5.8"),
     ],
 )
-def test_days(stored: int, shown: int, what: str) -> None:
-    assert one_day(stored) == shown, what
+def test_days(stored: int, expected: int, what: str) -> None:
+    assert one_day(stored) == expected, what
 
 
 @pytest.mark.parametrize(
-    ("zone", "stored", "shown"),
+    ("zone", "stored", "expected"),
     [
         ("UTC", -62135769600000000, -62135596800000000),
         ("UTC", -14825764800000000, -14826628800000000),
@@ -113,9 +113,9 @@ def test_days(stored: int, shown: int, what: str) -> None:
         ("+02:00", -12219292800000000, -12219292800000000),
     ],
 )
-def test_instants(zone: str, stored: int, shown: int) -> None:
+def test_instants(zone: str, stored: int, expected: int) -> None:
     """Hudi's answers (Spark 3.5.8); those of Amsterdam by Spark's own table, `+02:00` is GMT for Java."""
-    assert one_instant(stored, zone) == shown
+    assert one_instant(stored, zone) == expected
 
 
 @given(st.integers(FIRST_DAY, 20_000))
@@ -138,10 +138,10 @@ def test_instants_as_by_the_oracle(zone: str, micros: int) -> None:
 
 @given(st.sampled_from(["UTC", "Europe/Berlin", "America/Juneau", "Asia/Manila"]), st.integers(-(10**17), 10**15))
 def test_wide_bounds_hold_the_values(zone: str, micros: int) -> None:
-    shown, day = one_instant(micros, zone), micros // DAY_US
+    value, day = one_instant(micros, zone), micros // DAY_US
     for more in (0, 1, 10**15):
         low, high = widened_bounds(micros - more, micros + more, DAY_US)
-        assert low <= shown <= high
+        assert low <= value <= high
     low, high = widened_bounds(day, day, 1)
     assert low <= one_day(day) <= high
 

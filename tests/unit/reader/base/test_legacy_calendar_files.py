@@ -81,7 +81,7 @@ def test_other_files_are_read_as_they_are(tmp_path: pathlib.Path, metadata: dict
     assert numbers(written(tmp_path, metadata)) == [(day, at, at, day) for day, at in STORED]
 
 
-def test_the_zone_counts(tmp_path: pathlib.Path) -> None:
+def test_zone_counts(tmp_path: pathlib.Path) -> None:
     result = [row[1] for row in numbers(written(tmp_path, {**LEGACY, ZONE: "Europe/Berlin"}))]
     assert result[3] == STORED[3][1] + 392 * 10**6
 
@@ -138,7 +138,7 @@ KINDS = (("day", pa.int32()), ("at", pa.int64()))
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/Town", ""])
-def test_a_zone_that_is_not_known(tmp_path: pathlib.Path, zone: str) -> None:
+def test_zone_that_is_not_known(tmp_path: pathlib.Path, zone: str) -> None:
     folder = written(tmp_path, {**LEGACY, ZONE: zone})
     message = f"time zone '{zone}'" if zone else "no time zone"
     with pytest.raises(CorruptFile, match=rf"table orders: base file group_.*names {message} .*rewrite the file"):
@@ -146,6 +146,6 @@ def test_a_zone_that_is_not_known(tmp_path: pathlib.Path, zone: str) -> None:
     assert [row["day"] for row in folder.rows(columns=("day",))][1] == datetime.date(1500, 3, 1), "dates have no zone"
 
 
-def test_an_unknown_zone_does_no_harm_to_newer_timestamps(tmp_path: pathlib.Path) -> None:
+def test_unknown_zone_does_no_harm_to_newer_timestamps(tmp_path: pathlib.Path) -> None:
     folder = written(tmp_path, {**LEGACY, ZONE: "Nowhere/Town"}, stored=[(0, -2208988800000000), (None, None)])
     assert [row[1] for row in numbers(folder)] == [-2208988800000000, None]

@@ -267,13 +267,13 @@ def test_nothing_is_pruned_without_a_filter_nor_before_the_start(folder: SliceFo
     assert counted(folder, where="i = 123", start=120)[1:] == (87, 870), "groups before the start do not count"
 
 
-def test_a_run_of_row_groups_counts_from_its_own_start(folder: SliceFolder) -> None:
+def test_run_of_row_groups_counts_from_its_own_start(folder: SliceFolder) -> None:
     split = folder.split(part=RowGroupRun(10, 20))
     assert counted(folder, part=RowGroupRun(10, 20), where="i = 123") == ([123], 9, 90)
     assert ordinals_of(folder.read(split=split, where="i = 123")) == [23]
 
 
-def test_a_range_does_not_decode_row_groups_of_other_instants(folder: SliceFolder) -> None:
+def test_range_does_not_decode_row_groups_of_other_instants(folder: SliceFolder) -> None:
     second = rows_of("20260102000000000")
     assert counted(folder, rows=second) == (list(range(300, 600)), 70, 700)
     assert counted(folder, rows=second, where="i = 5 OR i = 305") == ([305], 99, 990)
@@ -329,7 +329,7 @@ def test_slices_with_logs_are_merged_before_they_are_filtered(tmp_path: pathlib.
     assert counted(folder, where="i = 900") == ([900, 900], 99, 990)
 
 
-def test_a_damaged_row_group_that_is_pruned_is_not_met(folder: SliceFolder) -> None:
+def test_damaged_row_group_that_is_pruned_is_not_met(folder: SliceFolder) -> None:
     path = folder.folder / folder.base.path if folder.base else folder.folder
     data = bytearray(path.read_bytes())
     meta = pq.ParquetFile(path).metadata

@@ -1,6 +1,5 @@
-"""Changes found by comparing states, against a comparison of dicts: random states and logs, including rare ones.
-
-Keys that a base file holds twice, deletes, rows put in again, late writes that lose, groups all new or all gone.
+"""Changes of compared states, against a comparison of dicts, with random states and logs, including rare cases:
+duplicate keys of a base file, deletes, repeated inserts, late writes that lose, groups that begin or end.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def minus(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
 
 
 def expected_changes(before: Sequence[Row], after: Sequence[Row]) -> Counter[tuple[str, str, int | None]]:
-    """Of every key its old and new rows that differ: as many updates as there are pairs, the rest deletes or inserts.
-    Which old row meets which new one is open where a key has several."""
+    """The differing old and new rows of each key: one update per pair, the rest deletes or inserts. If a key has
+    several rows, their pairing is undefined."""
     old, new = minus(before, after), minus(after, before)
     result: Counter[tuple[str, str, int | None]] = Counter()
     for key in {r["_hoodie_record_key"] for r in (*old, *new)}:
@@ -73,7 +72,7 @@ def got(folder: ChangeFolder, number: int, source: ComparedStates, known: range,
     kinds = result["_change_type"].to_pylist()
     keys = result["_hoodie_record_key"].to_pylist()
     for place, kind in enumerate(kinds):
-        if kind == "+U":  # its old row stands right before it
+        if kind == "+U":  # its old row directly precedes it
             assert (kinds[place - 1], keys[place - 1]) == ("-U", keys[place])
     assert kinds.count("-U") == kinds.count("+U")
     deletes = [place for place, kind in enumerate(kinds) if kind == "-D"]
@@ -151,10 +150,10 @@ def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], or
     at_once=st.sampled_from([1, 2, compared.KEYS_AT_ONCE]),
     options=OPTIONS,
 )
-def test_a_base_file_written_anew(
+def test_base_file_written_anew(
     base: list[Any], fates: list[str], inserts: list[Any], compacted: bool, at_once: int, options: ReadOptions
 ) -> None:
-    """A commit rewrote the file: rows stayed, changed, went and came; also over the logs of an earlier commit."""
+    """A commit rewrote the file with unchanged, changed, removed and new rows, also over logs of an earlier commit."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(compared, "KEYS_AT_ONCE", at_once)
         folder = ChangeFolder(pathlib.Path(name), FIELDS)
@@ -179,7 +178,7 @@ def test_a_base_file_written_anew(
 
 
 class TestWholeGroups:
-    """Groups that a commit opened or ended."""
+    """File groups that a commit created or ended."""
 
     ROWS = (row(1, 0, "a", 1), row(1, 1, "b", None), row(1, 2, "a", 3))
 
@@ -215,7 +214,7 @@ class TestWholeGroups:
 
 
 def three_commits(tmp_path: pathlib.Path) -> tuple[ChangeFolder, list[tuple[int, ComparedStates]]]:
-    """Inserts; then an update, a delete and an insert in a log; then a base file anew."""
+    """Inserts; then an update, a delete and an insert in a log; then a rewritten base file."""
     folder = ChangeFolder(tmp_path, FIELDS)
     one = folder.base(1, [row(1, n, key, n) for n, key in enumerate("abcde")])
     log = folder.log(
@@ -243,8 +242,8 @@ class TestSteps:
     def test_in_order(self, tmp_path: pathlib.Path) -> None:
         folder, steps = three_commits(tmp_path)
         result = folder.read(*steps)
-        want = [(kind, key, v, str(instant(number))) for kind, key, v, number in EXPECTED]
-        assert kinds_and(result, "_hoodie_record_key", "v", "_change_instant") == want
+        expected = [(kind, key, v, str(instant(number))) for kind, key, v, number in EXPECTED]
+        assert kinds_and(result, "_hoodie_record_key", "v", "_change_instant") == expected
         assert result.sort_by("_change_seq").equals(result)
 
     @pytest.mark.sampled(2)

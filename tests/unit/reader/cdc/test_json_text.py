@@ -140,19 +140,23 @@ def spelled_record(fields: tuple[AvroField, ...], row: dict[str, Any], *, is_avr
     return result if is_avro else {name: value for name, value in result.items() if value is not None}
 
 
-def same(got: Any, want: Any) -> bool:
+def same(actual: Any, expected: Any) -> bool:
     """Equal with type: a number is no bool; a float32 may be spelled by its shortest text."""
-    if isinstance(want, dict):
-        return isinstance(got, dict) and list(got) == list(want) and all(same(got[name], want[name]) for name in want)
-    if isinstance(want, list):
-        return isinstance(got, list) and len(got) == len(want) and all(map(same, got, want))
-    if isinstance(want, decimal.Decimal):
-        return not isinstance(got, bool | str) and decimal.Decimal(got) == want
-    if isinstance(want, float):
-        if not isinstance(got, decimal.Decimal):
+    if isinstance(expected, dict):
+        return (
+            isinstance(actual, dict)
+            and list(actual) == list(expected)
+            and all(same(actual[name], expected[name]) for name in expected)
+        )
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(actual) == len(expected) and all(map(same, actual, expected))
+    if isinstance(expected, decimal.Decimal):
+        return not isinstance(actual, bool | str) and decimal.Decimal(actual) == expected
+    if isinstance(expected, float):
+        if not isinstance(actual, decimal.Decimal):
             return False
-        return float(got) == want or struct.pack("f", float(got)) == struct.pack("f", want)
-    return type(got) is type(want) and got == want
+        return float(actual) == expected or struct.pack("f", float(actual)) == struct.pack("f", expected)
+    return type(actual) is type(expected) and actual == expected
 
 
 @settings(max_examples=150, deadline=None)
@@ -170,9 +174,9 @@ def test_texts_parse_to_the_values(data: st.DataObject, types: list[AvroType], s
     assert texts == image_texts(images, compiled=False).to_pylist()
     is_avro = style is not ImageStyle.ENGINE
     for text, row in zip(texts, rows[first:], strict=True):
-        want = spelled_record(record.fields, row, is_avro=is_avro)
-        got = json.loads(text, parse_float=decimal.Decimal)
-        assert same(got, want), (text, want)
+        expected = spelled_record(record.fields, row, is_avro=is_avro)
+        actual = json.loads(text, parse_float=decimal.Decimal)
+        assert same(actual, expected), (text, expected)
 
 
 ROW = {"n": 1, "text": 'a"b', "raw": b"\x00\xff", "gone": None, "items": [1, None], "price": decimal.Decimal("-1.50")}
@@ -194,18 +198,18 @@ def one_row(style: ImageStyle) -> str:
     return str(text)
 
 
-def test_the_spelling_of_engine_rows() -> None:
+def test_spelling_of_engine_rows() -> None:
     assert one_row(ImageStyle.ENGINE) == '{"n":1,"text":"a\\"b","raw":"AP8=","items":[1,null],"price":-1.50}'
 
 
 @pytest.mark.parametrize("style", [ImageStyle.LOGGED, ImageStyle.RECORD])
-def test_the_spelling_of_avro_records(style: ImageStyle) -> None:
+def test_spelling_of_avro_records(style: ImageStyle) -> None:
     assert one_row(style) == (
         '{"n": 1, "text": "a\\"b", "raw": "\\u0000ÿ", "gone": null, "items": [1, null], "price": [-1, -1, 106]}'
     )
 
 
-def test_a_row_of_nothing_but_nulls() -> None:
+def test_row_of_nothing_but_nulls() -> None:
     record = RecordSchema("row", record_of([Primitive("int"), Primitive("string")]), "")
     batch = pa.RecordBatch.from_arrays([pa.nulls(2, pa.int32()), pa.nulls(2, pa.string())], names=["c0", "c1"])
     assert image_texts(Images(batch, record)).to_pylist() == ["{}", "{}"]

@@ -34,13 +34,13 @@ def logged_schema(*fields: str, null_first: bool = True, name: str = "ns.row") -
         "name": name,
         "fields": [{"name": column, "type": ["null", kind]} for column, kind in FIELDS.items()],
     }
-    seen = False
+    has_second = False
 
     def union(field: str) -> list[Any]:
-        nonlocal seen
+        nonlocal has_second
         kind: Any = "string"
         if field in ("before", "after"):
-            kind, seen = (name if seen else image), True
+            kind, has_second = (name if has_second else image), True
         return ["null", kind] if null_first else [kind, "null"]
 
     return {"type": "record", "name": "CDC", "fields": [{"name": field, "type": union(field)} for field in fields]}
@@ -109,17 +109,21 @@ def test_hudis_form(folder: ChangeFolder, mode: str) -> None:
     for side, expected in (("before", [old for _, old, _ in HUDI]), ("after", [new for _, _, new in HUDI])):
         texts = result[side].to_pylist()
         is_logged = side in MODES[mode]
-        for text, want in zip(texts, expected, strict=True):
-            if want is None:
+        for text, expected_rows in zip(texts, expected, strict=True):
+            if expected_rows is None:
                 assert text == ("null" if is_logged else None)
                 continue
             image = {name: value for name, value in json.loads(text).items() if not name.startswith("_hoodie_")}
-            assert image == (want if is_logged else {name: value for name, value in want.items() if value is not None})
+            assert image == (
+                expected_rows
+                if is_logged
+                else {name: value for name, value in expected_rows.items() if value is not None}
+            )
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("op", "id")
-def test_the_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str, op: str) -> None:
+def test_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str, op: str) -> None:
     """Hudi's text `null` if the mode logs that side, else null: whatever else the block holds."""
     before, after = folder.base(1, [stored(DEAD)]), folder.base(2, [stored(BORN)])
     log = folder.change_log(2, logged_schema(*MODES[mode]), [change for change in CHANGES if change["op"] == op])
@@ -133,9 +137,7 @@ def test_the_side_that_no_change_of_a_block_has(folder: ChangeFolder, mode: str,
 @pytest.mark.parametrize("form", ChangeFormat)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["op", "ts_ms", "record_key", "before", "after"])
-def test_a_column_called_as_a_field_of_a_change(
-    tmp_path: pathlib.Path, name: str, mode: str, form: ChangeFormat
-) -> None:
+def test_column_called_as_a_field_of_a_change(tmp_path: pathlib.Path, name: str, mode: str, form: ChangeFormat) -> None:
     folder = ChangeFolder(tmp_path, {"id": "string", name: "string"})
     image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", "string"]} for n in folder.fields]}
     kinds: dict[str, Any] = {"before": image, "after": "r" if "before" in MODES[mode] else image}
@@ -163,14 +165,14 @@ def test_some_columns(folder: ChangeFolder, mode: str) -> None:
         assert folder.read((2, source), known=[1], columns=columns).equals(whole.select(columns))
 
 
-def test_a_column_added_since_is_null(tmp_path: pathlib.Path) -> None:
+def test_column_added_since_is_null(tmp_path: pathlib.Path) -> None:
     folder = ChangeFolder(tmp_path, {**FIELDS, "later": "double"})
     log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), CHANGES)
     result = folder.read((2, LoggedImages((log,), key_fields=("id",))), columns=("later", "id"))
     assert result.to_pydict() == {"later": [None] * 4, "id": ["c", "b", "a", "a"]}
 
 
-def test_a_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> None:
+def test_column_widened_since_has_the_tables_type(tmp_path: pathlib.Path) -> None:
     folder = ChangeFolder(tmp_path, {"id": "string", "v": "double"})
     old = {"id": "string", "v": "int"}
     image = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", k]} for n, k in old.items()]}
@@ -269,7 +271,7 @@ def test_several_files_and_blocks(folder: ChangeFolder) -> None:
     assert result.sort_by("_change_seq").equals(result)  # a group's changes come in order, whatever block they are in
 
 
-def test_an_empty_block(folder: ChangeFolder) -> None:
+def test_empty_block(folder: ChangeFolder) -> None:
     log = folder.change_log(2, logged_schema("op", "ts_ms", "before", "after"), [])
     assert folder.read((2, LoggedImages((log,), key_fields=("id",)))).num_rows == 0
 
@@ -282,7 +284,7 @@ def broken(folder: ChangeFolder, change: dict[str, Any], mode: str = "data_befor
 
 
 @pytest.mark.parametrize("op", ["x", "", "ii", None, "I", "é"])
-def test_an_unknown_operation(folder: ChangeFolder, op: str | None) -> None:
+def test_unknown_operation(folder: ChangeFolder, op: str | None) -> None:
     with pytest.raises(CorruptBlock, match=r"orders.*\.cdc.*change 1 is not i, u or d"):
         folder.read((2, broken(folder, {**CHANGES[0], "op": op})))
 
@@ -306,20 +308,20 @@ def test_images_that_do_not_go_with_the_operation(
 
 
 @pytest.mark.parametrize(("mode", "side"), [("data_before", "after"), ("op_key_only", "before")])
-def test_a_key_without_a_row(folder: ChangeFolder, mode: str, side: str) -> None:
+def test_key_without_a_row(folder: ChangeFolder, mode: str, side: str) -> None:
     change = {"op": "i" if side == "after" else "d", "record_key": "nosuch", "before": None, "after": None}
     with pytest.raises(CorruptFile, match=rf"\.cdc.*key 'nosuch' has no row in the state {side} the commit"):
         folder.read((2, broken(folder, change, mode)), known=[1])
 
 
-def test_a_mode_that_was_changed_since(folder: ChangeFolder) -> None:
+def test_mode_that_was_changed_since(folder: ChangeFolder) -> None:
     """The plan thinks that images are logged, and they are not."""
     log = folder.change_log(2, logged_schema("op", "record_key"), CHANGES)
     with pytest.raises(CorruptFile, match=r"\.cdc.*logging mode"):
         folder.read((2, LoggedImages((log,), key_fields=("id",))))
 
 
-def test_a_logged_row_without_a_key(folder: ChangeFolder) -> None:
+def test_logged_row_without_a_key(folder: ChangeFolder) -> None:
     with pytest.raises(CorruptBlock, match=r"\.cdc.*without id"):
         folder.read((2, broken(folder, {**CHANGES[0], "after": {**BORN, "id": None}})))
 
@@ -342,21 +344,21 @@ def test_damage_is_an_error_not_fewer_changes(folder: ChangeFolder, damage: str)
         folder.read((2, source))
 
 
-def test_a_file_that_is_gone(folder: ChangeFolder) -> None:
+def test_file_that_is_gone(folder: ChangeFolder) -> None:
     source = source_of(folder, "data_before_after")
     (folder.folder / source.files[0].path).unlink()
     with pytest.raises(CorruptFile, match=r"\.cdc"):
         folder.read((2, source))
 
 
-def test_the_logged_key_counts_where_images_are_logged_too(folder: ChangeFolder) -> None:
+def test_logged_key_counts_where_images_are_logged_too(folder: ChangeFolder) -> None:
     """Without key columns in the plan the key is the logged one."""
     source = source_of(folder, "data_before")
     result = folder.read((2, source), known=[1], columns=("_hoodie_record_key",))
     assert result["_hoodie_record_key"].to_pylist() == ["c", "b", "a", "a"]
 
 
-def test_a_duplicate_key_takes_its_first_row(folder: ChangeFolder) -> None:
+def test_duplicate_key_takes_its_first_row(folder: ChangeFolder) -> None:
     log = folder.change_log(2, logged_schema("op", "record_key"), [CHANGES[2]])
     before = folder.base(1, [stored(OLD), stored({**OLD, "v": 99})])
     result = folder.read((2, LoggedImages((log,), before, folder.base(2, [stored(NEW)]))), known=[1])

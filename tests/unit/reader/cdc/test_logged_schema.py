@@ -82,7 +82,7 @@ rows = st.fixed_dictionaries(
 
 
 def plain(schema: Any) -> Any:
-    """The schema without logical types, so that fastavro hands values on as they are stored."""
+    """The schema without logical types, so that fastavro returns values as stored."""
     if isinstance(schema, dict):
         return {
             name: plain(value) for name, value in schema.items() if name not in ("logicalType", "precision", "scale")
@@ -95,7 +95,7 @@ def as_json(schema: Any) -> Any:
 
 
 def flat_json(flat: Any) -> Any:
-    """The flat writer schema, as its text says it."""
+    """The flat writer schema as JSON."""
     return as_json(json.loads(flat.writer.json_text))
 
 
@@ -129,7 +129,7 @@ NAMES = ("op", "ts_ms", "record_key", "before", "after")
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("kind", ChangeKind)
 def test_columns_may_be_called_as_the_fields_of_a_change_are(kind: ChangeKind, side: str) -> None:
-    """Debezium's `op` and `ts_ms` are columns of many tables: each is the image's own, and the key is found beside."""
+    """Debezium's `op` and `ts_ms` are columns of many tables: the image and the change each have their own."""
     image = {"type": "record", "name": "row", "fields": [{"name": n, "type": ["null", "string"]} for n in NAMES]}
     kinds: list[Any] = ["string", "string", "string", image, "row"]
     fields = [{"name": name, "type": ["null", kind]} for name, kind in zip(NAMES, kinds, strict=True)]
@@ -187,7 +187,7 @@ def test_stored_values_equal_the_tables_unless_a_logical_type_changed(
     assert not is_stored_alike(AvroField("c", inner), AvroField("c", outer))
 
 
-def test_a_column_that_was_not_logged_may_be_null() -> None:
+def test_column_that_was_not_logged_may_be_null() -> None:
     assert is_stored_alike(None, LATER)
     assert not is_stored_alike(None, replace(LATER, has_default=True))
     assert not is_stored_alike(None, AvroField("later", Primitive("int")))
@@ -216,10 +216,10 @@ def test_logged_sides_depend_on_the_logging_mode() -> None:
         [{"name": "op", "type": ["null", "string"]}, {"name": "during", "type": ["null", ROW]}],
     ],
 )
-def test_a_schema_of_something_else_is_refused(fields: list[Any]) -> None:
+def test_schema_of_something_else_is_refused(fields: list[Any]) -> None:
     with pytest.raises((CorruptBlock, CorruptFile), match=WHERE):
         parse_logged_schema(json.dumps({"type": "record", "name": "r", "fields": fields}), WHERE)
 
 
-def test_the_row_itself_is_a_legal_schema() -> None:
+def test_row_itself_is_a_legal_schema() -> None:
     assert len(parse_record_schema(json.dumps(ROW), WHERE).fields) == len(ROW["fields"])

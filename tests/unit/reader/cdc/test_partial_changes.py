@@ -81,7 +81,7 @@ def folded(state: Rows, changes: list[dict[str, Any]]) -> Rows:
 @example(  # the second write loses and fills `w` all the same
     base=["a"], commits=[[("a", ("v",), 1, 4)], [("a", ("w",), 2, 3)]], options=ReadOptions()
 )
-def test_a_fold_of_partial_updates_is_the_snapshot(base: list[str], commits: list[Any], options: ReadOptions) -> None:
+def test_fold_of_partial_updates_is_the_snapshot(base: list[str], commits: list[Any], options: ReadOptions) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = ChangeFolder(pathlib.Path(name), FIELDS, EventTimeOrdering(("ts",)))
         bottom = folder.base(1, [row(1, place, key, ("v", "w"), 0, 2) for place, key in enumerate(base)])

@@ -78,12 +78,12 @@ def checked(program: str, folder: pathlib.Path) -> str:
     return done.stdout.strip()
 
 
-def test_an_index_outside_of_an_array_is_seen_in_pieces_and_intrinsics_too(tmp_path: pathlib.Path) -> None:
+def test_index_outside_of_an_array_is_seen_in_pieces_and_intrinsics_too(tmp_path: pathlib.Path) -> None:
     assert checked(TINY, tmp_path) == "1 1 1 1 1"
 
 
 @pytest.mark.thorough
-def test_a_delete_kernel_without_its_guard_is_caught(tmp_path: pathlib.Path) -> None:
+def test_delete_kernel_without_its_guard_is_caught(tmp_path: pathlib.Path) -> None:
     assert checked(UNGUARDED, tmp_path) == "caught"
 
 

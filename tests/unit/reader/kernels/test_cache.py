@@ -103,7 +103,7 @@ def test_code_with_bounds_checks_is_another_kernel(imported: Importer, monkeypat
     assert answer(imported()) == (12, False)
 
 
-def test_the_users_folder_where_the_modules_cannot_be_written(imported: Importer, places: Path) -> None:
+def test_users_folder_where_the_modules_cannot_be_written(imported: Importer, places: Path) -> None:
     block(places / "modules" / "__pycache__")
     assert answer(imported()) == (12, False)
     assert len(entries(places / "home" / ".cache" / "penstock")) == 2
@@ -129,7 +129,7 @@ def test_out_of_a_zip_without_a_home(imported: Importer, places: Path) -> None:
     assert answer(imported(zipped=True)) == (12, False)
 
 
-def test_a_chosen_folder_goes_before_all(imported: Importer, places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_folder_goes_before_all(imported: Importer, places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(places / "chosen"))
     assert answer(imported(zipped=True)) == (12, False)
     assert len(entries(places / "chosen")) == 2
@@ -140,7 +140,7 @@ def test_a_chosen_folder_goes_before_all(imported: Importer, places: Path, monke
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05", b"garbage", b"\x80\x04N."])
-def test_a_damaged_cache_only_costs_the_compilation(imported: Importer, places: Path, damage: bytes) -> None:
+def test_damaged_cache_only_costs_the_compilation(imported: Importer, places: Path, damage: bytes) -> None:
     answer(imported())
     for entry in entries(places / "modules" / "__pycache__"):
         entry.write_bytes(damage)
@@ -148,7 +148,7 @@ def test_a_damaged_cache_only_costs_the_compilation(imported: Importer, places: 
     assert answer(imported()) == (12, True)
 
 
-def test_a_cache_that_can_no_longer_be_written(imported: Importer, places: Path) -> None:
+def test_cache_that_can_no_longer_be_written(imported: Importer, places: Path) -> None:
     module = imported()
     folder = places / "modules" / "__pycache__"
     folder.rmdir()

@@ -65,7 +65,7 @@ def test_keys_are_numbered_and_found_as_by_a_dict(log: list[bytes], base: list[b
     assert find(base, list(expected), slots, bloom, hash_bits) == expectation
 
 
-def test_a_hash_of_one_bit_is_slow_and_right() -> None:
+def test_hash_of_one_bit_is_slow_and_right() -> None:
     log = [f"key-{number:05d}".encode() for number in range(500)]
     _, slots, bloom, _, _ = number(log, 1)
     assert len(find(log, log, slots, bloom, 1)) == 500

@@ -43,7 +43,7 @@ def test_blocks_of_one_instant_stay_together_where_the_first_was() -> None:
     ]
 
 
-def test_a_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() -> None:
+def test_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() -> None:
     files: list[list[LogBlock]] = [
         [block("010"), block("020", offset=1)],
         [block("010", offset=2), rollback("010", "020"), block("010", offset=3)],
@@ -51,12 +51,12 @@ def test_a_rollback_takes_back_earlier_blocks_of_any_file_and_no_later_ones() ->
     assert counting(*files) == [(0, 1), (1, 3)]
 
 
-def test_a_rollback_after_the_newest_visible_instant_counts() -> None:
+def test_rollback_after_the_newest_visible_instant_counts() -> None:
     """The rolled back instant is archived, so it would count: its rows were never committed."""
     assert counting([block("004"), rollback("004", "900")]) == []
 
 
-def test_a_rollback_of_nothing_is_nothing() -> None:
+def test_rollback_of_nothing_is_nothing() -> None:
     assert counting([rollback("020", "030"), block("020")]) == [(0, 0)]
 
 
@@ -76,7 +76,7 @@ def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, nam
     assert counting([unread, rollback("010", "020")]) == []
 
 
-def test_a_log_compaction_replaces_its_originals_at_their_place() -> None:
+def test_log_compaction_replaces_its_originals_at_their_place() -> None:
     compacted = block("020", BlockKind.DELETE, offset=3, compacted_block_times=("004", "010"))
     file = [block("004", offset=0), block("010", offset=1), block("003", offset=2), block("020", offset=4), compacted]
     assert counting(list(file)) == [(0, 4), (0, 3), (0, 2)]

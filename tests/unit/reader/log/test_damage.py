@@ -45,7 +45,7 @@ def deletes(instant: str, *keys: str) -> bytes:
 
 def write(folder: SliceFolder, *parts: bytes, writes: tuple[tuple[str, int, int], ...] | None) -> None:
     folder.write_log(*parts)
-    known = None if writes is None else tuple(LogWrite(InstantTime(i), rows, gone) for i, rows, gone in writes)
+    known = None if writes is None else tuple(LogWrite(InstantTime(i), rows, removed) for i, rows, removed in writes)
     folder.logs[-1] = replace(folder.logs[-1], writes=known)
 
 
@@ -67,7 +67,7 @@ GARBAGE = b"#HUDI#" + (1 << 40).to_bytes(8, "big") + b"\0" * 50
 
 @pytest.mark.parametrize("gap", ["half", "short", "garbage", "zeros"])
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_a_leftover_anywhere_is_passed_over_and_counted(
+def test_leftover_anywhere_is_passed_over_and_counted(
     folder: SliceFolder, caplog: pytest.LogCaptureFixture, gap: str, place: int
 ) -> None:
     blocks = [data(folder, "001", "a", "b"), parquet(folder, "002", "b", "c"), deletes("003", "a")]
@@ -97,7 +97,7 @@ def test_a_leftover_anywhere_is_passed_over_and_counted(
         ((("001", 2, 0), ("002", 1, 1), ("003", 1, 0)), "of completed instant 003 0 rows and 0 deletes are there"),
     ],
 )
-def test_a_possible_loss_is_an_error_unless_corrupt_data_is_skipped(
+def test_possible_loss_is_an_error_unless_corrupt_data_is_skipped(
     folder: SliceFolder, writes: tuple[tuple[str, int, int], ...] | None, named: str
 ) -> None:
     blocks = [data(folder, "001", "a", "b"), half(data(folder, "003", "z")), data(folder, "002", "c")]
@@ -118,7 +118,7 @@ def test_only_instants_that_the_scan_shows_must_be_whole(folder: SliceFolder) ->
         read(folder)
 
 
-def test_a_file_cut_between_blocks_lacks_written_records(folder: SliceFolder) -> None:
+def test_file_cut_between_blocks_lacks_written_records(folder: SliceFolder) -> None:
     write(folder, data(folder, "001", "a"), writes=None)  # not known: taken as it is
     write(folder, data(folder, "002", "b", "c"), writes=(("002", 1, 0),))  # more than was said: a task tried twice
     assert read(folder)[0] == ["a001", "b002", "c002"]
@@ -147,7 +147,7 @@ def test_each_file_is_judged_by_itself(folder: SliceFolder) -> None:
     assert report.skipped_gaps == 3
 
 
-def test_a_file_without_bytes(folder: SliceFolder) -> None:
+def test_file_without_bytes(folder: SliceFolder) -> None:
     write(folder, writes=())
     assert read(folder)[1].skipped_gaps == 0
     for writes in (None, (("001", 1, 0),)):
@@ -158,7 +158,7 @@ def test_a_file_without_bytes(folder: SliceFolder) -> None:
         assert read(folder, skip_corrupt=True)[1].skipped_gaps == 1
 
 
-def test_a_whole_block_with_damaged_content_is_never_passed_over(folder: SliceFolder) -> None:
+def test_whole_block_with_damaged_content_is_never_passed_over(folder: SliceFolder) -> None:
     """Hudi fails on it as well: only what is no block is skipped."""
     block = bytearray(data(folder, "001", "some key"))
     at = block.index(b"some key")

@@ -53,7 +53,7 @@ def test_instants_that_rewrote_each_other_are_damage(compactions: dict[str, str]
         order("aCDEF", **compactions)
 
 
-def test_a_long_chain_is_no_recursion() -> None:
+def test_long_chain_is_no_recursion() -> None:
     arrivals = tuple(f"{number}" for number in range(3000))
     chain = {str(number): frozenset({str(number - 1)}) for number in range(1, 3000)}
     assert emission_order(arrivals, chain, "w") == ("2999",)
@@ -145,7 +145,7 @@ def test_originals_first_where_all_are_there(arrivals: str, compactions: dict[st
     assert "".join(emission_order(tuple(arrivals), given_sets, "w", originals_first=True)) == expected
 
 
-def test_a_range_never_loses_rows_that_a_log_compaction_stamped(tmp_path: pathlib.Path) -> None:
+def test_range_never_loses_rows_that_a_log_compaction_stamped(tmp_path: pathlib.Path) -> None:
     """As 1.2.0 writes: the compacted rows carry the log compaction's instant. Ranges read the originals; rows whose
     originals are gone (compacted into the base) are an error, not left out."""
     folder = SliceFolder(tmp_path, FIELDS, CommitTimeOrdering())

@@ -66,7 +66,7 @@ def test_every_codec_in_one_pass_and_two(
     assert folder.rows(columns=("v",)) == [{"v": r["v"]} for r in result]
 
 
-def test_a_block_whose_rows_take_far_more_memory_than_it_has_bytes_is_refused(
+def test_block_whose_rows_take_far_more_memory_than_it_has_bytes_is_refused(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a dictionary repeats is held as rows: the size of those counts, not that of the block."""
@@ -174,7 +174,7 @@ def test_more_rows_than_bytes_can_hold_are_not_decoded(folder: SliceFolder) -> N
         block.num_rows()
 
 
-def test_a_footer_with_more_rows_than_its_row_groups_is_damage(
+def test_footer_with_more_rows_than_its_row_groups_is_damage(
     folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = opened(folder, parquet(folder, "1", *(row(f"k{n}", n) for n in range(4)), row_group_rows=2))
@@ -183,13 +183,13 @@ def test_a_footer_with_more_rows_than_its_row_groups_is_damage(
         list(block.decode(("ts",)))
 
 
-def test_a_record_without_key_is_damage(folder: SliceFolder) -> None:
+def test_record_without_key_is_damage(folder: SliceFolder) -> None:
     folder.write_log(parquet(folder, "1", {"_hoodie_record_key": None, "ts": 1}))
     with pytest.raises(CorruptBlock, match="a record without _hoodie_record_key"):
         folder.rows()
 
 
-def test_the_legacy_calendar_of_a_block_is_no_matter(tmp_path: pathlib.Path) -> None:
+def test_legacy_calendar_of_a_block_is_no_matter(tmp_path: pathlib.Path) -> None:
     """As in Hudi's reader of log blocks, which takes them for CORRECTED whatever their footer says."""
     folder = SliceFolder(tmp_path, {"day": {"type": "int", "logicalType": "date"}})
     days = pa.array([-171595], pa.int32()).view(pa.date32())

@@ -50,7 +50,7 @@ def test_runs_and_high_halves() -> None:
 
 
 def test_positions_beyond_every_file_are_damage() -> None:
-    """Found by mutated inputs: the high half is any 32 bits, and a row's number is a signed 64-bit one."""
+    """A regression test of mutated inputs: the high half is any 32 bits, and a row's number is a signed 64-bit one."""
     import base64
 
     data = bytearray(base64.b64decode(slice_writer.roaring([1, 2])))
@@ -72,7 +72,7 @@ def test_one_block_without_usable_positions_and_none_are_used(blocks: list[Count
     assert usable_positions(blocks, [1, 1], "1") is None
 
 
-def test_a_slice_whose_base_instant_is_not_known_has_none() -> None:
+def test_slice_whose_base_instant_is_not_known_has_none() -> None:
     assert usable_positions([counted(slice_writer.roaring([1]), base="")], [1], "") is None
 
 

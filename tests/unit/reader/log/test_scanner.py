@@ -132,7 +132,7 @@ def test_one_pass_and_two_give_the_same_rows(
             assert comparable(result) == comparable({name: r[name] for name in columns} for r in folder.oracle("long"))
 
 
-def test_a_log_that_says_nothing_is_no_log(folder: SliceFolder) -> None:
+def test_log_that_says_nothing_is_no_log(folder: SliceFolder) -> None:
     folder.write_log()
     folder.logs[0] = replace(folder.logs[0], writes=())
     folder.write_log(data(folder, "1"), slice_writer.delete_block([], "1"))
@@ -149,7 +149,7 @@ def test_losers_are_never_decoded_in_full(folder: SliceFolder, monkeypatch: pyte
     assert len(result.rows) == 3
 
 
-def test_a_missing_log_is_named(folder: SliceFolder) -> None:
+def test_missing_log_is_named(folder: SliceFolder) -> None:
     folder.write_log(data(folder, "1", row("a", 1)))
     (folder.folder / folder.logs[0].path).unlink()
     with pytest.raises(
@@ -158,7 +158,7 @@ def test_a_missing_log_is_named(folder: SliceFolder) -> None:
         winners(folder)
 
 
-def test_a_log_cut_after_a_whole_block_is_named(folder: SliceFolder) -> None:
+def test_log_cut_after_a_whole_block_is_named(folder: SliceFolder) -> None:
     """No block is damaged: only the planned size shows that rows are lost."""
     first = data(folder, "1", row("a", 1))
     folder.write_log(first, data(folder, "2", row("b", 1)))
@@ -169,7 +169,7 @@ def test_a_log_cut_after_a_whole_block_is_named(folder: SliceFolder) -> None:
         winners(folder)
 
 
-def test_a_log_that_grew_is_read_to_its_end(folder: SliceFolder) -> None:
+def test_log_that_grew_is_read_to_its_end(folder: SliceFolder) -> None:
     """Table version 6 appends: visible instants decide what counts, not the size at planning."""
     folder.write_log(data(folder, "1", row("a", 1)))
     path = folder.folder / folder.logs[0].path
@@ -179,7 +179,7 @@ def test_a_log_that_grew_is_read_to_its_end(folder: SliceFolder) -> None:
     assert len(result.rows) == 2
 
 
-def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> None:
+def test_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> None:
     for number in range(2):
         folder.write_log(data(folder, "1", row(f"k{number}", 1)))
     files = LogFiles(open_storage(str(folder.folder)), folder.logs, "orders", held_bytes=0)
@@ -191,7 +191,7 @@ def test_a_log_that_changes_between_two_passes_is_named(folder: SliceFolder) -> 
         files.data(0)
 
 
-def test_a_released_local_log_is_read_in_parts(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_local_log_is_read_in_parts(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     folder.write_log(*(data(folder, f"{number}", row(f"k{number}", 1)) for number in range(3)))
     path = folder.folder / folder.logs[0].path
@@ -211,7 +211,7 @@ def test_a_released_local_log_is_read_in_parts(folder: SliceFolder, monkeypatch:
         files.part(0, 5, 9)
 
 
-def test_a_remote_log_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_log_is_read_once(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_bytes, "_RETURN_BYTES", 0)
     monkeypatch.setattr(file_bytes, "is_local", lambda storage: False)
     folder.write_log(data(folder, "1", row("a", 1)))
@@ -237,7 +237,7 @@ def test_storage_that_fails_may_be_asked_again(folder: SliceFolder, monkeypatch:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 60])
-def test_a_cut_block_is_named_with_file_and_place(folder: SliceFolder, cut: int) -> None:
+def test_cut_block_is_named_with_file_and_place(folder: SliceFolder, cut: int) -> None:
     whole = data(folder, "1", row("a", 1))
     folder.write_log(whole, data(folder, "2", row("b", 1)))
     ref = folder.logs[0]
@@ -257,7 +257,7 @@ def test_damaged_records_are_named_with_table_file_instant_and_record(folder: Sl
         winners(folder)
 
 
-def test_a_record_without_a_key_is_damage(folder: SliceFolder) -> None:
+def test_record_without_a_key_is_damage(folder: SliceFolder) -> None:
     folder.write_log(data(folder, "1", {"ts": 1, "v": "x"}))
     with pytest.raises(CorruptBlock, match="a record without _hoodie_record_key"):
         winners(folder)
@@ -275,7 +275,7 @@ def test_unread_blocks_name_the_feature_and_the_file(folder: SliceFolder, more: 
         winners(folder)
 
 
-def test_a_type_change_in_the_log_names_column_and_file(folder: SliceFolder) -> None:
+def test_type_change_in_the_log_names_column_and_file(folder: SliceFolder) -> None:
     narrow = slice_writer.table_schema({**FIELDS, "v": "boolean"})
     folder.write_log(slice_writer.data_block(narrow, [{"_hoodie_record_key": "a", "ts": 1, "v": True}], "1"))
     with pytest.raises(SchemaMismatch, match=r"table orders: \.group_.*type change of column v"):
@@ -283,7 +283,7 @@ def test_a_type_change_in_the_log_names_column_and_file(folder: SliceFolder) -> 
     assert winners(folder, columns=("ts",)) is not None
 
 
-def test_an_older_block_lacks_columns_and_has_ints_for_longs(folder: SliceFolder) -> None:
+def test_older_block_lacks_columns_and_has_ints_for_longs(folder: SliceFolder) -> None:
     older = slice_writer.table_schema({"ts": "int"})
     folder.write_base([[row("a", 5, "base")]])
     folder.write_log(slice_writer.data_block(older, [{"_hoodie_record_key": "a", "ts": 6}], "1"))

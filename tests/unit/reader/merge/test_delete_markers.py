@@ -48,7 +48,7 @@ MOMENT = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
         (Primitive("bytes"), pa.binary(), b"D", [], ["D", "[B@1"]),
     ],
 )
-def test_a_value_is_a_mark_by_its_java_text(
+def test_value_is_a_mark_by_its_java_text(
     kind: AvroType, arrow: pa.DataType, value: Any, marks: list[str], others: list[str]
 ) -> None:
     if pa.types.is_decimal(arrow):
@@ -62,14 +62,14 @@ def test_a_value_is_a_mark_by_its_java_text(
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_double_is_its_text(value: float) -> None:
+def test_double_is_its_text(value: float) -> None:
     text = java_text(np.float64(value))
     assert float(text) == value
     assert matches_marker(pa.array([value]), Primitive("double"), text).to_pylist() == [True]
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**9), max_value=10**9))
-def test_a_decimal_has_one_text(value: decimal.Decimal) -> None:
+def test_decimal_has_one_text(value: decimal.Decimal) -> None:
     column = pa.array([value], pa.decimal128(20, 9))
     texts = {f"{value:.9f}", f"{value:f}", str(column[0].as_py()), f"{value:E}"}
     assert sum(matches_marker(column, Decimal(20, 9), text).to_pylist()[0] for text in texts) <= 1

@@ -43,7 +43,7 @@ def folded(records: list[Record], event_time: bool):
 
 @settings(max_examples=400, deadline=None)
 @given(RECORDS, st.booleans())
-def test_the_winner_is_the_oracles(records: list[Record], event_time: bool) -> None:
+def test_winner_is_the_oracles(records: list[Record], event_time: bool) -> None:
     names, result = folded(records, event_time)
     expected = slow_fold(records, event_time)
     for key, number in names.items():
@@ -91,7 +91,7 @@ def test_event_time_without_a_field_takes_the_last() -> None:
     assert result.winning.tolist() == [2]
 
 
-def test_the_lowest_rank_there_is_can_stand() -> None:
+def test_lowest_rank_there_is_can_stand() -> None:
     lowest = np.iinfo(np.int64).min
     result = fold(EVENT, np.array([0, 0]), 1, np.zeros(2, np.uint8), np.array([lowest, lowest]))
     assert result.winning.tolist() == [1]

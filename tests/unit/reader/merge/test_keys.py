@@ -20,7 +20,7 @@ def test_kernel_and_arrow_number_and_match_alike(chunks: list[list[str]], base: 
     arrays = [pa.array(chunk, pa.string()) for chunk in chunks]
     log = [key for chunk in chunks for key in chunk]
     expected = {key: place for place, key in enumerate(dict.fromkeys(log))}
-    keys = pa.array(["before", *base, "behind"], pa.string()).slice(1, len(base))
+    keys = pa.array(["before", *base, "after"], pa.string()).slice(1, len(base))
     for compiled in (True, False):
         table, numbers = number_keys(arrays, compiled=compiled, hash_bits=hash_bits)
         assert table.count == len(expected)
@@ -30,7 +30,7 @@ def test_kernel_and_arrow_number_and_match_alike(chunks: list[list[str]], base: 
         assert matches.numbers.tolist() == [expected[key] for key in base if key in expected]
 
 
-def test_a_batch_larger_than_the_last_one_finds_room() -> None:
+def test_batch_larger_than_the_last_one_finds_room() -> None:
     table, _ = number_keys([pa.array(["a"])])
     for size in (1, 1000, 10, 5000):
         assert len(table.match(pa.array(["a"] * size), 0).rows) == size

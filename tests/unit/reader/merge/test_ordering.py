@@ -73,7 +73,7 @@ def zero_of(columns: list[pa.DataType]) -> Any:
 @pytest.mark.parametrize("names", [(name,) for name in TYPES] + [("int", "date"), ("date", "long")])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_a_null_is_zero_where_an_int_or_a_date_orders_alone(names: tuple[str, ...], data: st.DataObject) -> None:
+def test_null_is_zero_where_an_int_or_a_date_orders_alone(names: tuple[str, ...], data: st.DataObject) -> None:
     kinds = [TYPES[name][0] for name in names]
     zero = zero_of(kinds)
     near = {
@@ -103,7 +103,7 @@ def test_a_null_is_zero_where_an_int_or_a_date_orders_alone(names: tuple[str, ..
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.date32()])
-def test_the_lowest_of_ints_and_dates_counts_nulls_as_zero(kind: pa.DataType) -> None:
+def test_lowest_of_ints_and_dates_counts_nulls_as_zero(kind: pa.DataType) -> None:
     ordering = OrderingTuples([pa.array([5, None, -3, 7], pa.int32()).view(kind)])
     assert [ordering.lowest(np.array(rows)) for rows in ([0, 3], [0, 1, 3], [1, 2])] == [5, 0, -3]
     assert OrderingTuples([pa.array([5, None])]).lowest(np.array([0, 1])) is None
@@ -115,7 +115,7 @@ def test_doubles_as_java_compares_them() -> None:
     assert null < low < minus_one < minus_zero < zero < infinite < nan == other_nan
 
 
-def test_the_smallest_long_is_above_null() -> None:
+def test_smallest_long_is_above_null() -> None:
     ordering = OrderingValues(pa.array([-(2**63), None]))
     assert ordering.ranks()[0] > ordering.ranks()[1]
     assert ordering.exceeded_by(pa.array([-(2**63), None]), np.array([1, 0])).tolist() == [True, False]

@@ -147,7 +147,7 @@ def test_rows_order_and_outcomes_are_the_oracles(
     assert outcomes.won + outcomes.lost_event_time + outcomes.duplicate + outcomes.deleted == len(records)
 
 
-def test_a_batch_without_a_match_is_returned_unchanged() -> None:
+def test_batch_without_a_match_is_returned_unchanged() -> None:
     rows = [(f"base {number}", number, number) for number in range(10)]
     held = batch_of(rows)
 

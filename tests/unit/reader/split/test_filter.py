@@ -177,7 +177,7 @@ def test_nan_is_greatest_and_minus_zero_is_zero_as_in_spark(text: str, remaining
     assert result.tolist() == remaining
 
 
-def test_a_float_column_compares_as_double() -> None:
+def test_float_column_compares_as_double() -> None:
     """0.1 as a float is not 0.1 as a double: Spark says so too."""
     batch = pa.record_batch({"f": pa.array([0.1, 0.5], pa.float32())})
     assert evaluate(parse_predicate("f = 0.1", batch.schema), batch).to_pylist() == [False, False]

@@ -225,7 +225,7 @@ def test_only_requested_partition_columns_are_constants(tmp_path: pathlib.Path) 
     assert len(longer) == 5
 
 
-def test_a_split_with_another_number_of_values_is_refused(tmp_path: pathlib.Path) -> None:
+def test_split_with_another_number_of_values_is_refused(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, {"p": "string"})
     with pytest.raises(CorruptFile, match="table orders: partition '': 0 values for the partition columns p"):
         PartitionConstants(folder.scan(partition_fields=("p",)), folder.split(), folder.arrow, ["p"])

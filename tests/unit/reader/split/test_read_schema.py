@@ -22,7 +22,7 @@ def folder(tmp_path: pathlib.Path) -> SliceFolder:
     return SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
 
 
-def test_a_read_schema_has_only_the_needed_columns(folder: SliceFolder) -> None:
+def test_read_schema_has_only_the_needed_columns(folder: SliceFolder) -> None:
     shape = read_schema_of(folder.scan(columns=("v",)))
     assert (shape.carried, shape.stored) == (("v",), ("v",))
     assert shape.base_columns == ("v", "_hoodie_record_key", "ts")
@@ -45,7 +45,7 @@ def test_commit_time_needs_no_ordering_column(tmp_path: pathlib.Path) -> None:
     assert not read_schema_of(SliceFolder(tmp_path, FIELDS, EventTimeOrdering(())).scan()).ordering
 
 
-def test_the_output_schema_is_the_tables(folder: SliceFolder) -> None:
+def test_output_schema_is_the_tables(folder: SliceFolder) -> None:
     assert output_schema(folder.scan(columns=("v", "id"))) == pa.schema([("v", pa.float64()), ("id", pa.string())])
 
 

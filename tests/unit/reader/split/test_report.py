@@ -70,12 +70,12 @@ def test_nothing_read_reports_nothing() -> None:
     assert report.outcomes == MergeOutcomes()
 
 
-def test_a_date_is_its_midnight() -> None:
+def test_date_is_its_midnight() -> None:
     assert max_event_time_us(pa.array([datetime.date(1970, 1, 3)]), "day") == 2 * 86_400_000_000
     assert max_event_time_us(pa.array([-1], pa.timestamp("us")), "at") == -1
 
 
-def test_a_column_without_a_time_is_refused() -> None:
+def test_column_without_a_time_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="event-time column 'n' is string"):
         max_event_time_us(pa.array(["1"]), "n")
 

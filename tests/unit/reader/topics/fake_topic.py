@@ -77,12 +77,12 @@ class FakeTopic:
 
     def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
         try:
-            there = sorted(offset for offset in self.records if first <= offset < kafka_range.end)
-            for begin in range(0, len(there), chunk_rows):
-                part = there[begin : begin + chunk_rows]
-                last = begin + chunk_rows >= len(there)
+            present = sorted(offset for offset in self.records if first <= offset < kafka_range.end)
+            for begin in range(0, len(present), chunk_rows):
+                part = present[begin : begin + chunk_rows]
+                last = begin + chunk_rows >= len(present)
                 yield chunk_of({o: self.records[o] for o in part}, kafka_range.end if last else part[-1] + 1)
-            if not there:
+            if not present:
                 yield chunk_of({}, kafka_range.end)
         finally:
             self.closed += 1

@@ -1,4 +1,4 @@
-"""Topics that real writers read, decoded here: folded by key, they are the table that Hudi made of them."""
+"""Topics of real writers, decoded and folded by key, equal the table that Hudi wrote from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOLDEN = pathlib.Path(__file__).parents[3] / "golden"
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("case", ["C_v6_streamer", "C_v9_sink", "C_v9_streamer_keys"])
-def test_a_fold_of_the_topic_is_the_table(golden: Any, case: str, compiled: bool) -> None:
+def test_fold_of_the_topic_is_the_table(golden: Any, case: str, compiled: bool) -> None:
     facts = golden.case(case)
     table = str(golden.table(case))
     schema = EmbeddedEnumerator().describe_table(table).schema_json

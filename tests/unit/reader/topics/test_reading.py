@@ -75,7 +75,7 @@ def test_meta_columns_are_null_even_where_the_record_has_them() -> None:
     assert dict(tally.report().counts) == {"kafka_records": 1}
 
 
-def test_the_kind_of_a_changelog_table_is_a_meta_column() -> None:
+def test_kind_of_a_changelog_table_is_a_meta_column() -> None:
     """A record's field of its name neither is its value nor makes the record a delete."""
     scan = topic_scan(columns=("id", "_hoodie_operation", "_change_type"))
     schema = json.loads(scan.schema_json)
@@ -108,7 +108,7 @@ def test_row_18_unknown_fields_are_dropped_and_counted_and_missing_ones_null() -
         (b" 7 ", 7),
     ],
 )
-def test_row_15_a_tombstone_is_a_delete_of_its_key(key: object, message: int) -> None:
+def test_row_15_tombstone_is_a_delete_of_its_key(key: object, message: int) -> None:
     (batch,) = read_all(topic_scan(), topic_of(None, keys=[key]))
     nothing = {"city": None, "amount": None, "ts": None, "_change_instant": None}
     sequence = f"99{0:022d}.{0:018d}.0"
@@ -165,12 +165,12 @@ def test_keys_of_several_and_of_nested_columns() -> None:
         (b"null", "the key's id: the text 'null', expected a long"),
     ],
 )
-def test_a_tombstone_without_a_usable_key_is_undecodable(key: object, problem: str) -> None:
+def test_tombstone_without_a_usable_key_is_undecodable(key: object, problem: str) -> None:
     with pytest.raises(UndecodableRecord, match=rf"topic orders, partition 0, offset 0: .*{problem}"):
         read_all(topic_scan(), topic_of(None, keys=[key]))
 
 
-def test_a_table_that_makes_its_keys_itself_has_no_deletes_by_key() -> None:
+def test_table_that_makes_its_keys_itself_has_no_deletes_by_key() -> None:
     scan = topic_scan(key_fields=(), columns=("id", "_change_type"))
     with pytest.raises(UndecodableRecord, match="has no columns that make its keys"):
         read_all(scan, topic_of(None, keys=[b"1"]))
@@ -178,7 +178,7 @@ def test_a_table_that_makes_its_keys_itself_has_no_deletes_by_key() -> None:
     assert rows_of(read_all(scan, marked)) == [{"id": 4, "_change_type": "-D"}]
 
 
-def test_a_value_that_says_it_is_deleted() -> None:
+def test_value_that_says_it_is_deleted() -> None:
     flag = {"name": "_hoodie_is_deleted", "type": ["null", "boolean"]}
     values = (
         {"id": 1, "_hoodie_is_deleted": True},
@@ -203,13 +203,13 @@ def test_a_value_that_says_it_is_deleted() -> None:
         read_all(topic_scan(), topic_of({"_hoodie_is_deleted": True}))
 
 
-def test_a_value_that_the_tables_own_marker_says_is_deleted() -> None:
+def test_value_that_the_tables_own_marker_says_is_deleted() -> None:
     scan = replace(topic_scan(columns=("id", "_change_type")), delete_marker=DeleteMarker("city", "gone"))
     rows = rows_of(read_all(scan, topic_of({"id": 1, "city": "gone"}, {"id": 2, "city": "here"})))
     assert [row["_change_type"] for row in rows] == ["-D", "+U"]
 
 
-def test_an_append_read_drops_deletes_and_counts_them() -> None:
+def test_append_read_drops_deletes_and_counts_them() -> None:
     tally = SplitTally()
     topic = topic_of(order(1), None, {"id": 2, "_hoodie_is_deleted": True}, order(3))
     (batch,) = read_all(topic_scan(mode=APPEND, columns=("id",)), topic, tally=tally)
@@ -246,7 +246,7 @@ def test_all_kept_is_said_by_none() -> None:
     assert batch.ordinals().tolist() == [0, 1]
 
 
-def test_an_empty_range_yields_nothing_and_closes_its_source() -> None:
+def test_empty_range_yields_nothing_and_closes_its_source() -> None:
     topic = FakeTopic()
     assert read_all(topic_scan(), topic, split=topic_split(5, 50)) == []
     assert read_all(topic_scan(where="id = 3"), topic_of(order(1), order(2))) == []
@@ -274,7 +274,7 @@ def test_filters_columns_and_event_time_see_the_finished_row() -> None:
     assert tally.report().rows == 3
 
 
-def test_a_bad_record_is_an_error_once_the_rows_in_front_of_it_are_handed_on() -> None:
+def test_bad_record_is_an_error_once_the_rows_in_front_of_it_are_handed_on() -> None:
     topic = topic_of(order(1), order(2), {"id": "x"}, order(4))
     batches = read_split(topic_scan(), topic_split(0, 4), topics=TopicReading(records=topic))
     first = next(batches)
@@ -329,14 +329,14 @@ def test_dead_letters_of_a_resumed_read_do_not_replace_earlier_ones(tmp_path: pa
 
 def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also where their chunk is handed on in pieces, or has no records."""
-    gone = replace(chunk_of({}, 5), lost=5)
+    removed = replace(chunk_of({}, 5), lost=5)
     big = replace(
         chunk_of({at: (None, json.dumps(order(at) | {"city": "x" * BATCH_BYTES}).encode()) for at in (6, 7)}, 9), lost=1
     )
 
     class Expired(FakeTopic):
         def read(self, kafka_range: KafkaRange, first: int, chunk_rows: int) -> Generator[RecordChunk, None, None]:
-            yield from (gone, big)
+            yield from (removed, big)
 
     tally = SplitTally()
     batches = read_all(topic_scan(), Expired(), split=topic_split(0, 9), tally=tally)
@@ -375,7 +375,7 @@ def test_dead_letters_on_a_store_are_whole_objects_of_bounded_size(
     assert letter_offsets() == whole
 
 
-def test_a_dead_letter_folder_of_an_unsupported_kind_is_refused() -> None:
+def test_dead_letter_folder_of_an_unsupported_kind_is_refused() -> None:
     topic = topic_of(b"{")
     with pytest.raises(ConfigurationError, match=r"folder for dead letters .* no file system is known for ftp:"):
         read_all(topic_scan(), topic, access=KafkaAccess(dead_letter="ftp://u:secret@host/x"))
@@ -383,7 +383,7 @@ def test_a_dead_letter_folder_of_an_unsupported_kind_is_refused() -> None:
         read_all(topic_scan(), topic, access=KafkaAccess(dead_letter=__file__))
 
 
-def test_a_split_of_a_topic_needs_access_and_a_valid_start() -> None:
+def test_split_of_a_topic_needs_access_and_a_valid_start() -> None:
     with pytest.raises(ConfigurationError, match="the reader has no access to Kafka"):
         read_split(topic_scan(), topic_split())
     with pytest.raises(ConfigurationError, match="no column nope"):
@@ -394,7 +394,7 @@ def test_a_split_of_a_topic_needs_access_and_a_valid_start() -> None:
         read_all(replace(topic_scan(), topic=None), topic_of())
 
 
-def test_a_source_that_returns_earlier_offsets_violates_an_invariant() -> None:
+def test_source_that_returns_earlier_offsets_violates_an_invariant() -> None:
     class Wrong(FakeTopic):
         def read(self, expected, first, chunk_rows):  # type: ignore[no-untyped-def]
             yield from super().read(expected, max(first - 1, 0), chunk_rows)
@@ -413,7 +413,7 @@ def test_large_chunks_are_read_in_pieces_of_bounded_size() -> None:
     assert isinstance(batches[0].batch, pa.RecordBatch)
 
 
-def test_a_change_without_its_key_is_no_change() -> None:
+def test_change_without_its_key_is_no_change() -> None:
     wrapped = {"schema": {}, "payload": order(1)}
     for value in ({"city": "a"}, {"id": None}, wrapped):
         with pytest.raises(UndecodableRecord, match="offset 1: value has no id, the table's record key"):

@@ -58,7 +58,7 @@ def batches(folder: pathlib.Path, encoded: tuple[str, ...], size: BatchSize) -> 
         return [batch for group in base.row_groups(WholeFile(), size) for batch in group.batches()]
 
 
-def test_the_same_text_comes_out(written: tuple[pathlib.Path, pa.Table]) -> None:
+def test_same_text_comes_out(written: tuple[pathlib.Path, pa.Table]) -> None:
     folder, table = written
     result = batches(folder, NAMES, BatchSize(3000, 1 << 24))
     encoded = {name for name in NAMES if is_encoded(result[0].column(name).type)}
@@ -119,7 +119,7 @@ def test_parts_put_together_are_the_column(parts: list[list[str | None]]) -> Non
 
 
 @pytest.mark.parametrize("index", [-1, 1, 2**31 - 1])
-def test_an_index_without_a_value_is_refused(index: int) -> None:
+def test_index_without_a_value_is_refused(index: int) -> None:
     indices = pa.array(np.array([0, index, 0], np.int32))
     with pytest.raises(IndexOutOfDictionary, match=f"index {index} into a dictionary of 1"):
         checked(pa.DictionaryArray.from_arrays(indices, pa.array(["a"]), safe=False))
@@ -136,14 +136,14 @@ def encoded_texts(path: pathlib.Path, columns: tuple[str, ...] = NAMES) -> list[
     return [constant_columns(footer, number, columns) for number in range(footer.num_row_groups)]
 
 
-def test_a_column_with_one_value_by_the_footer_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
+def test_column_with_one_value_by_the_footer_is_not_decoded(written: tuple[pathlib.Path, pa.Table]) -> None:
     """`some` is one value after the nulls of the first row group; `few` in the second row group only."""
     path = written[0] / "f.parquet"
     assert encoded_texts(path) == [{"one": "always"}, {"one": "always", "few": "right", "some": "there"}]
     assert encoded_texts(path, ("few", "many")) == [{}, {"few": "right"}]
 
 
-def test_a_column_of_one_value_is_read_where_no_other_is(tmp_path: pathlib.Path) -> None:
+def test_column_of_one_value_is_read_where_no_other_is(tmp_path: pathlib.Path) -> None:
     pq.write_table(pa.table({"one": pa.repeat("always", 10)}), tmp_path / "f.parquet")
     ref = FileRef("f.parquet", (tmp_path / "f.parquet").stat().st_size)
     with BaseFile(open_storage(str(tmp_path)), ref, RECORD, ("one",), table="t", may_be_encoded=("one",)) as base:
@@ -176,7 +176,7 @@ def test_statistics_that_do_not_prove_one_value_are_not_used(values: list[str], 
     assert constant_columns(footer, 0, ("one",)) == ({"one": values[0]} if same else {})
 
 
-def test_a_constant_that_is_not_utf8_is_not_used(tmp_path: pathlib.Path) -> None:
+def test_constant_that_is_not_utf8_is_not_used(tmp_path: pathlib.Path) -> None:
     table = pa.table({"one": pa.array([b"\xff"] * 3, pa.binary())})
     pq.write_table(table, tmp_path / "f.parquet")
     assert encoded_texts(tmp_path / "f.parquet") == [{}]

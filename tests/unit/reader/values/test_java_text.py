@@ -80,13 +80,13 @@ def test_every_digit_is_javas(bits: str, text: str) -> None:
     assert float_texts(pa.array([None, number(bits), 1e10], kind)).to_pylist() == [None, text, "1.0E10"]
 
 
-def test_the_two_zeros_stay_apart_beside_odd_values() -> None:
+def test_two_zeros_stay_apart_beside_odd_values() -> None:
     result = float_texts(pa.array([0.0, -0.0, 1e10, None, float("nan"), -0.0]))
     assert result.to_pylist() == ["0.0", "-0.0", "1.0E10", None, "NaN", "-0.0"]
 
 
 @given(st.floats())
-def test_a_text_is_the_number_again(value: float) -> None:
+def test_text_is_the_number_again(value: float) -> None:
     text = java_text(value, single=False)
     assert text == "NaN" if math.isnan(value) else float(text.replace("Infinity", "inf")) == value
 
@@ -126,7 +126,7 @@ def test_doubles_below_ten_to_the_fifteenth_are_not_written_one_by_one(monkeypat
 
 @settings(deadline=None)
 @given(st.text("0123456789.eE+-", max_size=12))
-def test_a_text_is_a_decimal_or_refused(text: str) -> None:
+def test_text_is_a_decimal_or_refused(text: str) -> None:
     try:
         (result,) = rounded_decimals(pa.array([text]), pa.decimal128(12, 3)).to_pylist()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Batches are made out of the system's pool, and the process's own is the default again wherever a reader's user is."""
+"""Batches are allocated in the system's pool, and the default pool is restored whenever the caller runs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_failing_and_closing_leave_the_pool_as_it_was(own_pool: pa.MemoryPool) -
     assert is_default(own_pool)
 
 
-def test_a_pool_that_the_environment_names_stays(own_pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_that_the_environment_names_stays(own_pool: pa.MemoryPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_pool, "_POOL_IS_CONFIGURED", True)
     held = list(with_system_pool(arrays(1)))
     assert own_pool.bytes_allocated() >= held[0].nbytes

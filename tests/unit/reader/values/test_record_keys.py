@@ -1,4 +1,4 @@
-"""Slices of tables without meta columns: keys made of the rows, the oracle's rows by both decoders."""
+"""Slices of tables without meta columns: keys derived from the rows; both decoders return the oracle's rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row(key: tuple[str | None, int | None], ts: int, v: str) -> dict[str, Any]:
     logs=st.lists(st.tuples(ROWS, ROWS, st.booleans()), min_size=1, max_size=3),
     batch_rows=st.sampled_from([1, 3, 999]),
 )
-def test_the_reader_is_the_oracle(base: list[Any], logs: list[Any], batch_rows: int) -> None:
+def test_reader_is_the_oracle(base: list[Any], logs: list[Any], batch_rows: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = SliceFolder(pathlib.Path(name), FIELDS, EventTimeOrdering(("ts",)), key_fields=("a", "b"))
         if base:
@@ -65,7 +65,7 @@ def test_the_reader_is_the_oracle(base: list[Any], logs: list[Any], batch_rows: 
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_positions_are_checked_by_the_made_keys(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_positions_are_checked_by_the_derived_keys(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, FIELDS, key_fields=("a", "b"))
     folder.write_base([[row(("x", 1), 0, "old"), row(("x", 1), 0, "copy")]])
     both = [row(("x", 1), 1, "new"), row(("x", 1), 1, "new")]
@@ -75,7 +75,7 @@ def test_positions_are_checked_by_the_made_keys(tmp_path: pathlib.Path, compiled
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_partial_updates_meet_the_rows_of_their_made_keys(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_partial_updates_match_rows_by_derived_keys(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, FIELDS, key_fields=("a", "b"))
     folder.write_base([[row(("x", 1), 5, "old"), row(("y", 1), 6, "stays")]])
     update = slice_writer.table_schema({"a": "string", "b": "int", "v": "string"}, with_meta=False)
@@ -87,7 +87,7 @@ def test_partial_updates_meet_the_rows_of_their_made_keys(tmp_path: pathlib.Path
     assert comparable(lone) == comparable([{"ts": 6}, {"ts": 5}])
 
 
-def test_a_partial_update_without_all_of_the_key_is_refused(tmp_path: pathlib.Path) -> None:
+def test_partial_update_without_all_of_the_key_is_refused(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, FIELDS, key_fields=("a", "b"))
     update = slice_writer.table_schema({"a": "string", "v": "string"}, with_meta=False)
     folder.write_log(slice_writer.data_block(update, [{"a": "x", "v": "new"}], "20260102000000000", partial=True))
@@ -119,7 +119,7 @@ NOON = datetime.datetime(2021, 5, 5, 1, 2, 3, 500000, datetime.UTC)
         ("bytes", b"abc", "616263"),
     ],
 )
-def test_a_single_column_is_the_text_of_hudis_deletes(kind: Any, value: Any, text: str) -> None:
+def test_single_column_is_the_text_of_hudis_deletes(kind: Any, value: Any, text: str) -> None:
     avro = {"type": "record", "name": "r", "fields": [{"name": "k", "type": kind}]}
     record = parse_record_schema(json.dumps(avro))
     batch = pa.record_batch([pa.array([value], arrow_schema(record).field("k").type)], ["k"])
@@ -130,7 +130,7 @@ NESTED = {"type": "record", "name": "s", "fields": [{"name": "a", "type": "strin
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_nested_column_is_a_key(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_nested_column_is_a_key(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, {"s": NESTED, "v": "string"}, key_fields=("s.a",))
     folder.write_base([[{"s": {"a": key, "b": 1}, "v": "old"} for key in "123"]])
     update = slice_writer.data_block(folder.avro, [{"s": {"a": "2", "b": 2}, "v": "new"}], "20260102000000000")
@@ -153,13 +153,13 @@ class TestNamedKeys:
     def test_elsewhere_it_is_part_of_the_value(self, tmp_path: pathlib.Path) -> None:
         assert self.folder(tmp_path, "a:1", "string", "1").rows() == [{"a": "1", "v": "gone"}]
 
-    def test_a_value_like_a_name_is_refused(self, tmp_path: pathlib.Path) -> None:
+    def test_value_like_a_name_is_refused(self, tmp_path: pathlib.Path) -> None:
         with pytest.raises(TableError, match="begins with a:"):
             self.folder(tmp_path, "a:1", "string", "a:1").rows(keys_may_be_named=True)
 
 
 @pytest.mark.parametrize(("key", "says"), [(None, "without a"), ("", "with an empty a")])
-def test_a_row_without_key_is_damage(tmp_path: pathlib.Path, key: str | None, says: str) -> None:
+def test_row_without_key_is_damage(tmp_path: pathlib.Path, key: str | None, says: str) -> None:
     folder = SliceFolder(tmp_path, FIELDS, key_fields=("a",))
     block = slice_writer.data_block(folder.avro, [row((key, 1), 0, "v")], "20260102000000000")
     folder.write_log(block)

@@ -1,4 +1,4 @@
-"""Files and blocks of narrower types than the table's: the oracle's values on every road; the inexact is refused."""
+"""Files and blocks of narrower types than the table's: every decoder returns the oracle's values or an error."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def mapping(values: Any) -> dict[str, Any]:
         (DATE, TEXT, datetime.date(1582, 10, 14), "a date outside"),
     ],
 )
-def test_a_value_that_hudi_does_not_read_is_refused(old: Any, new: Any, value: Any, says: str) -> None:
+def test_value_that_hudi_does_not_read_is_refused(old: Any, new: Any, value: Any, says: str) -> None:
     with pytest.raises(NotExact, match=says):
         widened(pa.array([None, value], arrow_type(old)), old, new)
 
@@ -201,7 +201,7 @@ def test_forms_that_golden_tables_show() -> None:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_value_that_is_not_exact_is_refused_with_file_and_column(tmp_path: pathlib.Path, compiled: bool) -> None:
+def test_value_that_is_not_exact_is_refused_with_file_and_column(tmp_path: pathlib.Path, compiled: bool) -> None:
     folder = SliceFolder(tmp_path, {"c": decimal_of(4, 2)})
     write_old(folder, {"c": "string"}, [{"_hoodie_record_key": "k", "c": "no"}], 0)
     with pytest.raises(SchemaMismatch, match=r"group_0-1-1.*column 'c': 'no' is not a number; Hudi"):
@@ -238,7 +238,7 @@ class TestOrderingColumns:
             (DATE_JSON, "string", datetime.date(2026, 1, 2), "2026-01-01", "2026-01-02"),
         ],
     )
-    def test_a_widened_one_orders_as_the_tables_type(
+    def test_widened_one_orders_as_the_tables_type(
         self, tmp_path: pathlib.Path, old: Any, new: Any, base: Any, log: Any, stands: Any
     ) -> None:
         result = self.slice(tmp_path, old, new, base, log).rows(columns=("ts",))

@@ -88,7 +88,7 @@ def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str,
 
 
 @pytest.mark.parametrize(("version", "mode"), [(9, "OTHER"), (6, "IGNORE_DEFAULTS"), (8, "FILL_UNAVAILABLE")])
-def test_a_partial_update_mode_that_hudi_does_not_know(version: int, mode: str) -> None:
+def test_partial_update_mode_that_hudi_does_not_know(version: int, mode: str) -> None:
     settings = {"record__merge__mode": "EVENT_TIME_ORDERING", "table__partial__update__mode": mode}
     with pytest.raises(ConfigurationError, match=rf"table /base \(version {version}\) .*update.mode={mode}"):
         merge_mode(_table(version, **settings))
@@ -130,14 +130,14 @@ def test_what_hudi_does_not_read_either_is_no_missing_feature(settings: dict[str
     assert not isinstance(caught.value, UnsupportedFeature)
 
 
-def test_a_mode_that_contradicts_hudis_own_payload_class() -> None:
+def test_mode_that_contradicts_hudis_own_payload_class() -> None:
     payload = {"compaction__payload__class": MODEL + "PartialUpdateAvroPayload"}
     with pytest.raises(TableError, match=r"payload class .*PartialUpdateAvroPayload with") as caught:
         merge_mode(_table(8, record__merge__mode="EVENT_TIME_ORDERING", **payload))
     assert not isinstance(caught.value, UnsupportedFeature)
 
 
-def test_a_table_that_may_hold_several_formats_is_read() -> None:
+def test_table_that_may_hold_several_formats_is_read() -> None:
     refuse_unsupported(_table(9, table__multiple__base__file__formats__enable="true"))
 
 

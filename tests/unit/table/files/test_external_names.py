@@ -51,7 +51,7 @@ def test_what_is_no_such_name(name: str) -> None:
     assert stored_path(f"p/{name}") == f"p/{name}"
 
 
-def test_a_folder_that_the_name_does_not_tell_stays() -> None:
+def test_folder_that_the_name_does_not_tell_stays() -> None:
     assert folder_of_partition(f"p/c/a.parquet_{T}_fg%3Db_hudiext") == "p/c"
     assert folder_of_partition(f"p/cb/a.parquet_{T}_fg%3Db_hudiext") == "p/cb"
 

@@ -25,7 +25,7 @@ def touch(tmp_path: pathlib.Path) -> Touch:
     return make
 
 
-def _found(base: pathlib.Path) -> tuple[str, ...]:
+def _listed(base: pathlib.Path) -> tuple[str, ...]:
     return list_partitions(open_storage(str(base)))
 
 
@@ -43,34 +43,34 @@ def test_marked_folders_at_any_depth(tmp_path: pathlib.Path, touch: Touch) -> No
         "__HIVE_DEFAULT_PARTITION__/.hoodie_partition_metadata",
         "b/nested/.hoodie_partition_metadata",
     )
-    assert _found(tmp_path) == (
+    assert _listed(tmp_path) == (
         ".hidden", "__HIVE_DEFAULT_PARTITION__", "a/..b/.hoodie_x", "a/x=1/y=ü", "a/x=2/y", "b",
     )  # fmt: skip
 
 
 def test_base_folder_is_the_partition(tmp_path: pathlib.Path, touch: Touch) -> None:
     touch(".hoodie_partition_metadata", "sub/.hoodie_partition_metadata")
-    assert _found(tmp_path) == ("",)
+    assert _listed(tmp_path) == ("",)
 
 
 def test_nothing_marked(tmp_path: pathlib.Path) -> None:
-    assert _found(tmp_path) == () == _found(tmp_path / "none")
+    assert _listed(tmp_path) == () == _listed(tmp_path / "none")
 
 
 def test_depth_and_count_are_bounded(tmp_path: pathlib.Path, touch: Touch, monkeypatch: pytest.MonkeyPatch) -> None:
     touch("/".join(["d"] * 40) + "/f")
     with pytest.raises(CorruptFile, match="deeper than 32 levels"):
-        _found(tmp_path)
+        _listed(tmp_path)
     monkeypatch.setattr(listing, "MAX_FOLDERS", 10)
     with pytest.raises(CorruptFile, match="more than 10 folders"):
-        _found(tmp_path)
+        _listed(tmp_path)
 
 
 def test_loop_of_links_ends(tmp_path: pathlib.Path, touch: Touch) -> None:
     touch("a/f")
     (tmp_path / "a" / "again").symlink_to(tmp_path)
     with pytest.raises(CorruptFile):
-        _found(tmp_path)
+        _listed(tmp_path)
 
 
 def test_data_files_only(tmp_path: pathlib.Path, touch: Touch) -> None:

@@ -1,4 +1,4 @@
-"""File slices: keys, uncommitted files, views; hand-made groups and invariants over random ones."""
+"""File slices: keys, uncommitted files, views; scripted file groups, and invariants of random ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def names(slices: tuple[FileSlice, ...]) -> list[tuple[str, str, list[str]]]:
     return [(s.key, s.base.name.instant if s.base else "", [log.name.instant for log in s.logs]) for s in slices]
 
 
-def shown(result: VisibleFiles | None) -> tuple[str, list[str]] | None:
+def summary(result: VisibleFiles | None) -> tuple[str, list[str]] | None:
     if result is None:
         return None
     return (result.base.name.instant if result.base else "", [log.ref.path.rpartition("/")[2] for log in result.logs])
@@ -70,11 +70,11 @@ def log_name(instant: str, version: int = 1) -> str:
 
 
 class TestLayout1:
-    def test_a_log_belongs_to_the_base_of_its_name(self) -> None:
+    def test_log_belongs_to_the_base_of_its_name(self) -> None:
         slices = slice_group([log("10"), base("20"), base("10"), log("20")], (), requested("10", "20"))
         assert names(slices) == [("10", "10", ["10"]), ("20", "20", ["20"])]
 
-    def test_a_log_without_base_starts_a_slice(self) -> None:
+    def test_log_without_base_starts_a_slice(self) -> None:
         slices = slice_group([log("10", 2), log("10", 1)], (), requested("10", "11"))
         assert names(slices) == [("10", "", ["10", "10"])]
 
@@ -82,7 +82,7 @@ class TestLayout1:
         slices = slice_group([log("10")], (), requested("11"))
         assert names(slices) == [("10", "", ["10"])]
 
-    def test_an_uncommitted_base_makes_no_slice_and_hides_nothing(self) -> None:
+    def test_uncommitted_base_makes_no_slice_and_hides_nothing(self) -> None:
         slices = slice_group([base("10"), log("10"), base("12")], (), requested("10", "13"))
         assert names(slices) == [("10", "10", ["10"])]
 
@@ -93,7 +93,7 @@ class TestLayout1:
 
 
 class TestLayout2:
-    def test_a_log_goes_by_its_completion_not_by_its_request(self) -> None:
+    def test_log_goes_by_its_completion_not_by_its_request(self) -> None:
         """The log was requested before the compaction at 20 and completed after it."""
         known = completed(_10="11", _15="25", _20="22")
         slices = slice_group([base("10"), log("15"), base("20")], (), known)
@@ -103,24 +103,24 @@ class TestLayout2:
         slices = slice_group([log("12"), log("10")], (), completed(_10="14", _12="13"))
         assert names(slices) == [("10", "", ["10", "12"])]
 
-    def test_an_uncommitted_base_does_not_take_committed_logs_with_it(self) -> None:
+    def test_uncommitted_base_does_not_take_committed_logs_with_it(self) -> None:
         """Hudi hides log 14 in the slice of base 12, whose writer is pending."""
         slices = slice_group([base("10"), base("12"), log("12"), log("14")], (), completed(_10="11", _14="15"))
         assert names(slices) == [("10", "10", ["14"])]
 
-    def test_a_pending_compaction_is_a_key_and_its_own_base_is_ignored(self) -> None:
+    def test_pending_compaction_is_a_key_and_its_own_base_is_ignored(self) -> None:
         known = completed(_10="11", _12="13", _30="31")
         slices = slice_group([base("10"), log("12"), base("20"), log("30")], ("20",), known)
         assert names(slices) == [("10", "10", ["12"]), ("20", "", ["30"])]
         everything = visible_files(slices, Everything(), known)
-        assert shown(everything) == ("10", [log_name("12"), log_name("30")])
-        assert shown(newest_base(slices, Everything(), known)) == ("10", [])
+        assert summary(everything) == ("10", [log_name("12"), log_name("30")])
+        assert summary(newest_base(slices, Everything(), known)) == ("10", [])
 
     def test_archived_instants_are_committed_and_may_lack_a_completion_time(self) -> None:
         slices = slice_group([base("10"), log("12")], (), completed(before="20", _20="21"))
         assert names(slices) == [("10", "10", ["12"])]
 
-    def test_an_archived_log_goes_by_the_completion_time_that_history_knows(self) -> None:
+    def test_archived_log_goes_by_the_completion_time_that_history_knows(self) -> None:
         slices = slice_group([base("10"), base("14"), log("12")], (), completed(before="20", _12="16"))
         assert names(slices) == [("10", "10", []), ("14", "14", ["12"])]
 
@@ -145,7 +145,7 @@ class TestViews:
         ],
     )
     def test_by_order_key(self, order_key: str, expected: object) -> None:
-        assert shown(visible_files(self.SLICES, OrderedUpTo(order_key), self.KNOWN)) == expected
+        assert summary(visible_files(self.SLICES, OrderedUpTo(order_key), self.KNOWN)) == expected
 
     @pytest.mark.parametrize(
         ("instant", "expected"),
@@ -160,27 +160,27 @@ class TestViews:
     )
     def test_as_of_a_requested_time(self, instant: str, expected: object) -> None:
         """The log of 12 is after the compaction at 20: as of 12 it is not visible, although it was requested before."""
-        assert shown(visible_files(self.SLICES, RequestedUpTo(instant), self.KNOWN)) == expected
+        assert summary(visible_files(self.SLICES, RequestedUpTo(instant), self.KNOWN)) == expected
 
-    def test_a_base_behind_the_view_continues_the_slice_before_it(self) -> None:
+    def test_base_behind_the_view_continues_the_slice_before_it(self) -> None:
         """Seen from 26, the compaction at 20 (completed 40) is as if pending: its logs lie over the older base."""
         known = completed(_10="11", _15="16", _20="40", _25="26")
         slices = slice_group([base("10"), log("15"), base("20"), log("25")], (), known)
-        assert shown(visible_files(slices, OrderedUpTo("26"), known)) == ("10", [log_name("15"), log_name("25")])
-        assert shown(visible_files(slices, OrderedUpTo("40"), known)) == ("20", [log_name("25")])
+        assert summary(visible_files(slices, OrderedUpTo("26"), known)) == ("10", [log_name("15"), log_name("25")])
+        assert summary(visible_files(slices, OrderedUpTo("40"), known)) == ("20", [log_name("25")])
 
-    def test_a_service_behind_the_view_can_be_let_in(self) -> None:
+    def test_service_behind_the_view_can_be_let_in(self) -> None:
         view = OrderedUpTo("16", frozenset({"20"}))
-        assert shown(visible_files(self.SLICES, view, self.KNOWN)) == ("20", [])
+        assert summary(visible_files(self.SLICES, view, self.KNOWN)) == ("20", [])
 
     def test_logs_of_later_slices_keep_slice_order(self) -> None:
         """An early log that completed in a later slice is after the logs of the earlier slice: slices order first."""
         known = completed(_10="11", _12="30", _15="16")
         slices = slice_group([base("10"), log("15"), log("12")], ("20",), known)
-        assert shown(visible_files(slices, Everything(), known)) == ("10", [log_name("15"), log_name("12")])
+        assert summary(visible_files(slices, Everything(), known)) == ("10", [log_name("15"), log_name("12")])
 
     def test_read_optimized_skips_what_the_view_does_not_show(self) -> None:
-        assert shown(newest_base(self.SLICES, OrderedUpTo("21"), self.KNOWN)) == ("10", [])
+        assert summary(newest_base(self.SLICES, OrderedUpTo("21"), self.KNOWN)) == ("10", [])
         assert newest_base(self.SLICES, RequestedUpTo("09"), self.KNOWN) is None
         only_logs = slice_group([log("25")], (), self.KNOWN)
         assert newest_base(only_logs, Everything(), self.KNOWN) is None
@@ -194,7 +194,7 @@ class TestViews:
 
 
 def test_of_two_bases_of_one_instant_the_one_its_commit_names_counts() -> None:
-    """A second attempt of a task left its file behind."""
+    """The file of a second attempt of a task exists."""
     named = base("10", token="0-1-1", named_by="10")
     other = base("10", token="0-1-2")
     for files in ([named, other], [other, named]):
@@ -243,7 +243,7 @@ def test_slicing_neither_depends_on_the_order_of_files_nor_loses_one(
 
 
 @given(histories(), st.integers(10, 99).map(str))
-def test_a_view_shows_one_base_and_no_file_behind_it(
+def test_view_shows_one_base_and_no_file_behind_it(
     history: tuple[list[DataFile], CommittedInstants, tuple[str, ...]], order_key: str
 ) -> None:
     files, known, pending = history

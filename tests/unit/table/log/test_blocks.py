@@ -92,7 +92,7 @@ def test_any_buffer_is_read() -> None:
     assert read(b"") == []
 
 
-def test_an_append_cut_short_is_a_gap_up_to_the_next_block() -> None:
+def test_append_cut_short_is_a_gap_up_to_the_next_block() -> None:
     half = block(b"x" * 500)[:200]
     data = block() + half + block(b"later")
     first, gap, last = read(data)
@@ -139,7 +139,7 @@ def test_impossible_sizes(size: int) -> None:
     assert isinstance(gap, Damage)
 
 
-def test_a_magic_inside_the_content_is_content() -> None:
+def test_magic_inside_the_content_is_content() -> None:
     data = block(b"see " + block() + b" there")
     (item,) = read(data)
     assert isinstance(item, LogBlock)
@@ -151,7 +151,7 @@ def replaced(data: bytes, at: int, form: str, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("value", [-1, 2, 10**6, 2**31 - 1, -(2**31)])
-def test_a_whole_block_that_contradicts_itself_is_damage_up_to_its_end(value: int) -> None:
+def test_whole_block_that_contradicts_itself_is_damage_up_to_its_end(value: int) -> None:
     data = block()
     after_header = 22 + 4 + 8 + len(INSTANT)
     for at, form in ((22, ">i"), (30, ">i"), (after_header, ">q"), (len(data) - 12, ">i")):
@@ -166,7 +166,7 @@ def test_header_text_must_be_text_and_the_instant_a_time() -> None:
         assert isinstance(gap, Damage)
 
 
-def test_a_block_written_as_corrupt_is_damage() -> None:
+def test_block_written_as_corrupt_is_damage() -> None:
     (gap,) = read(block(kind=2))
     assert isinstance(gap, Damage)
 
@@ -210,5 +210,5 @@ def test_arbitrary_bytes_are_covered(pieces: list[bytes]) -> None:
     assert_covered(b"".join(pieces))
 
 
-def test_a_file_full_of_magics_takes_no_longer_than_its_length() -> None:
+def test_file_full_of_magics_takes_no_longer_than_its_length() -> None:
     assert len(read(MAGIC * 20_000)) == 20_000

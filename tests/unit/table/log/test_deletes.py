@@ -144,7 +144,7 @@ def test_blocks_of_a_list_with_their_size_in_bytes(decoder: Any) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_an_empty_list(decoder: Any) -> None:
+def test_empty_list(decoder: Any) -> None:
     records = decode_deletes(pa.py_buffer(content([])), PLACE, decoder)
     assert len(records) == 0
     values, default = records.ordering_as(pa.int64())
@@ -152,7 +152,7 @@ def test_an_empty_list(decoder: Any) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_a_null_key_names_the_record(decoder: Any) -> None:
+def test_null_key_names_the_record(decoder: Any) -> None:
     with pytest.raises(CorruptBlock, match=r"trips.*log\.1.*byte 77.*20260101000000000.*record 1 has no key"):
         decode_deletes(content([("a", "p", "", None), (None, "p", "", None)]), PLACE, decoder)
 
@@ -179,7 +179,7 @@ def test_several_ordering_fields(decoder: Any) -> None:
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_a_date_among_several_ordering_fields(decoder: Any) -> None:
+def test_date_among_several_ordering_fields(decoder: Any) -> None:
     days = [("LocalDateWrapper", {"value": 3}), ("DateWrapper", {"value": 4}), ("IntWrapper", {"value": 0})]
     deletes = decode_deletes(content([("a", None, "ArrayWrapper", days)]), PLACE, decoder)
     columns, default = deletes.ordering_tuples([pa.date32(), pa.date32(), pa.int32()])
@@ -204,7 +204,7 @@ def test_empty_kryo_blocks(version: int) -> None:
         framed(b"\0\0"),
     ],
 )
-def test_a_frame_that_does_not_fit_is_corrupt(bad: bytes) -> None:
+def test_frame_that_does_not_fit_is_corrupt(bad: bytes) -> None:
     for decoder in DECODERS:
         with pytest.raises(CorruptBlock):
             decode_deletes(bad, PLACE, decoder)
@@ -215,7 +215,7 @@ def test_unknown_versions_are_refused() -> None:
         decode_deletes(framed(b"\0", 4), PLACE)
 
 
-def test_a_key_that_is_no_text_is_corrupt() -> None:
+def test_key_that_is_no_text_is_corrupt() -> None:
     data = content([("abc", None, "", None)]).replace(b"abc", b"\xff\xfe\xfd")
     for decoder in DECODERS:
         with pytest.raises(CorruptBlock, match="UTF8"):
@@ -285,7 +285,7 @@ def test_column_types_without_a_wrapper_are_refused() -> None:
             ordering([("IntWrapper", 1)], column)
 
 
-def test_a_string_ordering_value_that_is_no_text_is_corrupt() -> None:
+def test_string_ordering_value_that_is_no_text_is_corrupt() -> None:
     data = content([("a", None, "StringWrapper", "qqq")]).replace(b"qqq", b"\xffqq")
     with pytest.raises(CorruptBlock, match="UTF8"):
         decode_deletes(data, PLACE).ordering_as(pa.string())
@@ -334,7 +334,7 @@ def one_record_more(rows: int, rest: bytes) -> bytes:
 @pytest.mark.parametrize(
     "rest", [b"", b"\2", b"\2\0", b"\2\0\0", b"\0", b"\2\0\2", b"\2\0\0\x18"], ids=lambda rest: rest.hex()
 )
-def test_a_record_for_which_the_arrays_have_no_room_is_damage(rows: int, rest: bytes) -> None:
+def test_record_for_which_the_arrays_have_no_room_is_damage(rows: int, rest: bytes) -> None:
     for decoder in DECODERS:
         with pytest.raises(CorruptBlock, match=f"delete record {rows} (does not fit its schema|has no key)"):
             decode_deletes(one_record_more(rows, rest), PLACE, decoder)
@@ -343,7 +343,7 @@ def test_a_record_for_which_the_arrays_have_no_room_is_damage(rows: int, rest: b
 
 
 @pytest.mark.parametrize("rows", [0, 1, 63, 257])
-def test_the_smallest_records_fill_the_arrays_to_the_last_row(rows: int) -> None:
+def test_smallest_records_fill_the_arrays_to_the_last_row(rows: int) -> None:
     for decoder in DECODERS:
         records = decode_deletes(one_record_more(rows, b"\2\0\0\0" + b"\0"), PLACE, decoder)
         assert records.keys.to_pylist() == [""] * (rows + 1)

@@ -66,7 +66,7 @@ def test_every_log_file_parses_to_the_last_byte(golden: Any) -> None:
 
 def test_damaged_real_logs_are_covered_without_a_crash(golden: Any) -> None:
     files = [file for case in golden.names()[::4] for file in log_files(golden.table(case))[:2]]
-    chance, seen = random.Random(2), Counter[str]()
+    chance, outcomes = random.Random(2), Counter[str]()
     for file in files:
         good = file.read_bytes()
         for _ in range(25):
@@ -79,11 +79,11 @@ def test_damaged_real_logs_are_covered_without_a_crash(golden: Any) -> None:
                 for item in read_blocks(memoryview(raw), file.name):
                     assert place == (item.start if isinstance(item, Damage) else item.offset) < item.end
                     place = item.end
-                    seen[type(item).__name__] += 1
+                    outcomes[type(item).__name__] += 1
                 assert place == len(raw)
             except CorruptBlock:
-                seen["refused"] += 1
-    assert min(seen["LogBlock"], seen["Damage"], seen["refused"]) > 10
+                outcomes["refused"] += 1
+    assert min(outcomes["LogBlock"], outcomes["Damage"], outcomes["refused"]) > 10
 
 
 def test_positions_are_as_many_as_records(golden: Any) -> None:

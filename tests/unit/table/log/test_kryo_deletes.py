@@ -143,7 +143,7 @@ def test_keys_of_0_13_are_two_texts_without_a_class() -> None:
     assert result.texts.to_pylist()[1] == b"abc"
 
 
-def test_a_text_or_key_that_was_there_before() -> None:
+def test_text_or_key_that_was_there_before() -> None:
     raw = content("v2:mixed")
     shared = raw.replace(b"\1\1p=\xf8\1k\xb2", b"\1\5\1k\xb2")  # object 3 is the first partition path
     assert block(shared).keys.to_pylist() == ["k1", "k2", "k1"]
@@ -204,7 +204,7 @@ def test_moments_before_and_after_1970(java_class: bytes, stored: bytes, column:
     assert array.view(pa.int32() if column == pa.date32() else pa.int64()).to_pylist() == [value]
 
 
-def test_a_moment_beyond_64_bits_of_microseconds_is_damage() -> None:
+def test_moment_beyond_64_bits_of_microseconds_is_damage() -> None:
     raw = NAME_2 + b"\2" + RECORD + b"\1k\xb1p=\xf8" + b"\1\2java.sql.Timestam\xf0\1" + varint(1 << 62)
     with pytest.raises(CorruptBlock, match="microseconds"):
         block(raw)

@@ -71,7 +71,7 @@ def test_each_kind_of_container() -> None:
 
 
 @given(st.sets(st.integers(0, 2**20), max_size=200))
-def test_a_set_of_positions(positions: set[int]) -> None:
+def test_set_of_positions(positions: set[int]) -> None:
     by_key: dict[int, list[int]] = {}
     for position in sorted(positions):
         by_key.setdefault(position >> 16, []).append(position & 0xFFFF)

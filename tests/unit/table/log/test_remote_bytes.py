@@ -52,17 +52,17 @@ def test_blocks_up_to_the_first_gap_are_the_same(pieces: list[bytes]) -> None:
             result.append(str(error))
         return result
 
-    here, there = read(pa.py_buffer(data)), read(far(data))
-    if here == there:
+    here, present = read(pa.py_buffer(data)), read(far(data))
+    if here == present:
         return
-    *before, gap = there
+    *before, gap = present
     assert before == here[: len(before)]
     same = here[len(before)]
     assert isinstance(gap, Damage) and isinstance(same, Damage)
     assert (gap.start, gap.reason, gap.end) == (same.start, same.reason, len(data))
 
 
-def test_a_long_slice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_slice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_bytes, "LONGEST_BYTES", 10)
     with pytest.raises(RemoteRangeTooLong, match="11 bytes at byte 2"):
         far(bytes(20))[2:13]

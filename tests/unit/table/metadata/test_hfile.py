@@ -61,7 +61,7 @@ def test_every_shape_is_read(shape: dict[str, Any], key_bytes: int) -> None:
     assert list(file.lookup([])) == []
 
 
-def test_an_empty_file_has_no_rows() -> None:
+def test_empty_file_has_no_rows() -> None:
     file = opened(write_hfile([]))
     assert list(file.scan()) == []
     assert list(file.lookup([b"x"])) == []
@@ -83,7 +83,7 @@ def test_lookup_is_the_scan_cut_to_the_wanted_rows(
     assert list(file.lookup(request)) == [(row, value) for row, value in rows if row in request]
 
 
-def test_a_lookup_reads_only_the_blocks_it_needs() -> None:
+def test_lookup_reads_only_the_blocks_it_needs() -> None:
     reads: list[int] = []
 
     class Counting:
@@ -135,7 +135,7 @@ def test_damage_is_named(data: bytes, says: str) -> None:
         list(opened(data).scan())
 
 
-def test_a_bit_that_flipped_is_found() -> None:
+def test_bit_that_flipped_is_found() -> None:
     for checksum, codec in ((1, NONE), (0, GZ)):
         data = write_hfile(rows_of(50), codec=codec, checksum=checksum)
         assert list(opened(data).scan()) == rows_of(50)
@@ -156,7 +156,7 @@ def test_crc32c() -> None:
         list(opened(bytes(data)).scan())
 
 
-def test_a_decompression_bomb_stays_small() -> None:
+def test_decompression_bomb_stays_small() -> None:
     """A block that says it is small and is large, and one that says it is larger than gzip can make it."""
     bomb = gzip.compress(b"\0" * (64 << 20), 9)
     for says in (100, 1 << 30, 2**31 - 1):
@@ -196,7 +196,7 @@ def test_numbers() -> None:
 
 
 def real_files(golden: Golden) -> list[bytes]:
-    """Base files and log blocks that HBase's writer and Hudi's own one made."""
+    """Base files and log blocks by HBase's writer and by Hudi's own writer."""
     result: list[bytes] = []
     for case in ("B_v9_timeline_mor", "B_v6_colstats_mor"):
         for path in sorted((golden.table(case) / ".hoodie" / "metadata").glob("*/*")):
@@ -245,14 +245,14 @@ def test_mutations_of_real_files_are_rows_or_a_named_error(golden: Golden) -> No
     files = real_files(golden)
     assert len(files) >= 8
     draw = random.Random(20_261_121)
-    seen = {True: 0, False: 0}
+    outcomes = {True: 0, False: 0}
     for number in range(4000):
         try:
             read_whole(mutated(files[number % len(files)], draw))
-            seen[True] += 1
+            outcomes[True] += 1
         except PenstockError:
-            seen[False] += 1
-    assert min(seen.values()) > 100
+            outcomes[False] += 1
+    assert min(outcomes.values()) > 100
 
 
 def test_mutations_of_uncompressed_files_with_deep_indexes() -> None:

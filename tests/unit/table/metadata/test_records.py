@@ -52,12 +52,12 @@ class TestFiles:
         assert (files_key(""), files_key("p=a")) == (".", "p=a")
 
     @pytest.mark.parametrize("name", ["../x", "a/b.parquet", "/etc/x", "", "a\0b"])
-    def test_a_name_that_leaves_the_folder_is_refused(self, name: str) -> None:
+    def test_name_that_leaves_the_folder_is_refused(self, name: str) -> None:
         with pytest.raises(CorruptFile):
             data_files("p", [Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False}}}, "record")])
 
     @pytest.mark.parametrize("value", [None, {}, {"size": 1}, {"size": -1, "isDeleted": False}, {"isDeleted": 1}])
-    def test_a_value_of_another_shape_is_refused(self, value: object) -> None:
+    def test_value_of_another_shape_is_refused(self, value: object) -> None:
         with pytest.raises(CorruptFile, match="expected a size"):
             data_files("p", [Fields({"filesystemMetadata": {LOG: value}}, "record")])
 
@@ -92,7 +92,7 @@ class TestValidity:
         held = [time for time in ("10", "15", "20", "30", "45", "50", "60") if valid.holds(time)]
         assert held == ["10", "20", "45"], "archived, completed in both, completed in the metadata table alone"
 
-    def test_an_instant_that_the_metadata_table_lacks(self) -> None:
+    def test_instant_that_the_metadata_table_lacks(self) -> None:
         own = timeline(
             "00000000000000000_25.deltacommit", "20_21.deltacommit", "40_41.deltacommit", "50.clean.inflight"
         )
@@ -163,7 +163,7 @@ class TestColumnStats:
         assert combined_stats([longs(5, 9), None]) is None
         assert combined_stats([]) is None
 
-    def test_the_zeros_of_nulls_alone_are_no_bounds(self) -> None:
+    def test_zeros_of_nulls_alone_are_no_bounds(self) -> None:
         result = only(longs(0, 0, values=3, nulls=3))
         assert (result.low, result.high, result.holds_nulls_alone) == (None, None, True)
         assert only(longs(0, 0, values=3, nulls=3), longs(5, 9)).low == 5
@@ -187,7 +187,7 @@ class TestColumnStats:
         result = only(stat(("BytesWrapper", b"\xff"), ("BytesWrapper", b"\1\0"), valueType=decimal))
         assert (str(result.low), str(result.high)) == ("-0.01", "2.56")
 
-    def test_a_bound_of_another_shape_is_refused(self) -> None:
+    def test_bound_of_another_shape_is_refused(self) -> None:
         with pytest.raises(CorruptFile, match="minValue"):
             combined_stats([Fields({"ColumnStatsMetadata": {"minValue": 7}}, "r")])
 
@@ -202,7 +202,7 @@ def ordinal(number: int) -> dict[str, Any]:
 
 
 class TestSliceBounds:
-    def test_the_widest_of_all_files(self) -> None:
+    def test_widest_of_all_files(self) -> None:
         stats = [only(longs(NOW_US, NOW_US + 9)), only(longs(NOW_US - 5, NOW_US, **ordinal(16)))]
         assert slice_bounds(stats, MICROS) == EventTimeBounds(NOW_US - 5, NOW_US + 9)
         assert slice_bounds([only(longs(NOW_MS, NOW_MS + 1))], MILLIS) == EventTimeBounds(NOW_US, NOW_US + 1000)
@@ -254,7 +254,7 @@ def test_hostile_schemas_are_refused(schema: str) -> None:
         RecordReader(schema, "file x").read(b"\2")
 
 
-def test_a_value_must_be_whole() -> None:
+def test_value_must_be_whole() -> None:
     reader = RecordReader('{"type":"record","name":"r","fields":[{"name":"f","type":"int"}]}', "file x")
     assert reader.read(b"\4").number("f") == 2
     for value in (b"", b"\4\4", b"\xff" * 12):

@@ -120,7 +120,7 @@ def test_partitions_without_a_kept_row_are_ruled_out(where: str, dropped: set[st
     assert {path for path in ("a", "b", "a/b", "c/a") if pruning.drops(path)} == dropped
 
 
-def test_a_folder_is_passed_over_unseen_only_if_nothing_that_does_not_fit_can_be_in_it() -> None:
+def test_folder_is_passed_over_unseen_only_if_nothing_that_does_not_fit_can_be_in_it() -> None:
     pruning = PartitionPruning(("s", "n"), SCHEMA, parse_predicate("s = 'a'", SCHEMA))
     known = ["s=a/n=1", "s=b/n=1", "s=c/n=2"]
     assert not pruning.skipped_folders(None)("s=b")

@@ -98,7 +98,7 @@ def compared(text: str) -> tuple[str, str, Any]:
         ("((id = 1)) -- a comment", ("id", "=", 1)),
     ],
 )
-def test_a_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str, Any]) -> None:
+def test_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str, Any]) -> None:
     assert compared(text) == expected
 
 
@@ -166,7 +166,7 @@ def test_like_takes_a_prefix(pattern: str, prefix: str) -> None:
     assert result.prefix == prefix
 
 
-def test_the_columns_of_a_filter() -> None:
+def test_columns_of_a_filter() -> None:
     assert columns_of(parsed("name is null or (ID > 1 and place.city = 'x') or id = 3")) == ("Name", "id", "place")
 
 
@@ -240,7 +240,7 @@ def test_what_is_outside_the_grammar_is_refused(text: str, message: str) -> None
     assert len(str(caught.value)) < 1000
 
 
-def test_the_deepest_and_the_longest_filter_are_read() -> None:
+def test_deepest_and_the_longest_filter_are_read() -> None:
     assert isinstance(parsed("(" * MAX_DEPTH + "ok" + ")" * MAX_DEPTH), Compare)
     longest = parsed(" or ".join(["id=1"] * 1500))
     assert isinstance(longest, Or)
@@ -335,7 +335,7 @@ def test_what_is_no_plain_literal_is_parsed_as_before(item: str, place: int) -> 
     assert outcome(text, 0) == outcome(text, 1 << 20)
 
 
-def test_a_text_that_looks_like_the_mark_of_a_list_is_a_text() -> None:
+def test_text_that_looks_like_the_mark_of_a_list_is_a_text() -> None:
     many = ", ".join(f"'{number}'" for number in range(30))
     result = parsed(f"Name IN ({many}) OR Name IN ('\ue0000')")
     assert isinstance(result, Or)

@@ -61,7 +61,7 @@ def test_each_type_has_one_arrow_form(avro: AvroType, arrow: pa.DataType) -> Non
     assert arrow_type(avro).equals(arrow, check_metadata=True)
 
 
-def test_a_record_becomes_nullable_columns_in_order() -> None:
+def test_record_becomes_nullable_columns_in_order() -> None:
     schema = parse_record_schema(
         '{"type": "record", "name": "t", "fields": [{"name": "b", "type": "int"}, {"name": "a", "type": "string"}]}'
     )
@@ -156,14 +156,14 @@ def test_everything_else_is_refused_with_column_and_types(writer: AvroType, read
     assert "c" in answer.reason
 
 
-def test_a_refusal_names_the_nested_path() -> None:
+def test_refusal_names_the_nested_path() -> None:
     answer = compatible(
         RecordType((AvroField("x", ArrayType(TEXT)),)), RecordType((AvroField("x", ArrayType(INT)),)), "c"
     )
     assert answer == Refused("type change of column c.x.items: string -> int")
 
 
-def test_a_lacking_column_is_null_unless_it_must_not_be() -> None:
+def test_lacking_column_is_null_unless_it_must_not_be() -> None:
     assert missing_column(AvroField("x", INT, True, 0), "x") == Converted()
     assert isinstance(missing_column(AvroField("x", INT), "x"), Refused)
     assert isinstance(missing_column(AvroField("x", INT, True, 1, True), "x"), Refused)

@@ -84,7 +84,7 @@ def test_nested_types_and_named_references() -> None:
     assert [field.type for field in schema.fields] == [nested, ArrayType(nested, 1), MapType(nested, -1)]
 
 
-def test_a_namespace_holds_inside_a_record_and_ends_with_it() -> None:
+def test_namespace_holds_inside_a_record_and_ends_with_it() -> None:
     outer = {
         "type": "record",
         "name": "other.outer",
@@ -250,7 +250,7 @@ def test_width_is_bounded() -> None:
         parse_record_schema(record(*({"name": f"c{i}", "type": "int"} for i in range(25_000))))
 
 
-def test_the_meta_columns_are_hudis() -> None:
+def test_meta_columns_are_hudis() -> None:
     assert META_COLUMNS[2] == "_hoodie_record_key"
     assert len(META_COLUMNS) == 5
 

@@ -28,7 +28,7 @@ def test_equal_to_pythons_integers(numbers: list[tuple[int | None, int]]) -> Non
     assert decimals_from_bytes(content, WIDE).to_pylist() == [n if n is None else Decimal(n) for n, _ in numbers]
 
 
-def test_a_slice_and_a_scale() -> None:
+def test_slice_and_a_scale() -> None:
     content = pa.array([b"\x7f", b"\x00\xff", None, b"\xff\x00"], pa.binary()).slice(1)
     assert decimals_from_bytes(content, pa.decimal128(5, 2)).to_pylist() == [Decimal("2.55"), None, Decimal("-2.56")]
     assert decimals_from_bytes(pa.array([], pa.binary()), WIDE).to_pylist() == []

@@ -46,7 +46,7 @@ def test_own_version_comes_first_and_only_older_ones_after_it() -> None:
     assert result.current.columns == (HistoryField(1, "c20"),)
 
 
-def test_a_file_is_of_the_newest_version_not_younger_than_its_instant() -> None:
+def test_file_is_of_the_newest_version_not_younger_than_its_instant() -> None:
     result = parse_history(text_of(*(version(number, (1, "c", "int")) for number in (30, 20, 0))), WHERE)
     assert [result.at(instant).id for instant in ("19", "020", "29", "30", "99")] == [0, 20, 20, 30, 30]
     later = parse_history(text_of(*(version(number, (1, f"c{number}", "int")) for number in (30, 20))), WHERE)

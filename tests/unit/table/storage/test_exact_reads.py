@@ -30,10 +30,10 @@ class Store:
 
     def readinto(self, into: bytearray) -> int:
         self.asked += 1
-        there = self.data[self.at : self.at + len(into)]
-        come = there if len(there) < 2 else there[: max(len(there) - self.cut, 1)]
+        present = self.data[self.at : self.at + len(into)]
+        come = present if len(present) < 2 else present[: max(len(present) - self.cut, 1)]
         into[: len(come)] = come
-        return len(there)
+        return len(present)
 
     def read(self, size: int) -> bytes:
         self.asked += 1
@@ -61,7 +61,7 @@ def test_whole_answers_are_the_files_bytes(data: bytes, offset: int, size: int) 
 
 
 @given(st.binary(min_size=2, max_size=40), st.integers(1, 40))
-def test_a_short_answer_is_an_error_unless_nothing_but_the_mark_is_missing(data: bytes, cut: int) -> None:
+def test_short_answer_is_an_error_unless_nothing_but_the_mark_is_missing(data: bytes, cut: int) -> None:
     missing = data[max(len(data) - cut, 1) :]
     try:
         result = bytes(opened(Store(data, cut)).read())

@@ -153,7 +153,7 @@ def test_other_failure_is_a_storage_error_with_the_path() -> None:
     assert caught.value.retryable
 
 
-def test_a_folder_in_place_of_a_file_is_damage(folder: pathlib.Path) -> None:
+def test_folder_in_place_of_a_file_is_damage(folder: pathlib.Path) -> None:
     storage = open_storage(str(folder))
     for call in (lambda: storage.read_bytes("p=a", 9), lambda: storage.open_input("p=a")):
         with pytest.raises(CorruptFile, match=r"p=a of table .* is a folder, expected a file"):
@@ -231,14 +231,14 @@ def test_another_file_system_than_the_local_one() -> None:
 
 
 def test_credentials_are_not_shown() -> None:
-    shown = redacted_uri("s3://key:secret@bucket/table?endpoint_override=host&secret_key=hidden")
-    assert shown == "s3://bucket/table"
+    text = redacted_uri("s3://key:secret@bucket/table?endpoint_override=host&secret_key=hidden")
+    assert text == "s3://bucket/table"
     assert redacted_uri("/local/ta?ble") == "/local/ta?ble"
 
 
 @pytest.mark.parametrize("secret", ["a", "a/b", "a?b", "a#b", "a@b", "a:b", "a/b?c#d@e"])
 @pytest.mark.parametrize("slashes", ["//", ""])
-def test_a_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> None:
+def test_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> None:
     assert redacted_uri(f"s3:{slashes}key:{secret}@bucket/table") == f"s3:{slashes}bucket/table"
 
 

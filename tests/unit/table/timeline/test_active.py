@@ -157,7 +157,7 @@ def test_missing_timeline_folder_is_a_table_without_commits(tmp_path: pathlib.Pa
     assert load_timeline(tmp_path, properties).instants == ()
 
 
-def test_a_completed_file_without_completion_time_completed_when_it_was_last_changed(tmp_path: pathlib.Path) -> None:
+def test_completed_file_without_completion_time_completed_when_it_was_last_changed(tmp_path: pathlib.Path) -> None:
     """As Hudi takes what an upgrade to layout 2 left."""
     folder = tmp_path / ".hoodie" / "timeline"
     folder.mkdir(parents=True)

@@ -70,7 +70,7 @@ def test_only_files_of_the_manifest_count(golden: Any, tmp_path: pathlib.Path) -
         read(folder)
 
 
-def test_an_archived_rollback_tells_what_it_took_back(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_archived_rollback_tells_what_it_took_back(golden: Any, tmp_path: pathlib.Path) -> None:
     """Hudi `HoodieRollbackMetadata`: the instants it undid are in no timeline, and are not lost."""
     folder = golden.copy("B_v9_arch_mor", tmp_path)
     before = read(folder)
@@ -88,7 +88,7 @@ def test_an_archived_rollback_tells_what_it_took_back(golden: Any, tmp_path: pat
     assert after.instants == before.instants
 
 
-def test_a_damaged_history_file_is_named(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_damaged_history_file_is_named(golden: Any, tmp_path: pathlib.Path) -> None:
     folder = golden.copy("B_v9_arch_mor", tmp_path)
     file = folder / ".hoodie/timeline/history/20261120213612473_20261120213640535_1.parquet"
     table = pq.read_table(file)
@@ -101,7 +101,7 @@ def test_a_damaged_history_file_is_named(golden: Any, tmp_path: pathlib.Path) ->
         read(folder)
 
 
-def test_a_half_written_merge_of_archive_files_is_passed_over(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_half_written_merge_of_archive_files_is_passed_over(golden: Any, tmp_path: pathlib.Path) -> None:
     """Hudi `mergeArchivePlan`: the merged files stay until the new one is whole."""
     folder = golden.copy("B_v6_arch_mor", tmp_path) / ".hoodie/archived"
     table = folder.parent.parent
@@ -124,24 +124,26 @@ def test_a_half_written_merge_of_archive_files_is_passed_over(golden: Any, tmp_p
     assert read(table) == whole, "a whole one beside the merged files doubles nothing"
 
 
-def test_a_file_is_read_once_until_it_changes(
+def test_file_is_read_once_until_it_changes(
     golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = golden.copy("B_v6_arch_mor", tmp_path)
-    seen: list[str] = []
+    files_read: list[str] = []
     inner = archive_module.archive_entries
-    monkeypatch.setattr(archive_module, "archive_entries", lambda data, where: seen.append(where) or inner(data, where))
+    monkeypatch.setattr(
+        archive_module, "archive_entries", lambda data, where: files_read.append(where) or inner(data, where)
+    )
     cache = ArchiveCache()
     first = read(folder, cache)
-    assert len(seen) == 6
-    assert read(folder, cache) == first and len(seen) == 6
+    assert len(files_read) == 6
+    assert read(folder, cache) == first and len(files_read) == 6
     shutil.copy(
         folder / ".hoodie/archived/.commits_.archive.1_1-0-1", folder / ".hoodie/archived/.commits_.archive.8_1-0-1"
     )
-    assert read(folder, cache) == first and len(seen) == 7
+    assert read(folder, cache) == first and len(files_read) == 7
 
 
-def test_the_archive_of_before_an_upgrade_counts_where_the_history_does_not_tell(
+def test_archive_of_before_an_upgrade_counts_where_the_history_does_not_tell(
     golden: Any, tmp_path: pathlib.Path
 ) -> None:
     folder = golden.copy("B_v9_arch_mor", tmp_path)
@@ -164,7 +166,7 @@ def test_more_than_is_held_is_refused(golden: Any, monkeypatch: pytest.MonkeyPat
         read(golden.table("B_v6_arch_mor"))
 
 
-def test_the_cache_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     def clean(number: int) -> tuple[ArchivedInstant, ...]:
         instant = Instant(
             requested_time=str(number), completion_time=None, action=Action.CLEAN, state=State.COMPLETED, file_name="f"

@@ -59,7 +59,7 @@ def test_entries_come_block_after_block() -> None:
     assert times(b"") == []
 
 
-def test_a_file_that_ends_early_is_corrupt_and_says_where() -> None:
+def test_file_that_ends_early_is_corrupt_and_says_where() -> None:
     data = block(entry("1")) + block(entry("2"))
     half = len(data) // 2
     with pytest.raises(CorruptFile, match=rf"archive file f of table t is damaged or truncated at byte {half}"):
@@ -82,12 +82,12 @@ def test_fewer_records_than_bytes_are_corrupt() -> None:
             times(whole[:at] + bytes([count]) + whole[at + 1 :])
 
 
-def test_an_entry_without_a_time_is_corrupt() -> None:
+def test_entry_without_a_time_is_corrupt() -> None:
     with pytest.raises(CorruptFile, match="commitTime"):
         times(block(entry(None)))
 
 
-def test_a_schema_that_is_not_bounded_is_refused() -> None:
+def test_schema_that_is_not_bounded_is_refused() -> None:
     loop = {"type": "record", "name": "a", "fields": [{"name": "b", "type": ["null", "a"]}]}
     for schema in (loop, "no such type", {"type": "array", "items": "null"}):
         with pytest.raises(CorruptFile, match="schema is not a valid, bounded Avro schema"):

@@ -111,7 +111,7 @@ def test_more_instants_than_are_held_are_refused(
 
 @pytest.mark.golden
 @pytest.mark.parametrize("column", ["instantTime", "completionTime", "action"])
-def test_a_long_text_in_place_of_a_time_is_not_repeated(golden: Any, tmp_path: pathlib.Path, column: str) -> None:
+def test_long_text_in_place_of_a_time_is_not_repeated(golden: Any, tmp_path: pathlib.Path, column: str) -> None:
     folder = golden.copy(CASE, tmp_path)
     indices = pa.array([0] * 50_000, pa.int32())
     one_file(folder, **{column: pa.DictionaryArray.from_arrays(indices, pa.array(["1" * MIB])).dictionary_encode()})

@@ -115,7 +115,7 @@ def test_json_and_avro_decode_to_equal_values() -> None:
     assert parse_commit(_json(COMMIT), _instant()) == parse_commit(_avro(COMMIT), _instant())
 
 
-def test_a_log_that_hudi_names_with_a_scheme_is_the_partitions_file() -> None:
+def test_log_that_hudi_names_with_a_scheme_is_the_partitions_file() -> None:
     """Version 6, by Hudi 1.2.0: a commit that also names the log of a rolled back one, in a partition with a space."""
     stat = {**LOG, "path": "file:new york/.f-0_001.log.2_0-1-2", "logFiles": [".f-0_001.log.2_0-1-2"]}
     (result,) = parse_commit(_json(_changed(partitionToWriteStats={"new york": [stat]})), _instant()).stats

@@ -83,7 +83,7 @@ def test_other_files_are_passed_over(name: str, layout: int) -> None:
         (1, "1" * 25 + ".commit", "24 digits"),
     ],
 )
-def test_a_name_of_an_instants_shape_that_is_none_is_an_error(layout: int, name: str, match: str) -> None:
+def test_name_of_an_instants_shape_that_is_none_is_an_error(layout: int, name: str, match: str) -> None:
     with pytest.raises(FormatError, match=match) as caught:
         parse_instant_file(name, layout)
     assert name in str(caught.value)

@@ -70,7 +70,7 @@ def test_requested_clustering() -> None:
         (b'{"operationType":"insert"}', "INSERT"),
     ],
 )
-def test_a_requested_replace_without_plan_is_no_clustering(data: bytes, operation: str) -> None:
+def test_requested_replace_without_plan_is_no_clustering(data: bytes, operation: str) -> None:
     assert parse_requested_replace(data, _instant("006.replacecommit.requested")) == RequestedReplace(
         operation, False, ()
     )

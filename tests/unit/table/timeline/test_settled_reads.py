@@ -41,7 +41,7 @@ def parsed(data: bytes) -> str:
     return data.decode()
 
 
-def test_a_whole_file_is_read_once() -> None:
+def test_whole_file_is_read_once() -> None:
     written = Written(1, NOW_NS)
     assert (written.settled(), written.looks, written.now_ns) == ("whole", 1, NOW_NS)
 

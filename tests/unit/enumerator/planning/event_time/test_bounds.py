@@ -69,7 +69,7 @@ def bounds(
     unit: str = "",
     row_groups: slice = slice(None),
 ) -> object:
-    """The bounds of some row groups together, all by default."""
+    """The common bounds of some row groups, all by default."""
     return union_of_bounds(row_group_bounds(metadata, EventTimeColumn(column, column_type, unit))[row_groups])
 
 
@@ -154,10 +154,10 @@ class TestBounds:
         assert result == EventTimeBounds(-9 * factor, 5 * factor)
 
     @pytest.mark.parametrize("stored", [pa.uint64(), pa.uint32(), UTC_US, pa.timestamp("ms")])
-    def test_a_unit_applies_only_to_signed_plain_numbers(self, stored: pa.DataType) -> None:
+    def test_unit_applies_only_to_signed_plain_numbers(self, stored: pa.DataType) -> None:
         assert bounds(footer([5, 9], stored), Primitive("long"), unit="ms") == UnknownBounds()
 
-    def test_a_run_of_row_groups_has_its_own_bounds(self) -> None:
+    def test_run_of_row_groups_has_its_own_bounds(self) -> None:
         metadata = footer([1, 2, 30, 40, 5, 6], UTC_US, group_rows=2)
         assert bounds(metadata, row_groups=slice(0, 2)) == EventTimeBounds(1, 40)
         assert bounds(metadata, row_groups=slice(2, 3)) == EventTimeBounds(5, 6)
@@ -197,7 +197,7 @@ KINDS = st.one_of(
 
 
 @given(st.lists(KINDS, max_size=6))
-def test_the_union_is_unknown_if_a_part_is_and_covers_all_parts_otherwise(parts: list[Any]) -> None:
+def test_union_of_bounds_is_unknown_if_a_part_is_unknown(parts: list[Any]) -> None:
     result = union_of_bounds(parts)
     if UnknownBounds() in parts:
         assert result == UnknownBounds()
@@ -208,7 +208,7 @@ def test_the_union_is_unknown_if_a_part_is_and_covers_all_parts_otherwise(parts:
 
 
 class TestFooters:
-    def test_a_file_without_footer_is_named(self, tmp_path: pathlib.Path) -> None:
+    def test_file_without_footer_is_an_error_with_its_name(self, tmp_path: pathlib.Path) -> None:
         (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
         storage = open_storage(str(tmp_path))
         with pytest.raises(CorruptFile, match=r"broken\.parquet.*no readable Parquet footer"):
@@ -216,7 +216,7 @@ class TestFooters:
         with pytest.raises(CorruptFile, match=r"gone\.parquet.*missing"):
             read_base_footer(storage, FileRef("gone.parquet", 21))
 
-    def test_row_groups_have_sizes(self) -> None:
+    def test_sizes_of_row_groups(self) -> None:
         sizes = row_group_sizes(footer(list(range(100)), UTC_US, group_rows=30), 1 << 20)
         assert len(sizes) == 4 and all(size > 0 for size in sizes)
 
@@ -234,7 +234,7 @@ class TestRowGroupRuns:
             ([0, 0, 0], 10, []),
         ],
     )
-    def test_runs(self, sizes: list[int], target: int, expected: list[tuple[int, int, int]]) -> None:
+    def test_runs_of_row_groups(self, sizes: list[int], target: int, expected: list[tuple[int, int, int]]) -> None:
         assert row_group_runs(sizes, target) == tuple(RowGroupRun(*run) for run in expected)
 
     @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 300))
@@ -309,12 +309,12 @@ class TestPlannedBounds:
     @pytest.mark.parametrize(
         ("case", "metadata"), [("B_v9_colstats_cow", False), ("B_v9_colstats_mor", True), ("B_v6_colstats_mor", True)]
     )
-    def test_nulls_alone_have_no_event_times(self, golden: Golden, case: str, metadata: bool) -> None:
+    def test_file_of_nulls_has_no_event_times(self, golden: Golden, case: str, metadata: bool) -> None:
         result = plan(golden.table(case), event_time="nul", metadata=metadata)
         assert {s.event_time for s in result.splits} == {NoEventTimes()}
 
-    def test_without_the_option_no_footer_is_read(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-        """But for the one that says whether the table has `_hoodie_operation`."""
+    def test_footers_are_not_read_without_the_option(self, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Except the footer that shows whether the table has `_hoodie_operation`."""
         monkeypatch.setattr(file_bounds, "read_base_footer", None)
         read = pq.read_metadata
         reads: list[Any] = []
@@ -325,10 +325,10 @@ class TestPlannedBounds:
 
 
 class TestPlannedRuns:
-    def test_a_large_file_becomes_runs_with_their_own_bounds_and_ids(
+    def test_large_file_becomes_runs_with_their_own_bounds_and_ids(
         self, golden: Golden, tmp_path: pathlib.Path
     ) -> None:
-        """A golden base file written anew with small row groups: same rows, same name."""
+        """A golden base file rewritten with small row groups: same rows, same name."""
         folder = tmp_path / "table"
         shutil.copytree(golden.table("B_v9_colstats_cow"), folder)
         (whole, *others) = plan(folder).splits

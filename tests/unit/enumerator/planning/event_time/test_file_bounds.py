@@ -39,7 +39,9 @@ def parquet(times: list[int | None], **options: Any) -> bytes:
 def block(kind: BlockKind, content: bytes = b"", instant: str = ONE, **header: str) -> bytes:
     """A block as Hudi writes it (`HoodieLogFormatWriter`)."""
     ordinals = {"target": 1, "schema": 2, "command": 3}
-    entries = {0: instant.encode()} | {ordinals[name]: text.encode() for name, text in header.items()}
+    entries = {0: instant.encode()} | {
+        ordinals[name]: committed_times.encode() for name, committed_times in header.items()
+    }
     body = struct.pack(">iii", 1, kind, len(entries))
     body += b"".join(struct.pack(">ii", k, len(v)) + v for k, v in entries.items())
     body += struct.pack(">q", len(content)) + content + struct.pack(">i", 0)
@@ -57,7 +59,7 @@ def rollback(target: str) -> bytes:
 
 @dataclass
 class Table:
-    """The storage of a table, and how often its files were opened."""
+    """The storage of a table, with counts of opened files."""
 
     storage_of: Storage
     opened: list[str] = field(default_factory=list)
@@ -101,7 +103,7 @@ def files(tmp_path: pathlib.Path) -> Slice:
     return Slice(tmp_path)
 
 
-def test_a_slice_is_as_wide_as_its_base_file_and_its_parquet_blocks(files: Slice) -> None:
+def test_bounds_of_a_slice_cover_its_base_file_and_its_parquet_blocks(files: Slice) -> None:
     logs = [data([5, None, 9]) + data([7]), data([40, 30])]
     assert files.bounds(*logs, base=parquet([2, 8, 3])) == EventTimeBounds(2, 40)
     assert files.bounds(*logs) == EventTimeBounds(5, 40)
@@ -114,16 +116,14 @@ def test_blocks_of_other_instants_do_not_affect_bounds(files: Slice) -> None:
     assert files.bounds(logs) == EventTimeBounds(-FAR_FUTURE, FAR_FUTURE), "the same file, seen by another query"
 
 
-def test_a_rolled_back_block_does_not_affect_bounds(files: Slice) -> None:
+def test_rolled_back_block_does_not_affect_bounds(files: Slice) -> None:
     """Its instant is older than the active timeline, so only the rollback block shows it (`HoodieCommandBlock`)."""
     files.visible = VisibleInstants(frozenset([InstantTime(ONE)]), archived_before="9")
     undone = data([FAR_FUTURE], TWO)
     assert files.bounds(data([5]) + undone) == EventTimeBounds(5, FAR_FUTURE)
     assert files.bounds(data([5]) + undone, rollback(TWO)) == EventTimeBounds(5, 5)
     assert files.bounds(data([5]), undone + rollback(TWO)) == EventTimeBounds(5, 5)
-    assert files.bounds(rollback(TWO), undone) == EventTimeBounds(FAR_FUTURE, FAR_FUTURE), (
-        "written behind it, it counts"
-    )
+    assert files.bounds(rollback(TWO), undone) == EventTimeBounds(FAR_FUTURE, FAR_FUTURE), "written after it, it counts"
 
 
 def test_deletes_and_nulls_alone_have_no_event_time(files: Slice) -> None:
@@ -156,26 +156,26 @@ def test_deletes_and_nulls_alone_have_no_event_time(files: Slice) -> None:
         b"#HUDI#",
     ],
 )
-def test_a_log_with_data_outside_parquet_blocks_is_unknown(files: Slice, log: bytes) -> None:
+def test_bounds_of_a_log_with_data_outside_parquet_blocks_are_unknown(files: Slice, log: bytes) -> None:
     assert files.bounds(log, base=parquet([1])) == UnknownBounds()
 
 
-def test_a_log_shorter_than_it_was_planned_is_unknown(files: Slice) -> None:
+def test_bounds_of_a_log_shorter_than_planned_are_unknown(files: Slice) -> None:
     ref = files.file("f.log.1", data([5]))
     longer = FileRef(ref.path, ref.size_bytes + 1)
     assert files.times.of_slice(None, [longer], files.visible) == UnknownBounds()
 
 
-def test_a_missing_log_is_named(files: Slice) -> None:
+def test_missing_log_is_an_error_with_its_name(files: Slice) -> None:
     with pytest.raises(CorruptFile, match=r"f\.log\.9 of table .* is missing"):
         files.times.of_slice(None, [FileRef("f.log.9", 5)], files.visible)
 
 
 def test_block_contents_are_not_read(files: Slice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a block of a megabyte only the framing and the end."""
+    """Only the framing and the end of a block of a megabyte are read."""
     times = list(range(200_000))
     log = data([1]) + block(BlockKind.PARQUET_DATA, parquet_large(times)) + data([FAR_FUTURE], TWO)
-    asked: list[int] = []
+    read_sizes: list[int] = []
 
     class Counting:
         def __init__(self, inner: pa.NativeFile) -> None:
@@ -191,14 +191,14 @@ def test_block_contents_are_not_read(files: Slice, monkeypatch: pytest.MonkeyPat
             return int(self.inner.size())
 
         def read_at(self, size: int, offset: int) -> bytes:
-            asked.append(size)
+            read_sizes.append(size)
             return bytes(self.inner.read_at(size, offset))
 
     opened = files.table.open_input
     monkeypatch.setattr(files.table, "open_input", lambda path: Counting(opened(path)))
     assert len(log) > 1 << 20
     assert files.bounds(log) == EventTimeBounds(0, 199_999)
-    assert sum(asked) < len(log) // 2
+    assert sum(read_sizes) < len(log) // 2
 
 
 def parquet_large(times: list[int]) -> bytes:
@@ -208,7 +208,7 @@ def parquet_large(times: list[int]) -> bytes:
     return sink.getvalue()
 
 
-def test_a_file_is_read_once_for_each_column(files: Slice) -> None:
+def test_file_is_read_once_for_each_column(files: Slice) -> None:
     for _ in range(3):
         assert files.bounds(data([5]), data([6]), base=parquet([4])) == EventTimeBounds(4, 6)
     assert sorted(files.table.opened) == ["b.parquet", "f.log.0", "f.log.1"]
@@ -261,7 +261,7 @@ def test_bounds_are_those_of_the_values_that_count(
     logs: list[list[tuple[str, str, list[int | None]]]],
     members: frozenset[InstantTime],
 ) -> None:
-    """Compared with a model: blocks of visible instants, less those that a later rollback removes."""
+    """Compared with a model: blocks of visible instants, without those that a later rollback removes."""
     files = Slice(tmp_path, visible=VisibleInstants(members))
     counting: list[tuple[str, list[int | None]]] = []
     contents = []
@@ -277,7 +277,7 @@ def test_bounds_are_those_of_the_values_that_count(
             else:
                 content += block(BlockKind.DELETE, b"d", instant)
         contents.append(content)
-    shown = [times for instant, times in counting if instant in members]
-    values = [value for times in ([base] if base else []) + shown for value in times if value is not None]
+    committed_times = [times for instant, times in counting if instant in members]
+    values = [value for times in ([base] if base else []) + committed_times for value in times if value is not None]
     result = files.bounds(*contents, base=None if base is None else parquet(base))
     assert result == (EventTimeBounds(min(values), max(values)) if values else NoEventTimes())

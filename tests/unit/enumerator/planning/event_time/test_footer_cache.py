@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 
 
-def test_a_value_is_computed_once() -> None:
+def test_value_is_computed_once() -> None:
     cache, computed = FooterCache(), []
 
     def make() -> str:
@@ -22,7 +22,7 @@ def test_a_value_is_computed_once() -> None:
     assert cache.get("other") is None
 
 
-def test_the_least_recently_used_value_is_evicted_first() -> None:
+def test_least_recently_used_value_is_evicted_first() -> None:
     cache = FooterCache(max_cells=6)
     cache.put("a", "a", 1)
     cache.put("b", "b", 1)
@@ -34,7 +34,7 @@ def test_the_least_recently_used_value_is_evicted_first() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=50))
-def test_the_weight_never_exceeds_the_maximum(puts: list[tuple[int, int]]) -> None:
+def test_weight_never_exceeds_the_maximum(puts: list[tuple[int, int]]) -> None:
     cache, weights = FooterCache(max_cells=12), {}
     for key, cells in puts:
         cache.put(key, key, cells)

@@ -1,4 +1,4 @@
-"""Every call has the right it needs in one table; rules are summed, wildcards match, nothing implies another right."""
+"""Every call requires one right; rules add up, wildcards match, and no right implies another."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_every_call_of_the_service_has_a_right(call: str) -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_every_call_names_what_its_right_is_asked_on(call: str) -> None:
-    """A request whose table the guard does not find would be refused to everybody who has not all tables."""
+def test_every_call_names_the_resource_of_its_right(call: str) -> None:
+    """Without the name of the table, the interceptor would refuse the request to principals of single tables."""
     needed = NEEDED[call]
     request = getattr(pb, f"{call}Request")()
     places = {Of.PLAN: (("plan_id",),)}.get(needed.of, TABLE_AT)
@@ -41,11 +41,11 @@ def _settable(message: object, place: tuple[str, ...]) -> bool:
         message = getattr(message, name)
         if not hasattr(message, "DESCRIPTOR"):
             return False
-    found = message.DESCRIPTOR.fields_by_name.get(last)  # type: ignore[attr-defined]
-    return found is not None and found.message_type is None
+    result = message.DESCRIPTOR.fields_by_name.get(last)  # type: ignore[attr-defined]
+    return result is not None and result.message_type is None
 
 
-def test_a_name_is_found_where_it_stands() -> None:
+def test_resource_name_is_read_from_its_field() -> None:
     assert _first_text(pb.DescribeTableRequest(table="t"), TABLE_AT) == "t"
     assert _first_text(pb.NextSplitRequest(plan_id="p"), TABLE_AT) == ""
 
@@ -66,7 +66,7 @@ RULES = (
         (("token:none",), "read", "public", ""),
     ],
 )
-def test_granted(names: tuple[str, ...], right: str, table: str, group: str) -> None:
+def test_rule_grants_the_right(names: tuple[str, ...], right: str, table: str, group: str) -> None:
     Rights(RULES).require(names, right, table, group)  # type: ignore[arg-type]
 
 
@@ -85,13 +85,13 @@ def test_granted(names: tuple[str, ...], right: str, table: str, group: str) -> 
         (("token:Spark-1",), "plan", "lake_orders", ""),
     ],
 )
-def test_refused(names: tuple[str, ...], right: str, table: str, group: str) -> None:
+def test_rule_does_not_grant_the_right(names: tuple[str, ...], right: str, table: str, group: str) -> None:
     with pytest.raises(PermissionDenied, match="has no right"):
         Rights(RULES).require(names, right, table, group)  # type: ignore[arg-type]
 
 
-def test_read_alone_changes_nothing() -> None:
-    """Each call that changes what another caller sees needs more; a new one has to be put on one of the two lists."""
+def test_read_right_allows_no_change() -> None:
+    """Each call that affects other callers needs a further right; a new call must be added to one of the two lists."""
     reading = {call for call, needed in NEEDED.items() if needed.right == "read"}
     assert reading == {
         "DescribeTable",
@@ -105,7 +105,7 @@ def test_read_alone_changes_nothing() -> None:
     assert members == {"JoinGroup", "Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup"}
 
 
-def test_a_refusal_names_the_rule_to_add_and_the_rule_grants_it() -> None:
+def test_refusal_names_the_rule_to_add_and_the_rule_grants_it() -> None:
     with pytest.raises(PermissionDenied) as caught:
         Rights(RULES).require(("token:spark-1",), "consume", "lake_orders", "billing")
     text = str(caught.value).partition("add to its configuration: [[acl]] ")[2]
@@ -120,19 +120,19 @@ def test_a_refusal_names_the_rule_to_add_and_the_rule_grants_it() -> None:
     Rights((*RULES, rule)).require(("token:spark-1",), "consume", "lake_orders", "billing")
 
 
-def test_an_old_configuration_is_warned_about_with_the_line_to_change() -> None:
+def test_old_configuration_is_warned_about_with_the_line_to_change() -> None:
     (warning,) = warnings_of(RULES)
     assert "principal 'token:spark-*'" in warning and 'rights = ["read", "plan", "consume"]' in warning
     assert not warnings_of((*RULES, AclRule(principal="token:etl", rights=("consume",))))
     assert not warnings_of(RULES[1:])
 
 
-def test_without_rules_nobody_is_told_apart() -> None:
+def test_principals_have_all_rights_without_rules() -> None:
     assert Rights().open_to_all
     Rights().require((), "admin", "t")
 
 
-def test_no_two_sets_of_names_are_one_principal() -> None:
+def test_principals_of_different_names_are_different() -> None:
     one, two = ("cert:a", "cert:b"), ("cert:a, cert:b",)
     assert principal_of(one) == principal_of(reversed(one)) == "cert:a, cert:b"
     assert principal_of(two) != principal_of(one)

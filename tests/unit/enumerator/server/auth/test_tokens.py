@@ -1,4 +1,4 @@
-"""Tokens: recognised by their hash alone, read anew when the file changes, never shown."""
+"""Tokens: recognised by their hash, read again when the file changes, never in a text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.proto.errors import ConfigurationError, StorageError, Unauthentica
 
 
 class Clock:
-    """Seconds since 1970 that stand until they are moved."""
+    """A manual clock in seconds since 1970."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self.now_s = now_s
@@ -24,14 +24,14 @@ class Clock:
 
 
 def written(path: pathlib.Path, *lines: str) -> str:
-    """The file with these lines, certainly seen as changed."""
+    """Writes the lines with a file time that counts as changed."""
     path.write_text("\n".join(lines) + "\n")
     stamp = path.stat().st_mtime_ns + len(lines) + 1
     os.utime(path, ns=(stamp, stamp))
     return str(path)
 
 
-def test_a_token_is_known_by_its_line(tmp_path: pathlib.Path) -> None:
+def test_token_is_recognised_by_its_line(tmp_path: pathlib.Path) -> None:
     (first, first_line), (second, second_line) = new_token("spark"), new_token("ops")
     tokens = TokenFile(written(tmp_path / "tokens", "# who", "", first_line, second_line), Clock())
     assert (tokens.name_of(first), tokens.name_of(second)) == ("spark", "ops")
@@ -42,7 +42,7 @@ def test_a_token_is_known_by_its_line(tmp_path: pathlib.Path) -> None:
             tokens.name_of(wrong)
 
 
-def test_a_token_expires_at_its_time_and_a_second_one_of_its_name_goes_on(tmp_path: pathlib.Path) -> None:
+def test_token_expires_at_its_time_and_a_second_one_of_its_name_stays_valid(tmp_path: pathlib.Path) -> None:
     clock = Clock(1_798_675_199.0)  # the last second of 2026-12-30 UTC
     old, old_line = new_token("spark", "2026-12-31")
     new, new_line = new_token("spark")
@@ -54,7 +54,7 @@ def test_a_token_expires_at_its_time_and_a_second_one_of_its_name_goes_on(tmp_pa
     assert tokens.name_of(new) == "spark"
 
 
-def test_the_file_is_read_anew_when_it_changes(tmp_path: pathlib.Path) -> None:
+def test_file_is_read_again_when_it_changes(tmp_path: pathlib.Path) -> None:
     (first, first_line), (second, second_line) = new_token("a"), new_token("b")
     path = tmp_path / "tokens"
     tokens = TokenFile(written(path, first_line), Clock())
@@ -65,7 +65,7 @@ def test_the_file_is_read_anew_when_it_changes(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["half a line", "a:sha256:00", None])
-def test_a_file_caught_half_written_cuts_nobody_off(
+def test_partially_written_file_revokes_no_token(
     tmp_path: pathlib.Path, damage: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     token, line = new_token("a")
@@ -82,7 +82,7 @@ def test_a_file_caught_half_written_cuts_nobody_off(
 
 
 def refused(tokens: TokenFile, token: str) -> bool:
-    """Whether the token is not known."""
+    """Whether the token is refused."""
     try:
         tokens.name_of(token)
     except Unauthenticated:
@@ -90,7 +90,7 @@ def refused(tokens: TokenFile, token: str) -> bool:
     return False
 
 
-def test_the_removal_of_the_last_token_counts_at_once(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_removal_of_the_last_token_applies_at_once(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     token, line = new_token("spark")
     path = tmp_path / "tokens"
     tokens = TokenFile(written(path, line), Clock())
@@ -101,14 +101,14 @@ def test_the_removal_of_the_last_token_counts_at_once(tmp_path: pathlib.Path, ca
     assert "holds no token: nobody is authenticated by one" in caplog.text
 
 
-def test_a_malformed_line_elsewhere_holds_up_no_removal_and_no_addition(tmp_path: pathlib.Path) -> None:
-    (gone, gone_line), (stays, stays_line), (new, new_line) = new_token("gone"), new_token("stays"), new_token("new")
+def test_malformed_line_does_not_delay_other_removals_and_additions(tmp_path: pathlib.Path) -> None:
+    (removed, gone_line), (stays, stays_line), (new, new_line) = new_token("gone"), new_token("stays"), new_token("new")
     typo, typo_line = new_token("typo")
     path = tmp_path / "tokens"
     elapsed = Clock()
     tokens = TokenFile(written(path, gone_line, stays_line, typo_line), Clock(), grace_s=5, elapsed_s=elapsed)
     written(path, stays_line, typo_line[:-1], new_line, "")
-    assert refused(tokens, gone)
+    assert refused(tokens, removed)
     assert [tokens.name_of(each) for each in (stays, new, typo)] == ["stays", "new", "typo"]
     elapsed.now_s = 4.9
     assert tokens.name_of(typo) == "typo"
@@ -117,16 +117,16 @@ def test_a_malformed_line_elsewhere_holds_up_no_removal_and_no_addition(tmp_path
         with pytest.raises(StorageError, match="cannot check tokens: its file of tokens has been unusable for more"):
             tokens.name_of(each)
     written(path, stays_line, "# mended", "", "")
-    assert tokens.name_of(stays) == "stays" and refused(tokens, typo) and refused(tokens, gone)
+    assert tokens.name_of(stays) == "stays" and refused(tokens, typo) and refused(tokens, removed)
 
 
-def test_an_unreadable_file_refuses_every_token_after_the_grace_and_says_so(
+def test_unreadable_file_refuses_every_token_after_the_grace_period(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     token, line = new_token("spark")
-    path, elapsed, seen = tmp_path / "tokens", Clock(100.0), list[TokenStatus]()
+    path, elapsed, statuses = tmp_path / "tokens", Clock(100.0), list[TokenStatus]()
     tokens = TokenFile(written(path, line), Clock(), grace_s=60, elapsed_s=elapsed)
-    tokens.on_status(seen.append)
+    tokens.on_status(statuses.append)
     path.unlink()
     assert tokens.name_of(token) == "spark"
     elapsed.now_s = 159.9
@@ -138,9 +138,9 @@ def test_an_unreadable_file_refuses_every_token_after_the_grace_and_says_so(
     written(path, line)
     assert tokens.name_of(token) == "spark"
     path.unlink()
-    elapsed.now_s += 59.9  # a new grace
+    elapsed.now_s += 59.9  # a new grace period
     assert tokens.name_of(token) == "spark"
-    assert [(one.accepted, bool(one.problem), one.closed) for one in seen] == [
+    assert [(one.accepted, bool(one.problem), one.closed) for one in statuses] == [
         (1, False, False),
         (1, True, False),
         (0, True, True),
@@ -151,7 +151,7 @@ def test_an_unreadable_file_refuses_every_token_after_the_grace_and_says_so(
     assert [each for each in levels if each[0] != "INFO"] == [("ERROR", True), ("CRITICAL", True), ("ERROR", True)]
 
 
-def test_the_status_is_known_without_a_call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_is_updated_without_a_call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.enumerator.server.auth.tokens.REFRESH_S", 0.01)
     path, closed = tmp_path / "tokens", threading.Event()
     tokens = TokenFile(written(path, new_token("a")[1]), Clock(), grace_s=0)
@@ -163,9 +163,7 @@ def test_the_status_is_known_without_a_call(tmp_path: pathlib.Path, monkeypatch:
     refresh.stop()
 
 
-def test_a_refresh_that_fails_does_not_end_the_next_ones(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refresh_that_fails_does_not_end_the_next_ones(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.enumerator.server.auth.tokens.REFRESH_S", 0.01)
     path, failed, again = tmp_path / "tokens", threading.Event(), threading.Event()
     tokens = TokenFile(written(path, new_token("a")[1]), Clock())
@@ -197,13 +195,13 @@ def test_a_refresh_that_fails_does_not_end_the_next_ones(
         f"spark:sha256:{'0' * 64}:soon",
     ],
 )
-def test_a_bad_line_is_named_by_its_number_and_not_shown(line: str) -> None:
+def test_malformed_line_is_an_error_with_its_number_without_its_text(line: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^tokens: tokens.txt, line 2: ") as caught:
         parse_tokens(f"\n{line}\n", "tokens.txt")
     assert "pst_" not in str(caught.value)
 
 
-def test_a_file_without_tokens_or_no_file_fails_at_the_start(tmp_path: pathlib.Path) -> None:
+def test_file_without_tokens_or_no_file_fails_at_the_start(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match="holds no token"):
         TokenFile(written(tmp_path / "tokens", "# none"), Clock())
     with pytest.raises(ConfigurationError, match=r"^tokens: file .*none' cannot be read: No such file"):
@@ -211,6 +209,6 @@ def test_a_file_without_tokens_or_no_file_fails_at_the_start(tmp_path: pathlib.P
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a b", "x" * 101])
-def test_a_name_that_cannot_stand_in_the_file_gets_no_token(name: str) -> None:
+def test_token_name_that_the_file_cannot_hold_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="name of a token"):
         new_token(name)

@@ -51,7 +51,7 @@ streamsPerConnection = 7
 
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Where a test writes its file."""
+    """The path of the configuration file."""
     return tmp_path / "penstock.toml"
 
 
@@ -60,36 +60,36 @@ def loaded(file: pathlib.Path, text: str, environment: dict[str, str] | None = N
     return load_settings(str(file), environment, flags)
 
 
-def test_every_key_of_the_file(file: pathlib.Path) -> None:
-    found = loaded(file, FULL)
-    assert found.tables == {
+def test_file_may_have_every_key(file: pathlib.Path) -> None:
+    result = loaded(file, FULL)
+    assert result.tables == {
         "orders": TableSettings(path="s3://lake/orders"),
         "trips": TableSettings(path="trips", poll_interval_ms=250),
     }
-    assert (found.listen, found.state, found.takeover, found.tokens) == ("0.0.0.0:7070", "state", True, "tokens")
-    assert (found.metrics_listen, found.reflection) == ("127.0.0.1:9100", True)
-    assert (found.poll_interval_ms, found.lease_ms, found.drain_ms, found.grace_ms) == (1000, 20000, 5000, 100)
-    assert (found.tls.cert, found.tls.client_ca, found.tls.allowed_sans) == (
+    assert (result.listen, result.state, result.takeover, result.tokens) == ("0.0.0.0:7070", "state", True, "tokens")
+    assert (result.metrics_listen, result.reflection) == ("127.0.0.1:9100", True)
+    assert (result.poll_interval_ms, result.lease_ms, result.drain_ms, result.grace_ms) == (1000, 20000, 5000, 100)
+    assert (result.tls.cert, result.tls.client_ca, result.tls.allowed_sans) == (
         "server.pem",
         "ca.pem",
         ("*.lake.example",),
     )
-    assert found.acl == (AclRule(principal="token:spark-*", rights=("read", "plan"), tables=("orders",)),)
-    assert (found.limits.rate_per_second, found.limits.streams_per_connection) == (10.5, 7)
-    assert found.limits.request_bytes == 4 << 20
+    assert result.acl == (AclRule(principal="token:spark-*", rights=("read", "plan"), tables=("orders",)),)
+    assert (result.limits.rate_per_second, result.limits.streams_per_connection) == (10.5, 7)
+    assert result.limits.request_bytes == 4 << 20
 
 
 def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path) -> None:
     text = 'leaseMs = 5000\npollIntervalMs = 5000\ngraceMs = 7\n[tables]\na = "x"\n'
     environment = {"PENSTOCK_LEASE_MS": "6000", "PENSTOCK_POLL_INTERVAL_MS": "6000", "PENSTOCK_LIMITS_CALLS": "9"}
-    found = loaded(file, text, environment, lease_ms=7000, tables={"b": "y"}, state=None)
-    assert (found.lease_ms, found.poll_interval_ms, found.grace_ms, found.drain_ms) == (7000, 6000, 7, 0)
-    assert found.limits.calls == 9
-    assert {name: table.path for name, table in found.tables.items()} == {"a": "x", "b": "y"}
+    result = loaded(file, text, environment, lease_ms=7000, tables={"b": "y"}, state=None)
+    assert (result.lease_ms, result.poll_interval_ms, result.grace_ms, result.drain_ms) == (7000, 6000, 7, 0)
+    assert result.limits.calls == 9
+    assert {name: table.path for name, table in result.tables.items()} == {"a": "x", "b": "y"}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('lisen = "x"', r"{file}: unknown key 'lisen': did you mean listen\?"),
         ('[tls]\ncerts = "x"', r"{file}: unknown key 'tls.certs': did you mean cert\?"),
@@ -124,36 +124,36 @@ def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path
         ("listen =", r"configuration file '{file}' is not TOML: Invalid value"),
     ],
 )
-def test_an_error_names_key_and_file(file: pathlib.Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told.replace("{file}", re.escape(str(file)))):
+def test_error_names_key_and_file(file: pathlib.Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message.replace("{file}", re.escape(str(file)))):
         loaded(file, text)
 
 
-def test_an_error_of_a_variable_names_it(file: pathlib.Path) -> None:
+def test_error_of_a_variable_names_it(file: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^environment variable PENSTOCK_LEASE_MS: key 'leaseMs': got 'x'"):
         loaded(file, "", {"PENSTOCK_LEASE_MS": "x"})
 
 
-def test_a_value_that_may_be_left_out_has_a_variable_too(file: pathlib.Path) -> None:
+def test_optional_value_has_a_variable_too(file: pathlib.Path) -> None:
     assert loaded(file, "", {}).hollow_after_ms is None
     assert loaded(file, "", {"PENSTOCK_HOLLOW_AFTER_MS": "3600000"}).hollow_after_ms == 3_600_000
 
 
-def test_a_variable_that_is_nearly_ours_is_told() -> None:
-    given = {
+def test_misspelt_variable_is_reported() -> None:
+    environment = {
         "PENSTOCK_LEASE": "1",
         "PENSTOCK_TLS_CRT": "x",
         "PENSTOCK_SERVER_CA": "x",
         "PENSTOCK_TOKENS": "x",
         "HOME": "x",
     }
-    assert misspelt_variables(given) == [
+    assert misspelt_variables(environment) == [
         "environment variable PENSTOCK_LEASE is not read: did you mean PENSTOCK_LEASE_MS?",
         "environment variable PENSTOCK_TLS_CRT is not read: did you mean PENSTOCK_TLS_CERT?",
     ]
 
 
-def test_a_table_s_uri_is_shown_by_no_error_and_no_repr(file: pathlib.Path) -> None:
+def test_uri_of_a_table_is_in_no_error_and_no_repr(file: pathlib.Path) -> None:
     text = '[tables]\na = "s3://key:hush@b/t"\n[tables.b]\npath = ["s3://key:hush@b/t"]'
     with pytest.raises(ConfigurationError, match=r"tables\.b\.path") as caught:
         loaded(file, text)
@@ -163,15 +163,15 @@ def test_a_table_s_uri_is_shown_by_no_error_and_no_repr(file: pathlib.Path) -> N
 
 def test_no_file_and_no_variable_need_no_library(monkeypatch: pytest.MonkeyPatch, file: pathlib.Path) -> None:
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    found = load_settings(
+    result = load_settings(
         None, {"PENSTOCK_SERVER": "127.0.0.1:1"}, {"tables": {"a": "x"}, "lease_ms": 9000, "state": None}
     )
-    assert (found.tables, found.lease_ms) == ({"a": TableSettings(path="x")}, 9000)
+    assert (result.tables, result.lease_ms) == ({"a": TableSettings(path="x")}, 9000)
     with pytest.raises(ConfigurationError, match=r'needs the extra `server`: pip install "penstock\[server\]"'):
         loaded(file, FULL)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
+def test_missing_file_is_an_error_with_its_path(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ConfigurationError, match=r"configuration file .*none.toml' cannot be read: No such file"):
         load_settings(str(tmp_path / "none.toml"))
 
@@ -196,12 +196,12 @@ path = "y"
 
 
 class TestKafka:
-    """What a server is told of a table's topic."""
+    """Settings of the topic of a table."""
 
     def test_settings_of_the_client_in_either_spelling(self, file: pathlib.Path) -> None:
-        found = loaded(file, KAFKA)
-        assert list(found.topics) == ["orders"]
-        access = found.topics["orders"]
+        result = loaded(file, KAFKA)
+        assert list(result.topics) == ["orders"]
+        access = result.topics["orders"]
         assert access.client == (
             ("bootstrap.servers", "h:9092"),
             ("sasl.password", "${file:/etc/penstock/password}"),
@@ -212,14 +212,14 @@ class TestKafka:
         assert (access.registry_url, access.dead_letter) == ("http://user:pa55@registry", "/letters")
         assert access.checkpoints == (("a", "/one"), ("b", "/two"))
 
-    def test_nothing_of_it_is_shown(self, file: pathlib.Path) -> None:
-        found = loaded(file, KAFKA)
-        for shown in (repr(found), str(found.tables), repr(found.topics)):
-            assert "pa55" not in shown
-            assert "letters" not in shown
+    def test_secrets_are_in_no_error_and_no_repr(self, file: pathlib.Path) -> None:
+        result = loaded(file, KAFKA)
+        for text in (repr(result), str(result.tables), repr(result.topics)):
+            assert "pa55" not in text
+            assert "letters" not in text
 
     @pytest.mark.parametrize(
-        ("text", "told"),
+        ("text", "message"),
         [
             ('"sasl.password" = "pa55"', r"give kafka\.bootstrap\.servers"),
             ('bootstrap.servers = ""', r"give kafka\.bootstrap\.servers"),
@@ -228,18 +228,18 @@ class TestKafka:
             ('bootstrap.servers = "h"\n"a b" = "pa55"', r"got a setting named 'a b'"),
         ],
     )
-    def test_what_is_no_setting(self, file: pathlib.Path, text: str, told: str) -> None:
-        with pytest.raises(ConfigurationError, match=told) as error:
+    def test_unknown_client_setting_is_refused(self, file: pathlib.Path, text: str, message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message) as error:
             loaded(file, f'[tables.a]\npath = "x"\n[tables.a.kafka]\n{text}\n')
         assert "pa55" not in str(error.value)
         assert "1979" not in str(error.value)
 
     @pytest.mark.parametrize("text", ['schemaRegistryUrl = "r"', 'deadLetterPath = "d"', 'kafkaCheckpoint = ["c"]'])
-    def test_what_is_about_a_topic_needs_one(self, file: pathlib.Path, text: str) -> None:
+    def test_topic_settings_need_a_topic(self, file: pathlib.Path, text: str) -> None:
         with pytest.raises(ConfigurationError, match=r"is given without kafka: it applies to the table's topic"):
             loaded(file, f'[tables.a]\npath = "x"\n{text}\n')
 
-    def test_checkpoints_as_the_option_has_them(self, file: pathlib.Path) -> None:
+    def test_checkpoints_have_the_form_of_the_option(self, file: pathlib.Path) -> None:
         text = '[tables.a]\npath = "x"\nkafkaCheckpoint = ["/a", "/b"]\n[tables.a.kafka]\nbootstrap.servers = "h"\n'
         with pytest.raises(ConfigurationError, match="kafkaCheckpoint: with several, each needs the identifier"):
             loaded(file, text)

@@ -1,4 +1,4 @@
-"""The HTTP port: metrics as before, the page and its document, headers, and nothing else."""
+"""The HTTP port: metrics, the page and its document, headers, and bounds of connections."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def port() -> Iterator[MetricsPort]:
     observers: tuple[Observer, ...] = (metrics, activity)
     for observer in observers:
         observer.observe(GroupMeasured(EVIL, "g", gauges))
-    made = MetricsPort(metrics, "127.0.0.1:0", activity)
-    yield made
-    made.close()
+    created = MetricsPort(metrics, "127.0.0.1:0", activity)
+    yield created
+    created.close()
 
 
-def asked(port: MetricsPort, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+def http_get(port: MetricsPort, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection(port.address, timeout=10)
     connection.request(method, path)
     answer = connection.getresponse()
-    found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    result = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
     connection.close()
-    return found
+    return result
 
 
-def test_metrics_are_where_they_were(port: MetricsPort) -> None:
-    status, headers, body = asked(port, "/metrics")
+def test_metrics_have_their_former_path(port: MetricsPort) -> None:
+    status, headers, body = http_get(port, "/metrics")
     assert status == 200 and headers["content-type"].startswith("text/plain")
     assert "penstock_splits" in {family.name for family in text_string_to_metric_families(body.decode())}
 
@@ -60,8 +60,8 @@ def test_metrics_are_where_they_were(port: MetricsPort) -> None:
         ("/status.json?x=1", "application/json"),
     ],
 )
-def test_the_page_comes_from_here_alone(port: MetricsPort, path: str, kind: str) -> None:
-    status, headers, body = asked(port, path)
+def test_page_loads_nothing_from_other_hosts(port: MetricsPort, path: str, kind: str) -> None:
+    status, headers, body = http_get(port, path)
     assert (status, headers["content-type"]) == (200, kind)
     policy = headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
@@ -72,19 +72,19 @@ def test_the_page_comes_from_here_alone(port: MetricsPort, path: str, kind: str)
         assert b"<script>" not in body and b"style=" not in body and b"onclick" not in body
 
 
-def test_the_document_holds_names_as_data(port: MetricsPort) -> None:
-    told = json.loads(asked(port, "/status.json")[2])
-    assert [(one["table"], one["pending"], one["held"]) for one in told["groups"]] == [(EVIL, 3, 2)]
+def test_document_has_names_as_data(port: MetricsPort) -> None:
+    reported = json.loads(http_get(port, "/status.json")[2])
+    assert [(one["table"], one["pending"], one["held"]) for one in reported["groups"]] == [(EVIL, 3, 2)]
 
 
 @pytest.mark.parametrize("path", ["/nosuch", "/page/index.html", "/../settings.py", "/status.json/", "*"])
-def test_nothing_else_is_there(port: MetricsPort, path: str) -> None:
-    assert asked(port, path)[0] == 404
+def test_other_paths_are_not_found(port: MetricsPort, path: str) -> None:
+    assert http_get(port, path)[0] == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "HEAD"])
-def test_it_is_read_only(port: MetricsPort, method: str) -> None:
-    assert asked(port, "/status.json", method)[0] == 501
+def test_port_is_read_only(port: MetricsPort, method: str) -> None:
+    assert http_get(port, "/status.json", method)[0] == 501
 
 
 @contextlib.contextmanager
@@ -105,15 +105,15 @@ def connected(port: HttpPort, data: bytes = b"") -> socket.socket:
 
 
 def received(peer: socket.socket) -> bytes:
-    """Everything until the port closes the connection."""
-    found = b""
+    """The bytes received until the port closes the connection."""
+    result = b""
     try:
         while piece := peer.recv(65536):
-            found += piece
+            result += piece
     except ConnectionError:
         pass
     peer.close()
-    return found
+    return result
 
 
 GET = b"GET /metrics HTTP/1.0\r\n\r\n"
@@ -132,7 +132,7 @@ def test_connections_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
             peer.close()
 
 
-def test_a_connection_that_gets_no_thread_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_without_a_thread_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_thread(server: object, request: object, client_address: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -143,7 +143,7 @@ def test_a_connection_that_gets_no_thread_takes_no_room(monkeypatch: pytest.Monk
         assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
 
 
-def test_a_peer_that_sends_nothing_or_too_slowly_is_closed_in_time() -> None:
+def test_peer_that_sends_nothing_or_too_slowly_is_closed_in_time() -> None:
     with bounded(seconds=0.3) as port:
         assert received(connected(port)) == b""
         peer = connected(port, b"GET /metrics HTTP/1.0\r\n")
@@ -158,14 +158,14 @@ def test_a_peer_that_sends_nothing_or_too_slowly_is_closed_in_time() -> None:
 
 
 @pytest.mark.parametrize(("line", "headers"), [("?" + "x" * 3000, ""), ("", "a: " + "b" * 3000 + "\r\n")])
-def test_a_head_beyond_its_bound_is_refused(line: str, headers: str) -> None:
+def test_request_head_beyond_its_bound_is_refused(line: str, headers: str) -> None:
     data = f"GET /metrics{line} HTTP/1.0\r\n{headers}\r\n".encode()
     with bounded(seconds=60) as port:
         assert not received(connected(port, data)).startswith(b"HTTP/1.0 200")  # 431, or the connection is reset
         assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
 
 
-def test_what_is_no_request_or_half_a_one_harms_nobody() -> None:
+def test_malformed_or_partial_request_affects_no_other() -> None:
     with bounded(seconds=60) as port:
         for data in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n", b"G"):
             peer = connected(port, data)
@@ -174,7 +174,7 @@ def test_what_is_no_request_or_half_a_one_harms_nobody() -> None:
         assert received(connected(port, GET)).startswith(b"HTTP/1.0 200")
 
 
-def test_an_address_off_loopback_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+def test_address_beyond_loopback_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     for listen in ("127.0.0.1:9100", "[::1]:9100", ""):
         warn_of_open_ports(Settings(metrics_listen=listen))
     assert not caplog.records
@@ -183,10 +183,10 @@ def test_an_address_off_loopback_is_warned_about(caplog: pytest.LogCaptureFixtur
     assert record.levelname == "WARNING" and "metrics and the page at 0.0.0.0:9100" in record.getMessage()
 
 
-def test_metrics_alone_without_activity() -> None:
+def test_port_serves_only_metrics_without_activity() -> None:
     port = MetricsPort(Metrics(), "127.0.0.1:0")
     try:
-        assert asked(port, "/")[1]["content-type"].startswith("text/plain")
-        assert asked(port, "/status.json")[0] == 404
+        assert http_get(port, "/")[1]["content-type"].startswith("text/plain")
+        assert http_get(port, "/status.json")[0] == 404
     finally:
         port.close()

@@ -1,4 +1,4 @@
-"""Names, types and labels of the metrics, by what a scrape returns; no label that a client chooses."""
+"""Names, types and labels of scraped metrics; no client chooses a label."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 class Clock:
-    """Seconds that are moved by hand."""
+    """A manual clock in seconds."""
 
     now_s = 1000.0
 
@@ -77,22 +77,22 @@ GAUGES = GroupGauges(
 )
 
 
-def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
+def test_every_event_is_scraped_under_its_documented_name() -> None:
     clock = Clock()
     metrics = Metrics(clock)
-    told: Observer = metrics
-    told.observe(SplitsCounted(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2))
-    told.observe(GroupMeasured("t", "g", GAUGES))
-    told.observe(GroupMeasured("u", "g", GAUGES))
-    told.observe(TableMeasured(table="t", loss_commits=4, loss_s=60.0))
-    told.observe(WatermarkPlanned("t", 1_700_000_000_500_000))
-    told.observe(TableMeasured(table="u"))
-    told.observe(EpochAcquired(7))
-    told.observe(LagMeasured("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5)))
+    reported: Observer = metrics
+    reported.observe(SplitsCounted(SplitEvent.FENCED, "t", "g", SplitKind.CDC, 2))
+    reported.observe(GroupMeasured("t", "g", GAUGES))
+    reported.observe(GroupMeasured("u", "g", GAUGES))
+    reported.observe(TableMeasured(table="t", loss_commits=4, loss_s=60.0))
+    reported.observe(WatermarkPlanned("t", 1_700_000_000_500_000))
+    reported.observe(TableMeasured(table="u"))
+    reported.observe(EpochAcquired(7))
+    reported.observe(LagMeasured("t", "g", GroupLag(commits=3, size_bytes=900, seconds=12.5)))
     for duration in Duration:
-        told.observe(DurationMeasured(duration, 0.003))
-    told.observe(CallStarted("s.v1.S", "NextSplit"))
-    told.observe(CallHandled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01))
+        reported.observe(DurationMeasured(duration, 0.003))
+    reported.observe(CallStarted("s.v1.S", "NextSplit"))
+    reported.observe(CallHandled("s.v1.S", "NextSplit", "PERMISSION_DENIED", 0.01))
     clock.now_s += 5
     types, samples = scraped(metrics)
     assert (
@@ -125,7 +125,7 @@ def test_everything_that_is_told_is_scraped_under_its_documented_name() -> None:
     assert types["penstock_split_events"] == types["grpc_server_handled"] == "counter"
 
 
-def test_a_report_of_a_reader() -> None:
+def test_report_of_a_reader_is_counted() -> None:
     metrics = Metrics()
     outcomes = MergeOutcomes(won=4, lost_event_time=3, duplicate=2, deleted=1)
     phases = (("open", 10.0), ("merge", 30.0), ("a label of the client's own", 1.0))
@@ -141,7 +141,7 @@ def test_a_report_of_a_reader() -> None:
     assert phases_seen == {"open", "merge"}
 
 
-def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCaptureFixture) -> None:
+def test_series_of_groups_are_bounded_and_removed_with_the_group(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics(max_names=2)
     for n in range(5):
         metrics.observe(GroupMeasured("t", f"g{n}", GAUGES))
@@ -162,7 +162,7 @@ def test_groups_are_capped_and_gone_when_they_are_deleted(caplog: pytest.LogCapt
     assert samples["penstock_pending_bytes", labels(group="g4")] == 700
 
 
-def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> None:
+def test_counters_of_a_group_start_at_zero_before_the_first_event() -> None:
     metrics = Metrics()
     metrics.observe(GroupMeasured("t", "g", GAUGES))
     metrics.observe(SplitsCounted(SplitEvent.FENCED, "t", "g", SplitKind.MOR))
@@ -176,27 +176,29 @@ def test_events_of_a_group_are_counted_from_zero_before_the_first_happens() -> N
     assert {key: value for key, value in counted.items() if value} == {fenced: 1}
 
 
-def test_lag_is_told_of_so_many_groups_until_they_are_gone() -> None:
+def test_lag_series_are_bounded_and_removed_with_the_group() -> None:
     metrics = Metrics(max_names=1)
     for group, commits in (("g", 1), ("h", 2), ("g", 3)):
         metrics.observe(LagMeasured("t", group, GroupLag(commits=commits, size_bytes=0, seconds=0.0)))
     _, samples = scraped(metrics)
-    told = {dict(key)["group"]: value for (name, key), value in samples.items() if name == "penstock_group_lag_commits"}
-    assert told == {"g": 3}
+    reported = {
+        dict(key)["group"]: value for (name, key), value in samples.items() if name == "penstock_group_lag_commits"
+    }
+    assert reported == {"g": 3}
     metrics.observe(GroupRemoved("t", "g"))
     _, samples = scraped(metrics)
     assert not [key for key in samples if key[0].startswith("penstock_group_lag")]
 
 
-def test_the_way_into_a_topic() -> None:
+def test_phases_of_a_hand_over_are_scraped() -> None:
     metrics = Metrics()
-    told: Observer = metrics
-    told.observe(TopicMeasured(table="t", group="lake", topic="orders"))
-    told.observe(TopicMeasured(table="t", group="switching", topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
-    told.observe(TopicMeasured(table="t", group="topic", topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
-    told.observe(RecordsExpired("t", "topic", 40))
-    told.observe(RecordsExpired("t", "lake", 2))
-    told.observe(
+    reported: Observer = metrics
+    reported.observe(TopicMeasured(table="t", group="lake", topic="orders"))
+    reported.observe(TopicMeasured(table="t", group="switching", topic="orders", phase=Phase.SWITCHING, lag={0: 5}))
+    reported.observe(TopicMeasured(table="t", group="topic", topic="orders", phase=Phase.KAFKA, lag={0: 7, 2: 0}))
+    reported.observe(RecordsExpired("t", "topic", 40))
+    reported.observe(RecordsExpired("t", "lake", 2))
+    reported.observe(
         SplitReported(
             "t", "g", "r", SplitReport(rows=1, size_bytes=1, counts=((UNDECODABLE, 3), (LOST, 1), ("kafka_records", 9)))
         )
@@ -215,7 +217,7 @@ def test_the_way_into_a_topic() -> None:
     assert "topic" not in {dict(key).get("group") for _, key in samples}
 
 
-def test_partitions_and_groups_without_bound_take_bounded_gauges() -> None:
+def test_gauges_are_bounded_for_any_number_of_partitions_and_groups() -> None:
     metrics = Metrics(max_names=1)
     metrics.observe(
         TopicMeasured(
@@ -236,7 +238,7 @@ def test_records_of_topics_are_counted_under_the_readers_own_names() -> None:
     assert (reading.UNDECODABLE, reading.LOST) == (UNDECODABLE, LOST)
 
 
-def test_the_port_answers_and_is_closed() -> None:
+def test_port_answers_until_it_is_closed() -> None:
     port = MetricsPort(Metrics(), "127.0.0.1:0")
     try:
         with urllib.request.urlopen(f"http://{port.address}/metrics", timeout=5) as answer:
@@ -249,13 +251,13 @@ def test_the_port_answers_and_is_closed() -> None:
         urllib.request.urlopen(f"http://{port.address}/metrics", timeout=5)
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_an_error_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(ConfigurationError, match=r'metrics need the extra `server`: pip install "penstock\[server\]"'):
         Metrics()
 
 
-def test_nobody_listens_by_default() -> None:
+def test_port_is_closed_by_default() -> None:
     nobody: Observer = NO_OBSERVER
     nobody.observe(GroupMeasured("t", "g", GAUGES))
     nobody.observe(SplitReported("t", "g", "r", SplitReport(rows=1, size_bytes=1)))

@@ -1,4 +1,4 @@
-"""A token bucket a peer, by a clock of the test's."""
+"""A token bucket per peer, with a manual clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.proto.errors import Overloaded
 
 
 class Clock:
-    """Seconds that are moved by hand."""
+    """A manual clock in seconds."""
 
     now_s = 100.0
 
@@ -18,7 +18,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_burst_then_the_rate_and_each_peer_alone() -> None:
+def test_peer_has_a_burst_then_the_rate_of_its_own() -> None:
     clock = Clock()
     limited = PeerRates(2.0, 3, clock)
     for _ in range(3):
@@ -38,7 +38,7 @@ def test_a_burst_then_the_rate_and_each_peer_alone() -> None:
         limited.take("a")
 
 
-def test_a_clock_that_stands_or_runs_back_gives_nothing() -> None:
+def test_bucket_is_not_refilled_if_the_clock_stands_or_goes_back() -> None:
     clock = Clock()
     limited = PeerRates(1000.0, 1, clock)
     limited.take("a")
@@ -47,18 +47,18 @@ def test_a_clock_that_stands_or_runs_back_gives_nothing() -> None:
         limited.take("a")
 
 
-def test_zero_is_no_limit() -> None:
+def test_rate_of_zero_is_no_limit() -> None:
     unlimited = PeerRates(0, 1, Clock())
     for _ in range(1000):
         unlimited.take("a")
 
 
-def test_peers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limit, "MAX_PEERS", 3)
     limited = PeerRates(1.0, 1, Clock())
     for peer in "abcd":
         limited.take(peer)
     assert len(limited._buckets) == 3
-    limited.take("a")  # forgotten, so with a full bucket
+    limited.take("a")  # evicted, so its bucket is full
     with pytest.raises(Overloaded):
         limited.take("d")

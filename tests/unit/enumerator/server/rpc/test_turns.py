@@ -1,4 +1,4 @@
-"""Which calls run now: the bounds that docs/operations.md names, by condition and without storage."""
+"""The order of concurrent calls and the bounds in docs/operations.md, without storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.enumerator.server.rpc.turns import MAX_RUNNING, MAX_WAITING, Turns
 from penstock.proto.errors import Overloaded, StorageError
 
 
-def test_beyond_four_calls_each_table_has_one_and_64_is_the_most() -> None:
+def test_each_table_has_one_call_beyond_four_and_64_run_at_most() -> None:
     turns = Turns()
     with ExitStack() as running:
         for _ in range(4):
@@ -30,7 +30,7 @@ def test_beyond_four_calls_each_table_has_one_and_64_is_the_most() -> None:
         pass
 
 
-def test_tables_that_do_not_answer_leave_threads_to_others() -> None:
+def test_unresponsive_tables_leave_threads_to_others() -> None:
     waiting: list[int] = []
     for _ in range(20):
         waiting.append(most_waiting(sum(waiting)))
@@ -38,7 +38,7 @@ def test_tables_that_do_not_answer_leave_threads_to_others() -> None:
     assert sum(waiting[:6]) < MAX_WAITING == 64
 
 
-def test_one_more_than_32_waiting_calls_of_a_table_is_overloaded() -> None:
+def test_call_beyond_32_waiting_calls_of_a_table_is_overloaded() -> None:
     turns, ended = Turns(), []
     assert most_waiting(0) == 32
 

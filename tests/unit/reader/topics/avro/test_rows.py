@@ -93,7 +93,7 @@ def test_flat_columns_alone() -> None:
         (b"\0\0\0\0\x09\x02", "value: schema 9 of the registry: schema is 'long', expected a record"),
     ],
 )
-def test_a_bad_value_is_detected_among_good_ones(value: bytes, problem: str, tmp_path: pathlib.Path) -> None:
+def test_bad_value_is_detected_among_good_ones(value: bytes, problem: str, tmp_path: pathlib.Path) -> None:
     schemas = registry()
     values = [schemas.framed(7, {**ROW, "id": number}) for number in range(40)]
     values[17] = value
@@ -107,7 +107,7 @@ def test_a_bad_value_is_detected_among_good_ones(value: bytes, problem: str, tmp
     assert problem in json.loads(file.read_text())["reason"]
 
 
-def test_a_type_that_does_not_read_as_the_tables() -> None:
+def test_type_that_does_not_read_as_the_tables() -> None:
     schemas = registry()
     schemas.add(20, {"type": "record", "name": "o", "fields": [{"name": "id", "type": "string"}]})
     with pytest.raises(UndecodableRecord, match=r"type change of column id: string -> long"):
@@ -136,14 +136,14 @@ def test_keys_without_the_key_columns_are_unfit(key: object, problem: str) -> No
         read(avro_scan(), topic_of(None, keys=[key]), registry())
 
 
-def test_a_key_of_other_columns_is_unfit() -> None:
+def test_key_of_other_columns_is_unfit() -> None:
     schemas = registry()
     schemas.add(11, {"type": "record", "name": "k", "fields": [{"name": "other", "type": "long"}]})
     with pytest.raises(UndecodableRecord, match="the key has no id"):
         read(avro_scan(), topic_of(None, keys=[schemas.framed(11, {"other": 1})]), schemas)
 
 
-def test_a_value_that_says_it_is_deleted() -> None:
+def test_value_that_says_it_is_deleted() -> None:
     schemas = registry()
     flag = {"name": "_hoodie_is_deleted", "type": "boolean"}
     schemas.add(12, {"type": "record", "name": "o", "fields": [{"name": "id", "type": "long"}, flag]})

@@ -127,7 +127,7 @@ def test_append_drops_deletes(form: Form) -> None:
     assert form.read(events, columns=("id",), mode=HybridMode.APPEND) == [(1,)]
 
 
-def test_a_delete_without_an_image_takes_its_key(form: Form) -> None:
+def test_delete_without_an_image_takes_its_key(form: Form) -> None:
     assert form.read([event("d", None, None)], keys=[7]) == [(7, None, "-D")]
 
 
@@ -140,10 +140,10 @@ def test_columns_that_hudi_adds_come_from_the_source(form: Form) -> None:
     ]
 
 
-def test_row_15_a_tombstone_after_a_delete_of_its_key_is_part_of_it(form: Form) -> None:
-    gone = event("d", image(1, "b"), None)
-    assert form.read([gone, None, None], keys=[1, 1, 1]) == [(1, "b", "-D"), (1, None, "-D")]
-    assert form.read([gone, None], keys=[1, 2]) == [(1, "b", "-D"), (2, None, "-D")]
+def test_row_15_tombstone_after_a_delete_of_its_key_is_part_of_it(form: Form) -> None:
+    removed = event("d", image(1, "b"), None)
+    assert form.read([removed, None, None], keys=[1, 1, 1]) == [(1, "b", "-D"), (1, None, "-D")]
+    assert form.read([removed, None], keys=[1, 2]) == [(1, "b", "-D"), (2, None, "-D")]
     assert form.read([event("c", None, image(1, "x")), None], keys=[1, 1]) == [(1, "x", "+U"), (1, None, "-D")]
 
 

@@ -167,7 +167,7 @@ def test_refusals(kind: object, value: bytes, problem: str) -> None:
     assert problem in reason
 
 
-def test_a_decimal_in_digits_that_base64_would_make_too_large_is_the_number() -> None:
+def test_decimal_in_digits_that_base64_would_make_too_large_is_the_number() -> None:
     assert column(DECIMAL, b'"1234.56"') == (D("1234.56"), None)
     assert column(DECIMAL, b'"1234"') == (D("1234.00"), None)
     assert column({**DECIMAL, "precision": 4}, b'"1234"')[1] is not None

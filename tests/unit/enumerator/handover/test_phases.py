@@ -1,4 +1,4 @@
-"""A consumer group's way out of the lake, over golden tables beside a scripted topic."""
+"""The phases of a hybrid consumer group, over golden tables and a scripted topic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lake:
         self.begin()
 
     def begin(self) -> None:
-        """A service on what the store has, and the reader joined."""
+        """Starts a service on the store and joins the reader."""
         reads = OpenTables(open_topic=self.topic.open, topics={"t": ACCESS})
         coordinator: Coordinator = durable_coordinator(
             self.store, DirectJournal(self.store), clock_ms=lambda: self.now_ms, settings=CoordinatorSettings()
@@ -58,11 +58,11 @@ class Lake:
         self.member: Member = self.service.join_group("g", "r", spec, f"join-{self.sequence}-{id(self.service)}").member
         self.sequence = 0
 
-    def look(self) -> int:
+    def discover(self) -> int:
         self.now_ms += 5_000
         return self.service.split_discovery.discover()
 
-    def asked(self) -> tuple[AssignedSplit, ...]:
+    def request_splits(self) -> tuple[AssignedSplit, ...]:
         self.sequence += 1
         answer = self.service.request_splits(self.member, 100, self.sequence)
         return answer.splits if isinstance(answer, Assignments) else ()
@@ -72,14 +72,14 @@ class Lake:
         self.service.commit_splits(self.member, done)
 
     def drive(self, rounds: int = 12) -> list[AssignedSplit]:
-        """Everything handed out while looking so often; each is finished before the next look."""
-        found: list[AssignedSplit] = []
+        """The splits of `times` discoveries; each split is finished before the next discovery."""
+        result: list[AssignedSplit] = []
         for _ in range(rounds):
-            self.look()
-            splits = self.asked()
+            self.discover()
+            splits = self.request_splits()
             self.finish(splits)
-            found += splits
-        return found
+            result += splits
+        return result
 
     @property
     def place(self) -> Any:
@@ -92,50 +92,52 @@ def ranges(splits: list[AssignedSplit]) -> list[tuple[int, int, int]]:
     return [(part.partition, part.first, part.end) for part in parts if isinstance(part, KafkaRange)]
 
 
-def test_a_group_reads_the_lake_then_the_topic_from_the_offsets_of_its_last_commit(golden: Any) -> None:
+def test_group_reads_the_lake_then_the_topic_from_the_last_commits_offsets(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer")
-    found = lake.drive()
-    kinds = [isinstance(item.split.part, KafkaRange) for item in found]
+    result = lake.drive()
+    kinds = [isinstance(item.split.part, KafkaRange) for item in result]
     assert kinds == sorted(kinds), "a range of the topic was handed out before a split of the lake"
-    told = {int(p): offset for p, offset in lake.case["handover"]["offsets"].items()}
+    handover_offsets = {int(p): offset for p, offset in lake.case["handover"]["offsets"].items()}
     ends = lake.topic.ends
-    assert ranges(found) == [(p, told[p], ends[p]) for p in sorted(told) if ends[p] > told[p]]
+    assert ranges(result) == [
+        (p, handover_offsets[p], ends[p]) for p in sorted(handover_offsets) if ends[p] > handover_offsets[p]
+    ]
     assert lake.place.phase is Phase.KAFKA
     assert is_after_hand_over(lake.service.describe_group("t", "g").summary.committed)
 
 
-def test_the_topic_waits_for_the_last_split_of_the_lake(golden: Any) -> None:
+def test_topic_waits_for_the_last_split_of_the_lake(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer")
-    lake.look()
-    held = lake.asked()
+    lake.discover()
+    held = lake.request_splits()
     assert held
     for _ in range(5):
-        lake.look()
+        lake.discover()
     assert lake.place is None
     lake.finish(held)
     lake.drive(4)
     assert lake.place is not None
 
 
-def test_a_restart_in_each_phase_goes_on_with_the_same_map_and_nothing_twice(golden: Any) -> None:
+def test_restart_in_each_phase_continues_with_the_same_offsets_without_repeats(golden: Any) -> None:
     whole = ranges(Lake(golden, "C_v6_streamer").drive())
     lake = Lake(golden, "C_v6_streamer")
-    found: list[AssignedSplit] = []
+    result: list[AssignedSplit] = []
     phases: list[Any] = []
     for _ in range(12):
         lake.begin()
-        lake.look()
-        splits = lake.asked()
+        lake.discover()
+        splits = lake.request_splits()
         lake.finish(splits)
-        found += splits
+        result += splits
         phases.append(None if lake.place is None else (lake.place.phase, lake.place.starts))
-    assert ranges(found) == whole
+    assert ranges(result) == whole
     assert len({starts for entry in phases if entry for starts in [entry[1]]}) == 1
     known = [entry[0] for entry in phases if entry]
     assert Phase.SWITCHING in known and Phase.KAFKA in known
 
 
-def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
+def test_phase_and_lag_are_described_and_measured(golden: Any) -> None:
     class Noted:
         topics: ClassVar[list[TopicMeasured]] = []
         expired: ClassVar[list[int]] = []
@@ -166,7 +168,7 @@ def test_where_it_stands_is_described_and_measured(golden: Any) -> None:
     assert Noted.expired == [2]
 
 
-def test_new_records_are_new_rounds(golden: Any) -> None:
+def test_new_records_become_new_rounds(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer")
     lake.drive()
     begin = lake.topic.append(1, "k", {"id": "k"})
@@ -174,30 +176,30 @@ def test_new_records_are_new_rounds(golden: Any) -> None:
     assert ranges(lake.drive(2)) == [(1, begin, begin + 2)]
 
 
-def test_a_changelog_group_begins_with_the_state_as_inserts(golden: Any) -> None:
+def test_changelog_group_begins_with_the_state_as_inserts(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer", HybridMode.CHANGELOG)
-    lake.look()
-    first = lake.asked()
+    lake.discover()
+    first = lake.request_splits()
     scan = lake.service.describe_plan(first[0].ref.plan_id)
     assert "_change_type" in scan.columns and scan.topic is None
     lake.finish(first)
-    found = lake.drive(5)
-    assert ranges(found)
-    assert len(ranges(found)) == len(found), "commits of the lake behind its state were handed out"
+    result = lake.drive(5)
+    assert ranges(result)
+    assert len(ranges(result)) == len(result), "commits of the lake after its state were assigned"
 
 
-def test_a_topic_created_again_stops_the_group_by_name(golden: Any) -> None:
+def test_topic_created_again_stops_the_group(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer")
     lake.drive()
     lake.topic.topic_id = "second"
-    lake.look()
+    lake.discover()
     with pytest.raises(DataInvalidated, match="created again"):
-        lake.asked()
+        lake.request_splits()
     described = lake.service.describe_group("t", "g")
     assert described.summary.state == "stopped" and described.error_code == "DATA_INVALIDATED"
 
 
-def test_brokers_that_are_down_are_asked_again(golden: Any) -> None:
+def test_unavailable_brokers_are_retried(golden: Any) -> None:
     lake = Lake(golden, "C_v6_streamer")
     lake.topic.down = True
     lake.drive(4)
@@ -208,7 +210,7 @@ def test_brokers_that_are_down_are_asked_again(golden: Any) -> None:
     assert lake.place is not None and lake.place.phase is Phase.KAFKA
 
 
-def test_a_server_without_brokers_for_the_table_refuses_the_join(golden: Any) -> None:
+def test_join_is_refused_by_a_server_without_brokers_for_the_table(golden: Any) -> None:
     reads = OpenTables(topics={})
     service = EnumeratorService({"t": str(golden.table("C_v6_streamer"))}, reads=reads, poll_ms=None)
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
