@@ -17,6 +17,7 @@ from penstock.engine.requests.batch import plan_request
 from penstock.engine.spark.options import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.task.reader import SlotReader
+from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.proto.retry import Retry
 
 
@@ -31,6 +32,7 @@ class PenstockBatchReader(DataSourceReader):
         """Spark pickles the reader into every task, which needs only the SlotReader."""
         return (SlotReader, (self._reading,))
 
+    @hidden_traceback()
     def partitions(self) -> list[InputPartition]:
         """The slots of the plan; [] if it has no split. Errors: `penstock.proto.errors`."""
         table, options = self._load.table, self._load.options

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from penstock.engine.spark.tracebacks import hidden_traceback
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -43,6 +45,7 @@ class PenstockDataSource(DataSource):
         """The format's name."""
         return "penstock"
 
+    @hidden_traceback()
     def schema(self) -> StructType:
         """The schema of the table, meta columns first, projected by `columns`. Not called if `.schema()` is given.
 
@@ -58,6 +61,7 @@ class PenstockDataSource(DataSource):
         self._gave_schema = True  # Spark pickles this instance after the call, for the readers
         return schema
 
+    @hidden_traceback()
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
@@ -66,6 +70,7 @@ class PenstockDataSource(DataSource):
 
         return PenstockBatchReader(loaded(self.options, EntryPoint.BATCH, os.environ), schema)
 
+    @hidden_traceback()
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A reader for a stream of the columns in `schema`."""
         from penstock.engine.spark.options import loaded

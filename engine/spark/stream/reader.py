@@ -42,6 +42,7 @@ from penstock.engine.spark.stream.offsets import Offset, ScopeId, continued, off
 from penstock.engine.spark.stream.progress import StreamProgress
 from penstock.engine.spark.task.input_partitions import MarkerSlot, Slot
 from penstock.engine.spark.task.reader import SlotReader
+from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PositionExpired, TableNotFound
 from penstock.proto.model.positions import EARLIEST, Position
@@ -91,6 +92,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark pickles the reader into every task, which needs only the SlotReader."""
         return (SlotReader, (self._reading,))
 
+    @hidden_traceback()
     def initialOffset(self) -> Offset:
         """The start of a new query: a snapshot of the table now, or the option `after`.
 
@@ -102,6 +104,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._initial = offset_of(point, self._scope_id, self._scope.upto)
         return self._initial
 
+    @hidden_traceback()
     def getDefaultReadLimit(self) -> ReadLimit:
         """Any limit but ReadAllAvailable if the options limit a micro-batch: Spark itself passes ReadAllAvailable for
         Trigger.Once, and `latestOffset` has to distinguish the two. The reader does not use the numbers."""
@@ -113,6 +116,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_files = limits.max_files or limits.max_commits
         return ReadMaxFiles(max_files) if max_files else ReadAllAvailable()
 
+    @hidden_traceback()
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes the newest position as the end of the run; for a hybrid stream the end of its topic."""
         if self._load.options.hybrid is not None:
@@ -120,6 +124,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             self._progress.pin(self._newest)
 
+    @hidden_traceback()
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         """The end of the next micro-batch; `start` itself, text for text, when there is nothing new.
 
@@ -134,6 +139,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), batch.lost)
         return begin if batch.point == point else offset_of(batch.point, self._scope_id, self._scope.upto)
 
+    @hidden_traceback()
     def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> list[InputPartition]:
         """The slots of the micro-batch that ends at `end`, planned again at each call; [] if it is `start`."""
         before, point = point_of(start, self._scope_id), point_of(end, self._scope_id)

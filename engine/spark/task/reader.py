@@ -26,5 +26,7 @@ class SlotReader:
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one slot, the same in every attempt of the task."""
         from penstock.engine.spark.task.read import read_partition
+        from penstock.engine.spark.tracebacks import hidden_traceback
 
-        return read_partition(partition, self.reading)
+        with hidden_traceback():
+            yield from read_partition(partition, self.reading)

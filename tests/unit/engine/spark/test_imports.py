@@ -42,6 +42,7 @@ def test_finding_the_source_loads_none_of_it() -> None:
         "penstock.engine",
         "penstock.engine.spark",
         "penstock.engine.spark.source",
+        "penstock.engine.spark.tracebacks",
         "penstock.version",
     }
     assert "pyarrow" not in modules

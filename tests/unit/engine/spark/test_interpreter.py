@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import socket
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 
+import psutil
 import pyspark
 import pytest
 
-from penstock.engine.spark.interpreter import without_archives
+from penstock.engine.spark import daemon
+from penstock.engine.spark.interpreter import daemon_arguments, without_archives
 
 PENSTOCK_PYTHON = str(pathlib.Path(sys.executable).with_name("penstock-python"))
 OTHERS = ["", "/nowhere", "/nowhere.zip"]
@@ -83,3 +88,96 @@ def test_arguments_and_environment_are_passed_on(tmp_path: pathlib.Path) -> None
 def test_exit_code_is_that_of_python() -> None:
     ended = subprocess.run([PENSTOCK_PYTHON, "-c", "raise SystemExit(7)"], timeout=60, check=False)
     assert ended.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["-m", "pyspark.daemon", "pyspark.worker"], ["-m", "penstock.engine.spark.daemon", "pyspark.worker"]),
+        (["-m", "mine.daemon", "pyspark.worker"], ["-m", "mine.daemon", "pyspark.worker"]),
+        (["-m", "pyspark.worker", "pyspark.daemon"], ["-m", "pyspark.worker", "pyspark.daemon"]),
+        (["-c", "-m", "pyspark.daemon"], ["-c", "-m", "pyspark.daemon"]),
+        (["-m"], ["-m"]),
+        ([], []),
+    ],
+)
+def test_only_sparks_own_daemon_is_replaced(given: list[str], expected: list[str]) -> None:
+    assert daemon_arguments(given) == expected
+
+
+@pytest.fixture
+def sock() -> Iterator[socket.socket]:
+    """A socket for a worker, which uses it no more."""
+    with socket.socket() as created:
+        yield created
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_worker_ends_quietly_if_spark_no_longer_reads(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
+    def fails(sock: object, authenticated: bool) -> int:
+        raise error
+
+    monkeypatch.setattr(daemon, "_worker", fails)
+    assert daemon.worker(sock, True) == 1
+
+
+def test_other_ends_of_a_worker_are_unchanged(monkeypatch: pytest.MonkeyPatch, sock: socket.socket) -> None:
+    def fails(sock: object, authenticated: bool) -> int:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(daemon, "_worker", lambda sock, authenticated: 7 if authenticated else 0)
+    assert [daemon.worker(sock, authenticated) for authenticated in (False, True)] == [0, 7]
+    monkeypatch.setattr(daemon, "_worker", fails)
+    with pytest.raises(OSError, match="no space left"):
+        daemon.worker(sock, True)
+
+
+WORKER = """
+import sys
+from pyspark.util import handle_worker_exception
+
+def main(infile, outfile):
+    try:
+        infile.read(1)
+        while True:
+            outfile.write(bytes(1 << 16))
+    except BaseException as error:
+        handle_worker_exception(error, outfile)
+        sys.exit(-1)
+"""
+"""A worker that writes without end, and ends as PySpark's workers do after an error."""
+
+
+def daemon_log(python: str, folder: pathlib.Path) -> str:
+    """The stderr of a daemon that `python` runs as Spark does, when Spark closes the socket of a worker that writes."""
+    (folder / "pyspark_test_worker.py").write_text(WORKER)
+    environment = {"PYTHON_WORKER_FACTORY_SECRET": "secret", "PYTHONPATH": str(folder)}
+    with subprocess.Popen(
+        [python, "-m", "pyspark.daemon", "pyspark_test_worker"],
+        env={**environment, "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        port = int.from_bytes(process.stdout.read(4), "big")
+        with socket.create_connection(("127.0.0.1", port), 60) as connection, connection.makefile("rb") as answers:
+            worker = int.from_bytes(answers.read(4), "big")
+            connection.sendall(len(b"secret").to_bytes(4, "big") + b"secret")
+            assert answers.read(6) == len(b"ok").to_bytes(4, "big") + b"ok"
+            connection.sendall(b"1")
+            assert answers.read(1 << 16) == bytes(1 << 16)
+        psutil.wait_procs([psutil.Process(worker)] if psutil.pid_exists(worker) else [], timeout=60)
+        process.stdin.close()
+        return process.stderr.read().decode()
+
+
+def test_the_daemon_prints_nothing_when_spark_ends_a_task_early(tmp_path: pathlib.Path) -> None:
+    assert daemon_log(PENSTOCK_PYTHON, tmp_path) == ""
+
+
+def test_pysparks_own_daemon_prints_a_traceback_then(tmp_path: pathlib.Path) -> None:
+    """The reason for the daemon of Penstock."""
+    log = daemon_log(sys.executable, tmp_path)
+    assert log.startswith("Traceback (most recent call last):\n")
+    assert re.search(r"    outfile.flush\(\)\n(BrokenPipe|ConnectionReset)Error: .*\n\Z", log)
