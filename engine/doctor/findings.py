@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -57,6 +58,16 @@ class Requirement:
     def text(self) -> str:
         """The bounds as in the metadata."""
         return ",".join(f"{sign}{'.'.join(map(str, number))}" for sign, number in self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFacts:
+    """What a Python has that runs one of Spark's processes."""
+
+    version: tuple[int, int]
+    """Its major and minor version."""
+    packages: Mapping[str, str]
+    """The version of each necessary package that is installed, by name."""
 
 
 def requirement_of(text: str) -> Requirement | None:
@@ -124,6 +135,37 @@ def judged_java(major: int | None, banner: str | None, needed: bool) -> Finding:
     if major is None or major < NEEDED_JAVA:
         return Finding("java", worst, f"{banner}: Spark needs {NEEDED_JAVA} or newer", advice)
     return Finding("java", Level.OK, banner)
+
+
+def judged_spark_python(
+    variable: str, name: str, path: str | None, facts: PythonFacts | None, own: PythonFacts, replacement: str
+) -> Finding:
+    """Rates the command that Spark runs for its Python processes.
+
+    `variable`: the variable that names it, '' for Spark's default; a bad default is only a warning, because it depends
+    on the shell. `path`: the command on the PATH, None if it does not exist. `facts`: what it has, None if it does not
+    run. `own`: what this Python has. `replacement`: a command that works here.
+    """
+    check, command = "spark python", f"{variable}={name}" if variable else f"{name} of the PATH"
+    bad = Level.FAIL if variable else Level.WARN
+    advice = f"set PYSPARK_PYTHON={replacement}" + ("" if variable else ", or import penstock.spark before the session")
+    if path is None:
+        return Finding(check, bad, f"{command}: no such command, so Spark cannot start its Python processes", advice)
+    if facts is None:
+        return Finding(check, bad, f"{command}: {path} does not run as Python", advice)
+    version = ".".join(map(str, facts.version))
+    if missing := [package for package in own.packages if package not in facts.packages]:
+        text = f"{command}: {path} has no {' and no '.join(missing)}, so Spark does not find the format penstock"
+        return Finding(check, bad, text, advice)
+    if facts.version != own.version:
+        expected = ".".join(map(str, own.version))
+        text = f"{command}: {path} is Python {version}, this one {expected}; Spark needs the same minor version"
+        return Finding(check, bad, text, advice)
+    text = f"{command}: {path}, Python {version}, {', '.join(f'{name} {v}' for name, v in facts.packages.items())}"
+    if facts.packages != own.packages:
+        expected = ", ".join(f"{name} {v}" for name, v in own.packages.items())
+        return Finding(check, Level.WARN, f"{text}; this Python has {expected}", "install the same versions")
+    return Finding(check, Level.OK, text)
 
 
 def judged_skew(check: str, ahead_s: float, whose: str) -> Finding:

@@ -1,4 +1,4 @@
-"""Checks this machine: Python, libraries, Java, the cache of compiled kernels. `findings` rates the results."""
+"""Checks this machine: Python, libraries, Java, the Python of Spark, compiled kernels. `findings` rates the results."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from penstock.engine.doctor.findings import (
     judged_library,
     requirement_of,
 )
+from penstock.engine.doctor.spark_python import spark_python_finding
 
 
 def machine_findings(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Findings on Python, each library, Java, and the compiled kernels."""
+    """Findings on Python, each library, Java, the Python of Spark if that is installed, and the compiled kernels."""
     yield Finding("python", Level.OK, f"{platform.python_version()} on {platform.platform(terse=True)}")
     yield from library_findings()
     home = environment.get("JAVA_HOME")
     banner = banner_of(f"{home}/bin/java" if home else "java")
     first = banner.strip().splitlines()[0][:80] if banner and banner.strip() else banner
-    yield judged_java(java_major(banner or ""), first, _version("pyspark") is not None)
+    has_spark = _version("pyspark") is not None
+    yield judged_java(java_major(banner or ""), first, has_spark)
+    if has_spark:
+        yield spark_python_finding(environment)
     yield kernel_finding()
 
 

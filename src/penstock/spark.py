@@ -1,5 +1,9 @@
 """Functions for Spark programs. Importing this module does not load pyspark.
 
+Import it before the Spark session starts: if the environment of this program is not activated, the import sets the
+variable PYSPARK_PYTHON to this environment's Python (docs/guides/spark-start.md). It changes nothing else, and nothing
+that the user has set.
+
 The data source itself needs no import: where `pyspark_penstock` is on the driver's Python path, Spark finds the format
 `penstock` by itself, and `spark.read.format("penstock")` and `spark.readStream.format("penstock")` work.
 """
@@ -8,6 +12,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from penstock.engine.spark.startup import use_this_python
 
 if TYPE_CHECKING:
     from penstock.engine.spark.query.table import table
@@ -35,3 +41,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+use_this_python()

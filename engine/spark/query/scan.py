@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.engine.spark.startup import missing_format_explained
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -46,4 +48,5 @@ def scan(spark: SparkSession, request: ScanRequest, schema: StructType | None = 
     `schema`: the columns of the request, if the caller knows them, so that Spark does not describe the table again.
     """
     reader = spark.read.format(FORMAT).options(**request.read_options())
-    return (reader if schema is None else reader.schema(schema)).load(request.table)
+    with missing_format_explained():
+        return (reader if schema is None else reader.schema(schema)).load(request.table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,18 @@ from penstock.engine.doctor import machine
 from penstock.engine.doctor.findings import (
     Finding,
     Level,
+    PythonFacts,
     judged_certificate,
     judged_java,
     judged_kernels,
     judged_library,
     judged_skew,
+    judged_spark_python,
     requirement_of,
 )
 from penstock.engine.doctor.reach import storage_findings
+from penstock.engine.doctor.spark_python import probed_python, spark_python_finding, this_python
+from penstock.engine.spark.interpreter import command
 from penstock.enumerator.server.config.settings import Settings, TableSettings, TlsSettings
 from penstock.enumerator.server.run import serve, serve_enumerator
 from penstock.enumerator.service import EnumeratorService
@@ -118,6 +123,86 @@ def test_compiled_kernels_of_this_machine_are_counted(monkeypatch: pytest.Monkey
     compiled, kernels = machine.cached_kernels()
     assert 0 <= compiled <= kernels
     assert kernels >= 3
+
+
+class TestSparkPython:
+    """The command that Spark runs for its Python processes."""
+
+    OWN = PythonFacts((3, 11), {"penstock": "1.0", "pyarrow": "26.0"})
+
+    def judged(self, facts: PythonFacts | None, variable: str = "PYSPARK_PYTHON", path: str | None = "/p") -> Finding:
+        return judged_spark_python(variable, "python3", path, facts, self.OWN, "/venv/bin/penstock-python")
+
+    def test_the_same_versions(self) -> None:
+        finding = self.judged(self.OWN)
+        assert finding == Finding(
+            "spark python", Level.OK, "PYSPARK_PYTHON=python3: /p, Python 3.11, penstock 1.0, pyarrow 26.0"
+        )
+
+    @pytest.mark.parametrize(
+        ("facts", "path", "text"),
+        [
+            (None, None, "no such command, so Spark cannot start its Python processes"),
+            (None, "/p", "/p does not run as Python"),
+            (PythonFacts((3, 11), {"pyarrow": "26.0"}), "/p", "/p has no penstock, so Spark does not find the format"),
+            (PythonFacts((3, 11), {}), "/p", "/p has no penstock and no pyarrow, so Spark does not find the format"),
+            (PythonFacts((3, 12), OWN.packages), "/p", "/p is Python 3.12, this one 3.11; Spark needs the same minor"),
+        ],
+    )
+    def test_a_command_that_cannot_work(self, facts: PythonFacts | None, path: str | None, text: str) -> None:
+        """A failure if the user set it, a warning if it is Spark's default."""
+        chosen, default = self.judged(facts, path=path), self.judged(facts, variable="", path=path)
+        assert (chosen.level, default.level) == (Level.FAIL, Level.WARN)
+        assert chosen.text.startswith(f"PYSPARK_PYTHON=python3: {text}")
+        assert default.text.startswith(f"python3 of the PATH: {text}")
+        assert chosen.advice == "set PYSPARK_PYTHON=/venv/bin/penstock-python"
+        assert default.advice == f"{chosen.advice}, or import penstock.spark before the session"
+
+    def test_other_versions_are_a_warning(self) -> None:
+        finding = self.judged(PythonFacts((3, 11), {"penstock": "0.9", "pyarrow": "26.0"}))
+        assert (finding.level, finding.advice) == (Level.WARN, "install the same versions")
+        assert finding.text.endswith("penstock 0.9, pyarrow 26.0; this Python has penstock 1.0, pyarrow 26.0")
+
+    @pytest.mark.parametrize(
+        ("environment", "start"),
+        [
+            ({}, "python3 of the PATH: /bin/python3"),
+            ({"PYSPARK_PYTHON": "a"}, "PYSPARK_PYTHON=a: /bin/a"),
+            ({"PYSPARK_PYTHON": "a", "PYSPARK_DRIVER_PYTHON": "b"}, "PYSPARK_DRIVER_PYTHON=b: /bin/b"),
+        ],
+    )
+    def test_the_order_of_variables_is_sparks(self, environment: dict[str, str], start: str) -> None:
+        finding = spark_python_finding(environment, lambda name: f"/bin/{name}", lambda path: this_python())
+        assert finding.level is Level.OK
+        assert finding.text.startswith(start)
+
+    def test_pythons_of_this_machine(self, tmp_path: pathlib.Path) -> None:
+        """This environment, one without packages, one that is no Python, one that does not exist."""
+        bare, other = tmp_path / "bare", tmp_path / "other"
+        bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+        other.write_text("#!/bin/sh\necho 7\n")
+        bare.chmod(0o755)
+        other.chmod(0o755)
+        assert probed_python(command()) == probed_python(sys.executable) == this_python()
+        assert probed_python(str(bare)) == PythonFacts(this_python().version, {})
+        assert probed_python(str(other)) is None
+        assert probed_python(str(tmp_path / "nothing")) is None
+
+    def test_the_command_line(self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+        monkeypatch.setenv("PYSPARK_PYTHON", command())
+        monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+        assert by_check(cli("doctor", "--format", "json").json)["spark python"]["level"] == "ok"
+        monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "nothing"))
+        ended = cli("doctor")
+        assert ended.code == 1
+        (line,) = [line for line in ended.text.splitlines() if "spark python" in line]
+        assert line.startswith("fail  spark python")
+        assert f"PYSPARK_PYTHON={tmp_path / 'nothing'}: no such command" in line
+        assert line.endswith(f"-> set PYSPARK_PYTHON={command()}")
+
+    def test_without_spark_nothing_is_checked(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "_version", lambda name: None if name == "pyspark" else "99")
+        assert "spark python" not in by_check(cli("doctor", "--format", "json").json)
 
 
 @pytest.mark.golden
