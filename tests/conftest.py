@@ -39,6 +39,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def connect_url(spark: Any) -> str:
+    """The URL of the run's Spark Connect server."""
+    from tests.spark_session import start_connect_server
+
+    return start_connect_server(spark)
+
+
+@pytest.fixture(scope="session")
 def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A process of the newest Hudi release for the run: it writes tables and returns the expected rows."""
     from tests.interop.hudi_process import NEWEST, running

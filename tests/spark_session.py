@@ -1,4 +1,4 @@
-"""The single Spark session of a test run, for every suite that needs Java."""
+"""The single Spark session of a test run, for every suite that needs Java, and the Spark Connect server in its JVM."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
@@ -32,6 +33,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.timeType.enabled", "true")
+        .config("spark.connect.grpc.binding.address", "127.0.0.1")
+        .config("spark.connect.grpc.binding.port", "0")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     spark = _started(builder)
@@ -43,6 +46,16 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def start_connect_server(spark: SparkSession) -> str:
+    """Starts Spark's own Connect server in the JVM of the session, which takes a second and not another JVM. Returns
+    its URL. Clients have sessions of their own."""
+    jvm: Any = spark.sparkContext._jvm
+    service = getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$").__getattr__("MODULE$")
+    if not service.started():
+        service.start(spark.sparkContext._jsc.sc())
+    return f"sc://127.0.0.1:{service.localPort()}"
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:

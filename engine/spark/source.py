@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
+    from penstock.engine.spark.options import Loaded
     from penstock.engine.spark.stream.reader import PenstockStreamReader
+    from penstock.proto.options.registry import EntryPoint
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -53,32 +55,41 @@ class PenstockDataSource(DataSource):
         """
         from penstock.engine.spark.options import entry_point_at_load, loaded
         from penstock.engine.spark.planning import schema_of
+        from penstock.engine.spark.stored_options import options_of_new_table, with_stored_options
 
-        load = loaded(self.options, entry_point_at_load(self.options), os.environ)
+        created = options_of_new_table(self.options)
+        options = self.options if created is None else created
+        load = loaded(options, entry_point_at_load(options), os.environ)
         for warning in load.options.warnings:
             log.warning("%s", warning)
         schema = schema_of(load)
         self._gave_schema = True  # Spark pickles this instance after the call, for the readers
-        return schema
+        return schema if created is None else with_stored_options(schema, created)
 
     @hidden_traceback()
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
-        from penstock.engine.spark.options import loaded
         from penstock.proto.options.registry import EntryPoint
 
-        return PenstockBatchReader(loaded(self.options, EntryPoint.BATCH, os.environ), schema)
+        return PenstockBatchReader(*self._load(EntryPoint.BATCH, schema))
 
     @hidden_traceback()
     def streamReader(self, schema: StructType) -> PenstockStreamReader:
         """A reader for a stream of the columns in `schema`."""
-        from penstock.engine.spark.options import loaded
         from penstock.engine.spark.stream.reader import PenstockStreamReader
         from penstock.proto.options.registry import EntryPoint
 
-        load = loaded(self.options, EntryPoint.STREAM, os.environ)
-        return PenstockStreamReader(load, schema, whole_schema=self._gave_schema and not load.options.columns)
+        load, columns = self._load(EntryPoint.STREAM, schema)
+        return PenstockStreamReader(load, columns, whole_schema=self._gave_schema and not load.options.columns)
+
+    def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
+        """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""
+        from penstock.engine.spark.options import loaded
+        from penstock.engine.spark.stored_options import options_of_read, without_stored_options
+
+        load = loaded(options_of_read(self.options, schema), entry_point, os.environ)
+        return load, without_stored_options(schema)
 
 
 def register(spark: SparkSession) -> None:

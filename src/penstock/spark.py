@@ -16,16 +16,29 @@ from typing import TYPE_CHECKING
 from penstock.engine.spark.startup import use_this_python
 
 if TYPE_CHECKING:
+    from penstock.engine.spark.catalog.functions import register_functions
+    from penstock.engine.spark.catalog.views import CreatedViews, create_views
     from penstock.engine.spark.query.table import table
     from penstock.engine.spark.source import register
     from penstock.engine.spark.stream.await_end import await_end
     from penstock.engine.spark.watermark.eviction import with_source_watermark
 
-__all__ = ["await_end", "register", "table", "with_source_watermark"]
+__all__ = [
+    "CreatedViews",
+    "await_end",
+    "create_views",
+    "register",
+    "register_functions",
+    "table",
+    "with_source_watermark",
+]
 
 _MODULES = {
+    "CreatedViews": "penstock.engine.spark.catalog.views",
     "await_end": "penstock.engine.spark.stream.await_end",
+    "create_views": "penstock.engine.spark.catalog.views",
     "register": "penstock.engine.spark.source",
+    "register_functions": "penstock.engine.spark.catalog.functions",
     "table": "penstock.engine.spark.query.table",
     "with_source_watermark": "penstock.engine.spark.watermark.eviction",
 }

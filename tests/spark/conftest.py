@@ -113,6 +113,27 @@ def either(request: pytest.FixtureRequest) -> Source:
     return make_source(request, *request.param)
 
 
+@pytest.fixture
+def connect(connect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """A new session of Spark Connect. PySpark's functions create the expressions of Connect during the test, as in a
+    program that has no other session."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    session: Any = ConnectSession.builder.remote(connect_url).create()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["classic", "connect"])
+def session(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session of each kind. Its temporary views and its tables in the current database are dropped at the end."""
+    kind: SparkSession = request.getfixturevalue("spark" if request.param == "classic" else "connect")
+    yield kind
+    for table in kind.catalog.listTables():
+        kind.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} `{table.name}`")
+
+
 Rows = Counter[tuple[tuple[str, object], ...]]
 
 

@@ -20,7 +20,15 @@ from penstock.proto.errors import InvariantViolation, all_error_classes
 
 ROOT = pathlib.Path(__file__).parents[3]
 NAMES = ["ConsumedBatch", "Consumer", "Position", "ResetOutcome", "__version__", "errors", "read", "spark"]
-SPARK_NAMES = ["await_end", "register", "table", "with_source_watermark"]
+SPARK_NAMES = [
+    "CreatedViews",
+    "await_end",
+    "create_views",
+    "register",
+    "register_functions",
+    "table",
+    "with_source_watermark",
+]
 ERROR_NAMES = [
     "AccessError",
     "ConfigurationError",
