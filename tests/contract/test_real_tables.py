@@ -6,6 +6,7 @@ import logging
 import pathlib
 import re
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,23 @@ def test_served_table_has_the_plan_of_the_embedded_enumerator(golden: Any, name:
         assert opened.scan == client.describe_plan(opened.plan_id) == plan.scan
         result = pulled(client, opened.plan_id, opened.slots)
     assert sorted(result, key=lambda split: (split.order_key, split.split_id)) == list(plan.splits)
+
+
+@pytest.mark.parametrize("query", [Snapshot(), Incremental(), Changes(ChangeFormat.ROWS)])
+def test_completion_times_are_served(golden: Any, query: Query) -> None:
+    path = str(golden.table(TABLES["v9"]))
+    request = PlanRequest(table="t", query=query, slots=2, completion_time=True, timeline_timezone="UTC")
+    plan = EmbeddedEnumerator({"t": path}).plan(request)
+    assert plan.scan.completion_times is not None and plan.scan.completion_times.instants
+    assert plan.scan.columns[-1] == "_completion_time"
+    assert decode_plan(encode_plan(plan)) == plan
+    with serve({"t": path}, "127.0.0.1:0") as server:
+        client = EnumeratorClient(server.address)
+        opened = client.open_plan(request)
+        assert opened.scan == client.describe_plan(opened.plan_id) == plan.scan
+    without = EmbeddedEnumerator({"t": path}).plan(replace(request, completion_time=False, timeline_timezone=""))
+    assert without.splits == plan.splits
+    assert without.scan == replace(plan.scan, columns=plan.scan.columns[:-1], completion_times=None)
 
 
 @pytest.mark.parametrize("name", TABLES)

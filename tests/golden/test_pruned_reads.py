@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import random
 import zlib
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -196,6 +197,41 @@ def test_files_are_pruned_by_column_statistics(golden: Golden, case: str, monkey
                 request = PlanRequest(table="t", query=ReadOptimized(), where=where)
                 dropped += splits - len(plan_request(table, "t", request).splits)
     assert dropped > 0
+
+
+def test_completion_times_prune_no_file(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in no statistics of files. Other parts of the filter prune as without them."""
+    monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
+    table = open_table(str(golden.table("B_v9_colstats_cow")))
+    request = PlanRequest(
+        table="t",
+        query=ReadOptimized(),
+        columns=("id", "_completion_time"),
+        completion_time=True,
+        timeline_timezone="UTC",
+    )
+
+    def rows(where: str) -> tuple[list[Any], int]:
+        plan = plan_request(table, "t", replace(request, where=where))
+        batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+        return [row for batch in batches for row in batch.to_pylist()], len(plan.splits)
+
+    everything, splits = rows("")
+    newest = max(row["_completion_time"] for row in everything)
+    named = f"_completion_time >= '{newest.isoformat()}'"
+    assert rows(named) == ([row for row in everything if row["_completion_time"] >= newest], splits)
+    _, batch, _ = full(table, ReadOptimized())
+    integers = [field.name for field in batch.schema if pa.types.is_integer(field.type)]
+    ends = [
+        (name, op, end(batch[name].drop_null().to_pylist() or [0]))
+        for name in integers
+        for op, end in (("<=", min), (">=", max))
+    ]
+    answers = {other: rows(other) for other in (f"`{name}` {op} {value}" for name, op, value in ends)}
+    other, (by_other, remaining) = min(answers.items(), key=lambda item: item[1][1])
+    assert remaining < splits
+    assert rows(f"{other} AND _completion_time IS NOT NULL") == (by_other, remaining)
+    assert rows(f"{other} OR {named}")[1] == splits
 
 
 def test_filters_prune_some_row_groups(golden: Golden) -> None:

@@ -191,6 +191,12 @@ class Hudi(PeerProcess):
         """The table's completed instants as (requested, completion, action)."""
         return [tuple(instant) for instant in self._ask({"do": "instants", "path": str(table)})]
 
+    def completion_times(self, table: pathlib.Path, requested: Sequence[str]) -> list[str | None]:
+        """The completion time of each instant, active or archived, by Hudi's own view; None if it knows none."""
+        request = {"do": "completion_times", "path": str(table), "requested": list(requested)}
+        answer: list[str | None] = self._ask(request)
+        return answer
+
     def call(self, statement: str) -> list[dict[str, Any]]:
         """A SQL statement, such as a procedure call."""
         answer: list[dict[str, Any]] = self._ask({"do": "sql", "text": statement})

@@ -15,6 +15,7 @@ Requests on stdin, one response on stdout each, `{"ok": …}` or `{"error": text
     {"do": "write_range" or "run_sink", "path", …}           from a topic (hudi_topics)
     {"do": "java_write", "path", …}                          Avro records by the Java client (hudi_java_client)
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
+    {"do": "completion_times", "path", "requested"}          what Hudi's own view of completion times has for each
 """
 
 import argparse
@@ -171,6 +172,20 @@ def instants(path):
     return sorted([m[1], None, m[2]] for m in matches)
 
 
+def completion_times(spark, request):
+    """The completion time of each instant, null if Hudi knows none (`CompletionTimeQueryView`): active or archived."""
+    hudi = spark._jvm.org.apache.hudi
+    configuration = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    table = (
+        hudi.common.table.HoodieTableMetaClient.builder().setBasePath(request["path"]).setConf(configuration).build()
+    )
+    view = table.getTimelineLayout().getTimelineFactory().createCompletionTimeQueryView(table)
+    try:
+        return [view.getCompletionTime(instant).orElse(None) for instant in request["requested"]]
+    finally:
+        view.close()
+
+
 def answer(spark, request):
     """Runs one request."""
     if request["do"] == "write":
@@ -195,6 +210,8 @@ def answer(spark, request):
         return hudi_java_client.java_write(spark, request)
     if request["do"] == "instants":
         return instants(pathlib.Path(request["path"]))
+    if request["do"] == "completion_times":
+        return completion_times(spark, request)
     raise ValueError(f"unknown request {request['do']!r}")
 
 

@@ -105,3 +105,25 @@ def test_every_commit_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, 
 
     whole = penstock.read(str(table), query="incremental", after="earliest", upto=after)
     assert_same_rows(whole, snapshot, "all commits as one range")
+    assert_completion_times(hudi, table, known=table_version == 9)
+
+
+@pytest.mark.parametrize("case", ["B_v9_arch_mor", "A_archive_v9_h120", "A_clustering_done_v9_h120"])
+def test_completion_times_are_those_of_hudis_view(hudi: Any, golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+    """Commits of the active timeline and of the history, after compaction and clustering."""
+    assert_completion_times(hudi, golden.copy(case, tmp_path), known=True)
+
+
+def assert_completion_times(hudi: Any, table: pathlib.Path, *, known: bool) -> None:
+    """`_completion_time` of each row is what Hudi's own view has for its commit; null on layout 1."""
+    rows = penstock.read(str(table), completion_time=True, timeline_timezone="UTC").read_all()
+    by_commit = rows.group_by(["_hoodie_commit_time", "_completion_time"]).aggregate([]).to_pylist()
+    commits = [row["_hoodie_commit_time"] for row in by_commit]
+    assert commits and len(set(commits)) == len(commits)
+    if not known:
+        assert rows["_completion_time"].null_count == rows.num_rows
+        return
+    hudis = hudi.completion_times(table, commits)
+    ours = [row["_completion_time"].strftime("%Y%m%d%H%M%S%f")[:17] for row in by_commit]
+    assert ours == hudis
+    assert hudi.completion_times(table, [str(int(commits[0]) + 1)]) == [None]

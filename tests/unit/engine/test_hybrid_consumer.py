@@ -117,6 +117,16 @@ def test_consumer_continues_in_the_topic(path: str, topic: ScriptedTopic, offset
         assert [(row["_change_type"], row["id"]) for row in served.consumed(consumer)] == [("+U", "new")]
 
 
+@pytest.mark.parametrize("mode", ["changelog", "append"])
+def test_completion_time_of_a_record_is_null(path: str, topic: ScriptedTopic, mode: str) -> None:
+    served = Served(path, topic)
+    with served.consumer(hybrid=mode, completion_time="on", columns=["id", "amount", "_completion_time"]) as consumer:
+        rows = served.consumed(consumer)
+        topic.append(2, "new", {"id": "new", "amount": 5, "ts": 1})
+        assert served.consumed(consumer) == [{"id": "new", "amount": 5, "_completion_time": None}]
+    assert rows and {row["_completion_time"] for row in rows} == {None}  # the lake has timeline layout 1
+
+
 def test_append_returns_each_row_once(path: str, topic: ScriptedTopic, offsets: Mapping[int, int]) -> None:
     served = Served(path, topic)
     with served.consumer(hybrid="append") as consumer:

@@ -119,6 +119,30 @@ def test_snapshot_of_a_stream_of_changes_is_inserts(case: str, golden: Golden) -
     assert texts([changes.select(own)]) == texts([state.select(own)])
 
 
+@pytest.mark.parametrize("start", [StartSnapshot(), StartAfter(EARLIEST)], ids=["snapshot", "earliest"])
+@pytest.mark.parametrize(("query", "commits"), [(ROWS, "_hoodie_commit_time"), (CHANGES, "_change_instant")])
+def test_rows_of_a_stream_carry_completion_times(
+    query: Query, commits: str, start: StreamStart, golden: Golden
+) -> None:
+    """In every batch the completion time of the row's commit, of the same points and rows as without the column."""
+    path, enumerator = golden.table("B_v9_inc_mor"), EmbeddedEnumerator()
+    names = (file.name.partition(".")[0].partition("_") for file in path.glob(".hoodie/timeline/*_*.*commit"))
+    stated = {requested: completed for requested, _, completed in names}
+    limits = RoundLimits(max_files=2)
+    plain = scope(path, query, limits=limits)
+    request = replace(plain.request, completion_time=True, timeline_timezone="UTC")
+    of = replace(plain, request=request)
+    points = all_points(enumerator, of, start)
+    assert points == all_points(EmbeddedEnumerator(), plain, start)
+    tables = together(enumerator, of, points)
+    without = together(enumerator, plain, points)
+    assert texts([table.drop_columns(["_completion_time"]) for table in tables]) == texts(without)
+    stream_rows = [row for table in tables for row in table.to_pylist()]
+    assert len({row[commits] for row in stream_rows}) > 1 or query is CHANGES
+    for row in stream_rows:
+        assert row["_completion_time"].strftime("%Y%m%d%H%M%S%f")[:17] == stated[row[commits]]
+
+
 @pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
 @pytest.mark.parametrize("case", TABLES)
 def test_another_process_plans_each_batch_the_same(case: str, query: Query, golden: Golden) -> None:
