@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import pathlib
 import re
 from collections import defaultdict
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.enumerator.planning import discovery
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
@@ -39,15 +41,18 @@ class Golden(Protocol):
     def case(self, name: str) -> dict[str, Any]: ...
     def table(self, name: str) -> pathlib.Path: ...
     def expected(self, name: str, query_id: str) -> pa.Table: ...
+    def copy(self, name: str, folder: pathlib.Path) -> pathlib.Path: ...
 
 
 def by_case(entries: list[Entry]) -> dict[str, list[Entry]]:
-    """One entry of each of the first two kinds of query, by case."""
+    """One entry of each case; of every third two, of different kinds of query."""
     chosen: dict[str, dict[type[Query], Entry]] = defaultdict(dict)
     for entry in entries:
         if not entry.must_fail:
             chosen[entry.case].setdefault(type(entry.query), entry)
-    return {case: list(of_case.values())[:2] for case, of_case in chosen.items()}
+    return {
+        case: list(of_case.values())[: 1 + (place % 3 == 0)] for place, (case, of_case) in enumerate(chosen.items())
+    }
 
 
 ROWS = by_case(counted_entries())
@@ -78,7 +83,7 @@ def mismatches(rows: pa.Table, commits: str, times: dict[str, dt.datetime]) -> l
 
 
 @pytest.mark.parametrize("case", sorted(ROWS))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 def test_rows_carry_the_completion_time_of_their_commit(golden: Golden, case: str) -> None:
     """Hudi's rows, and for each the completion time that the timeline states for its `_hoodie_commit_time`."""
     times = stated(golden.table(case))
@@ -94,6 +99,7 @@ def test_rows_carry_the_completion_time_of_their_commit(golden: Golden, case: st
 
 
 @pytest.mark.parametrize("case", sorted(CHANGES))
+@pytest.mark.sampled(6)
 def test_changes_carry_the_completion_time_of_their_commit(golden: Golden, case: str) -> None:
     times = stated(golden.table(case))
     for entry in CHANGES[case]:
@@ -162,6 +168,32 @@ def test_the_zone_of_a_local_timeline_is_needed(golden: Golden) -> None:
     berlin = rows_of(golden.table(case), Snapshot(), completion_time=True, timeline_timezone="Europe/Berlin")[COLUMN]
     hour = dt.timedelta(hours=1)  # the table was written in November
     assert berlin.to_pylist() == [value - hour for value in utc.to_pylist()]
+
+
+def test_a_commit_without_a_completion_time_in_its_name_has_that_of_its_file(
+    golden: Golden, tmp_path: pathlib.Path
+) -> None:
+    """As in Hudi (`ActiveTimelineV2`): an upgrade leaves such files."""
+    case = "A_positions_v9_h120"
+    table = golden.copy(case, tmp_path)
+    named = rows_of(table, Snapshot(), **COMPLETED).sort_by("_hoodie_record_key")  # their order is by completion time
+    commit = named["_hoodie_commit_time"][0].as_py()
+    (file,) = table.glob(f".hoodie/timeline/{commit}_*")
+    changed = file.with_name(f"{commit}{file.suffix}")
+    file.rename(changed)
+    os.utime(changed, ns=(0, 1_800_000_000_123_456_789))
+    renamed = rows_of(table, Snapshot(), **COMPLETED).sort_by("_hoodie_record_key")
+    for before, after in zip(named.to_pylist(), renamed.to_pylist(), strict=True):
+        of_file = before["_hoodie_commit_time"] == commit
+        assert after[COLUMN] == (dt.datetime.fromtimestamp(1_800_000_000.123, dt.UTC) if of_file else before[COLUMN])
+
+
+def test_more_completion_times_than_a_scan_holds_are_refused(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "MAX_COMPLETIONS", 2)
+    with pytest.raises(
+        ConfigurationError, match=r"completionTime: the timeline of table .* instants, expected at most 2"
+    ):
+        rows_of(golden.table("A_archive_v9_h120"), Snapshot(), **COMPLETED)
 
 
 def test_a_wrong_completion_time_is_seen(golden: Golden) -> None:

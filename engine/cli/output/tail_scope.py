@@ -52,6 +52,7 @@ def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
         "deleteMarker": options.delete_marker,
         "onCorrupt": "skip" if options.on_corrupt == "skip" else "",
         "columnsByName": "on" if options.columns_by_name == "on" else "",
+        "completionTime": (options.timeline_timezone or "on") if options.completion_time == "on" else "",
         "hybrid": options.hybrid or "",
         "kafkaTopic": options.kafka_topic or "",
         "kafkaValueFormat": options.kafka_value_format if options.hybrid else "",

@@ -257,6 +257,11 @@ class TestFiles:
             (("--query", "cdc"), 'query was "incremental", is "cdc"'),
             (("--on-corrupt", "skip"), 'onCorrupt was not given, is "skip"'),
             (("--split-bytes", "1"), "splitBytes was 134217728, is 1"),
+            (("--completion-time", "on"), 'completionTime was not given, is "on"'),
+            (
+                ("--completion-time", "on", "--timeline-timezone", "Europe/Oslo"),
+                'completionTime was not given, is "Europe/Oslo"',
+            ),
         ],
     )
     def test_folder_of_another_scope_is_refused_without_a_commit(
