@@ -18,6 +18,8 @@ from penstock.engine.spark.startup import use_this_python
 if TYPE_CHECKING:
     from penstock.engine.spark.catalog.functions import register_functions
     from penstock.engine.spark.catalog.views import CreatedViews, create_views
+    from penstock.engine.spark.query.explain import explain
+    from penstock.engine.spark.query.sql import sql
     from penstock.engine.spark.query.table import table
     from penstock.engine.spark.source import register
     from penstock.engine.spark.stream.await_end import await_end
@@ -27,8 +29,10 @@ __all__ = [
     "CreatedViews",
     "await_end",
     "create_views",
+    "explain",
     "register",
     "register_functions",
+    "sql",
     "table",
     "with_source_watermark",
 ]
@@ -37,8 +41,10 @@ _MODULES = {
     "CreatedViews": "penstock.engine.spark.catalog.views",
     "await_end": "penstock.engine.spark.stream.await_end",
     "create_views": "penstock.engine.spark.catalog.views",
+    "explain": "penstock.engine.spark.query.explain",
     "register": "penstock.engine.spark.source",
     "register_functions": "penstock.engine.spark.catalog.functions",
+    "sql": "penstock.engine.spark.query.sql",
     "table": "penstock.engine.spark.query.table",
     "with_source_watermark": "penstock.engine.spark.watermark.eviction",
 }

@@ -186,20 +186,34 @@ class _Rendering:
         raise _Stays
 
     def _instant(self, text: str) -> int:
-        """The instant of a timestamp's text in this session, in microseconds."""
-        match = _moment_parts(text)
-        if match[4] is None:
-            micros = self._rules.instant_of(text)
-            if micros is None:
-                raise _Stays
-            return micros
-        if match[4] == "Z":
-            return _wall_us(match)
-        hours, minutes = int(match[4][1:3]), int(match[4][4:6])
-        if hours * 60 + minutes > 18 * 60 or minutes > 59:
+        micros = instant_us(text, self._rules)
+        if micros is None:
             raise _Stays
-        shift = (hours * 60 + minutes) * 60_000_000
-        return _wall_us(match) + (shift if match[4][0] == "-" else -shift)
+        return micros
+
+
+def instant_us(text: str, rules: SessionRules) -> int | None:
+    """The instant of a timestamp's text in a session, in microseconds since 1970 UTC; None if it is not known."""
+    try:
+        match = _moment_parts(text)
+        wall = _wall_us(match)
+    except _Stays:
+        return None
+    if match[4] is None:
+        return rules.instant_of(text)
+    if match[4] == "Z":
+        return wall
+    hours, minutes = int(match[4][1:3]), int(match[4][4:6])
+    if hours * 60 + minutes > 18 * 60 or minutes > 59:
+        return None
+    shift = (hours * 60 + minutes) * 60_000_000
+    return wall + (shift if match[4][0] == "-" else -shift)
+
+
+def utc_text(micros: int) -> str:
+    """The instant as an ISO time in UTC, without a fraction if it has none."""
+    moment = _EPOCH + datetime.timedelta(microseconds=micros)
+    return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds") + "Z"
 
 
 def wall_clock_us(text: str) -> int | None:

@@ -20,13 +20,15 @@ class TokenKind(StrEnum):
     """A text literal."""
     NUMBER = "number"
     """A number, with its suffix."""
+    HINT = "hint"
+    """A hint, `/*+ … */`, as a whole."""
     SIGN = "sign"
     """Any other character, one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that is not a comment. The text of a hint counts as tokens."""
+    """A token that is not a comment."""
 
     kind: TokenKind
     """What it is."""
@@ -61,7 +63,7 @@ _TEXT: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", re.
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
 _NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w)")
 _WORD: Final = re.compile(r"\w+")
-_PLAIN_TEXT: Final = re.compile(r"'[^'\\]*'")
+_PLAIN_TEXT: Final = re.compile(r"'(?:[^'\\$]|\$(?!\{))*'")
 _BEFORE_STARS: Final = frozenset({"select", "distinct", "all"})
 ODD_CHARACTER: Final = "\ue001"
 """Stands for the characters of a text whose value is unknown. No scan takes a condition with it."""
@@ -78,6 +80,10 @@ def tokens_of(text: str) -> list[Token]:
             at = match.end()
         elif text.startswith("/*", at) and not text.startswith("/*+", at):
             at = _comment_end(text, at)
+        elif text.startswith("/*+", at):
+            end = _comment_end(text, at)
+            tokens.append(Token(TokenKind.HINT, text[at:end], at, end))
+            at = end
         else:
             token = _token(text, at)
             tokens.append(token)
@@ -88,8 +94,8 @@ def tokens_of(text: str) -> list[Token]:
 def for_analysis(text: str, tokens: Sequence[Token]) -> str:
     """The query for a parser that may read texts and comments differently, with every token at its own offset.
 
-    Comments are blanks. A text with a backslash or another form of quotes, whose value depends on the session, becomes
-    a text of as many ODD_CHARACTERs.
+    Comments and hints are blanks. A text with a backslash, a variable or another form of quotes, whose
+    value depends on the session, becomes a text of as many ODD_CHARACTERs.
     """
     parts: list[str] = []
     at = 0
@@ -98,6 +104,8 @@ def for_analysis(text: str, tokens: Sequence[Token]) -> str:
         written = text[token.start : token.end]
         if token.kind is TokenKind.TEXT and not _PLAIN_TEXT.fullmatch(written):
             written = "'" + ODD_CHARACTER * (len(written) - 2) + "'"
+        if token.kind is TokenKind.HINT:
+            written = " " * len(written)
         parts.append(written)
         at = token.end
     return "".join(parts)
@@ -109,7 +117,7 @@ def expanding_stars(tokens: Sequence[Token]) -> list[int]:
     for place, token in enumerate(tokens):
         if not token.is_sign("*"):
             continue
-        before = tokens[place - 1] if place else None
+        before = next((token for token in reversed(tokens[:place]) if token.kind is not TokenKind.HINT), None)
         counted = (
             place >= 2
             and tokens[place - 1].is_sign("(")

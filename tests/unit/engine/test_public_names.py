@@ -24,8 +24,10 @@ SPARK_NAMES = [
     "CreatedViews",
     "await_end",
     "create_views",
+    "explain",
     "register",
     "register_functions",
+    "sql",
     "table",
     "with_source_watermark",
 ]

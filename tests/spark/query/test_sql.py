@@ -1,0 +1,239 @@
+"""`penstock.spark.sql`: the rows of plain Spark over the rows that Hudi returned, from scans that read less."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock import spark as penstock_spark
+from penstock.engine.spark.query import conditions
+from penstock.errors import ConfigurationError
+from tests.spark.query.random_queries import Literals, RandomQueries, literals_of
+
+CASES = {"orders": "A_fuzz_event_long_s1_v9_h120", "items": "B_v6_inc_mor", "types": "A_types_v9_h120"}
+SETTINGS = {"spark.sql.adaptive.enabled": "false"}
+SESSIONS = [
+    {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"},
+    {"spark.sql.session.timeZone": "America/New_York", "spark.sql.ansi.enabled": "false"},
+]
+
+
+class Tables:
+    """The tables for Penstock, and as views of their rows in a session of their own."""
+
+    def __init__(self, spark: SparkSession, golden: Any) -> None:
+        self.spark, self.plain = spark, spark.newSession()
+        self.paths = {name: str(golden.table(case)) for name, case in CASES.items()}
+        self.literals: Literals = {}
+        for name, case in CASES.items():
+            rows = golden.expected(case, "snapshot")
+            self.plain.createDataFrame(rows).createOrReplaceTempView(name)
+            self.literals[name] = literals_of(rows)
+
+    def set(self, settings: dict[str, str]) -> None:
+        """Changes the settings of both sessions."""
+        for name, value in settings.items():
+            self.spark.conf.set(name, value)
+            self.plain.conf.set(name, value)
+
+    def sql(self, query: str, **more: Any) -> DataFrame:
+        """The query through Penstock."""
+        return penstock_spark.sql(self.spark, query, self.paths, **more)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, golden: Any) -> Iterator[Tables]:
+    """The tables; the settings of the session are as before afterwards."""
+    names = [*SETTINGS, *SESSIONS[0], "spark.sql.caseSensitive"]
+    before = {name: spark.conf.get(name) for name in names}
+    made = Tables(spark, golden)
+    made.set(SETTINGS)
+    yield made
+    for name, value in before.items():
+        if value is not None:
+            spark.conf.set(name, value)
+
+
+def rows(df: DataFrame) -> Counter[str]:
+    """Rows as a multiset."""
+    return Counter(repr(tuple(row)) for row in df.collect())
+
+
+def answered(sql: Callable[[str], DataFrame], query: str) -> tuple[Counter[str] | str, DataFrame | None]:
+    """The rows of a query and its DataFrame, or the condition of Spark's error."""
+    try:
+        df = sql(query)
+        return rows(df), df
+    except AnalysisException as error:
+        return str(error.getCondition()), None
+
+
+def sent(df: DataFrame) -> Iterator[int]:
+    """For each scan, the bytes that Python has sent to Spark up to its end: Spark 4.3 counts them over all queries."""
+
+    def counts(plan: Any) -> Iterator[int]:
+        if plan.getClass().getSimpleName() == "BatchScanExec":
+            yield int(plan.metrics().apply("pythonDataReceived").value())
+        for place in range(plan.children().size()):
+            yield from counts(plan.children().apply(place))
+
+    plan = df._jdf.queryExecution().executedPlan()  # type: ignore[operator]
+    subqueries = plan.subqueriesAll()
+    for each in [plan, *(subqueries.apply(place) for place in range(subqueries.size()))]:
+        yield from counts(each)
+
+
+def received(df: DataFrame) -> int:
+    """The bytes that Python has sent to Spark up to the last action of `df`."""
+    return max(sent(df))
+
+
+def bytes_of(tables: Tables, query: str) -> int:
+    """The bytes that the scans of a query send to Spark."""
+    before, df = tables.sql("SELECT id FROM orders WHERE v < 0"), tables.sql(query)
+    assert before.collect() == []
+    df.collect()
+    return received(df) - received(before)
+
+
+FIXED = [
+    "SELECT id, v FROM orders WHERE v > 2000 AND p = 'b'",
+    "SELECT * FROM types WHERE tz >= TIMESTAMP '2008-02-17 13:38:34.965180' AND da < '2022-06-05'",
+    "WITH orders AS (SELECT id, ts FROM orders WHERE v > 2000) SELECT o.id, i.name FROM orders o LEFT JOIN items i "
+    "ON o.ts = i.ts AND i.v > 60 WHERE i.v IS NULL",
+    "SELECT a.id FROM orders a FULL JOIN orders b ON a.id = b.id AND a.v > 5000 WHERE a.v IS NULL OR a.v > 2000",
+    "FROM orders |> WHERE v > 2000 |> SELECT id",
+    "TABLE items",
+]
+
+
+@pytest.mark.parametrize("query", FIXED)
+@pytest.mark.sampled(2)
+def test_query_gives_the_rows_of_plain_spark(tables: Tables, query: str) -> None:
+    for settings in SESSIONS:
+        tables.set(settings)
+        expected = rows(tables.plain.sql(query))
+        assert rows(tables.sql(query)) == expected
+        assert expected
+    assert not [view for view in tables.spark.catalog.listTables() if view.name.startswith("_pyspark")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sampled(1)
+def test_random_queries_give_the_rows_of_plain_spark_from_fewer_bytes(tables: Tables, seed: int) -> None:
+    tables.set(SESSIONS[seed % len(SESSIONS)])
+    queries = RandomQueries(tables.literals, seed)
+    most = max(bytes_of(tables, f"SELECT * FROM {name}") for name in CASES)
+    before = tables.sql("SELECT id FROM orders WHERE v < 0")
+    assert before.collect() == []
+    first = last = received(before)
+    scans = 0
+    for _ in range(4):
+        query = queries.query()
+        found, df = answered(tables.sql, query)
+        assert found == answered(tables.plain.sql, query)[0], query
+        if df is not None and (counts := list(sent(df))):
+            assert max(counts) - last <= len(counts) * most, query
+            last, scans = max(counts), scans + len(counts)
+    assert last - first < scans * most / 2
+
+
+def test_scan_sends_fewer_bytes(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables.set(SESSIONS[0])
+    queries = {
+        "all": "SELECT * FROM orders",
+        "columns": "SELECT id, v FROM orders",
+        "rows": "SELECT * FROM orders WHERE v > 5000",
+        "both": "SELECT id FROM orders WHERE v > 5000",
+        "half": "SELECT a.id FROM orders a JOIN orders b ON a.id = b.id WHERE a.v > 5000 AND b.p = 'b'",
+    }
+
+    def sizes() -> dict[str, int]:
+        return {name: bytes_of(tables, query) for name, query in queries.items()}
+
+    narrow = sizes()
+    assert narrow["both"] < narrow["columns"] < narrow["all"]
+    assert narrow["both"] < narrow["rows"] < narrow["all"]
+    with monkeypatch.context() as patched:  # without it the bytes are those of the whole tables
+        patched.setattr(conditions, "narrowed", lambda *_: {})
+        whole = sizes()
+    assert whole["all"] == narrow["all"] == whole["columns"] == whole["rows"] == whole["both"]
+    assert narrow["half"] < whole["half"] == 2 * whole["all"]
+
+
+def test_wrongly_narrowed_scan_is_detected(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative control: with a filter that removes too much the rows differ."""
+    tables.set(SESSIONS[0])
+    query = "SELECT id FROM orders WHERE v > 2000 OR upper(p) = 'A'"
+    expected = rows(tables.plain.sql(query))
+    assert rows(tables.sql(query)) == expected
+    with monkeypatch.context() as patched:
+        patched.setattr(conditions, "narrowed", lambda found, *_: dict.fromkeys(found.occurrences, ((), "v > 2000")))
+        assert rows(tables.sql(query)) != expected
+
+
+def test_time_travel_parameters_and_a_server(tables: Tables, server: Any, golden: Any) -> None:
+    case = CASES["orders"]
+    time = next(query for query in golden.case(case)["queries"] if query["as_of"] and not query["error"])
+    query = f"SELECT o.id, n.id FROM orders VERSION AS OF {time['as_of']} o RIGHT JOIN orders n ON o.id = n.id"
+    of_server = penstock_spark.sql(
+        tables.spark, f"{query} WHERE n.v > :low", {"orders": case}, server=server.address, args={"low": 2000}
+    )
+    then = golden.expected(case, time["id"])["id"].to_pylist()
+    now = golden.expected(case, "snapshot").select(["id", "v"]).to_pylist()
+    assert rows(of_server) == Counter(
+        repr((row["id"] if row["id"] in then else None, row["id"])) for row in now if row["v"] > 2000
+    )
+    explained = penstock_spark.explain(of_server)
+    assert f"table {case} of server {server.address}\n  range: snapshot as of {time['as_of']}" in explained
+
+
+def test_explain_names_what_reached_each_scan(tables: Tables) -> None:
+    tables.set(SESSIONS[0])
+    df = tables.sql("SELECT id FROM orders WHERE v > 5 AND upper(p) = 'A' AND id IN (SELECT id FROM items)")
+    orders, items = penstock_spark.explain(df).split("table ")[1:]
+    assert orders.startswith(f"{tables.paths['orders']}\n  range: snapshot up to 2026")
+    assert orders.endswith(" bytes\n  columns: id, p, v\n  filter: `v` > 5\n")
+    assert items.endswith(" bytes\n  columns: id, v, p\n  filter: none")
+    with pytest.raises(ConfigurationError, match="reads no Penstock table"):
+        penstock_spark.explain(tables.spark.range(3))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("SELECT nosuch FROM orders", "UNRESOLVED_COLUMN.*Did you mean one of the following.*`ts`"),
+        ("SELECT nosuch(id) FROM orders", "UNRESOLVED_ROUTINE"),
+        ("SELECT id FROM nosuch", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT id FROM orders WHERE (", "PARSE_SYNTAX_ERROR"),
+        ("SELECT id FROM orders VERSION AS OF 5", "option asOf: got '5'"),
+    ],
+)
+@pytest.mark.sampled(2)
+def test_spark_names_what_is_wrong(tables: Tables, query: str, text: str) -> None:
+    with pytest.raises(PySparkException, match=text):
+        tables.sql(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("INSERT INTO x SELECT id FROM orders", "runs queries: got 'INSERT'"),
+        ("SELECT 'orders FROM orders", "cannot read the query: ' at character 8 has no end"),
+        ("SELECT id FROM orders TIMESTAMP AS OF now()", "expected VERSION AS OF an instant"),
+        ("", "runs queries: got ''"),
+    ],
+)
+def test_errors_name_what_is_wrong(tables: Tables, query: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        tables.sql(query)
+
+
+def test_table_name_that_is_no_identifier(spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match=r"the name 'a\.\.b' is no identifier"):
+        penstock_spark.sql(spark, "SELECT 1", {"a..b": "/nowhere"})
