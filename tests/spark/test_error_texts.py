@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import PenstockError
+from penstock.spark import register_functions
 from tests.loopback_ports import free_port
 
 CASE = "B_v9_inc_mor"
@@ -67,6 +68,24 @@ def test_a_damaged_file(spark: SparkSession, damaged: pathlib.Path) -> None:
     assert first == "An exception was thrown from the Python worker:"
     assert len(rest) == 1, shown
     assert rest[0].startswith(f"penstock.proto.errors.CorruptFile: table {damaged}: base file p=")
+
+
+@pytest.mark.exhaustive
+def test_a_client_of_spark_connect(connect: SparkSession, damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The sentence comes first. Spark appends the stack of the JVM, which a setting of Spark leaves out."""
+    missing = tmp_path / "nothing"
+    text = f"{CREATED}{sentence(missing)}{STATE}"
+    assert batch_text(connect, missing).startswith(f"{text}\n\nJVM stacktrace:\n")
+    connect.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
+    try:
+        assert batch_text(connect, missing) == text
+        shown = batch_text(connect, damaged, columns="ts")
+    finally:
+        connect.conf.unset("spark.sql.connect.serverStacktrace.enabled")
+    assert (
+        f"An exception was thrown from the Python worker: penstock.proto.errors.CorruptFile: table {damaged}:" in shown
+    )
+    assert "Traceback" not in shown
 
 
 @pytest.mark.exhaustive
@@ -130,3 +149,16 @@ class TestOtherErrors:
             spark.read.format("penstock").load(str(golden.table(CASE))).selectExpr(expression)
         assert str(caught.value).startswith(f"[{condition}")
         assert "`nosuch`" in str(caught.value).splitlines()[0]
+
+    @pytest.mark.parametrize("function", ["penstock_changes", "penstock_timeline", "penstock_splits"])
+    def test_a_table_valued_function(self, spark: SparkSession, tmp_path: pathlib.Path, function: str) -> None:
+        register_functions(spark)
+        missing = tmp_path / "nothing"
+        arguments = f"'{missing}', 'earliest', 'latest'" if function == "penstock_changes" else f"'{missing}'"
+        with pytest.raises(PySparkException) as caught:
+            spark.sql(f"SELECT * FROM {function}({arguments})")
+        first = str(caught.value).splitlines()[0]
+        condition = "[TABLE_VALUED_FUNCTION_FAILED_TO_ANALYZE_IN_PYTHON]"
+        step = f"{condition} Failed to analyze the Python user defined table function: "
+        assert first == f"{step}{sentence(missing)} SQLSTATE: 38000; line 1 pos 14"
+        assert "Traceback" not in str(caught.value)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 from pyspark.util import PythonEvalType
 
+from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class PlannedRows:
                 yield from self._planned.reader.read(partition)
 
 
+@hidden_traceback()
 def analyze_changes(
     options: Mapping[str, str],
     table: AnalyzeArgument,
@@ -104,6 +106,7 @@ def analyze_changes(
     return Planned(schema=schema, reader=reader, partitions=reader.partitions())
 
 
+@hidden_traceback()
 def analyze_timeline(options: Mapping[str, str], table: AnalyzeArgument) -> Planned:
     """Reads the timeline of a table. Errors: `penstock.errors`."""
     from penstock.engine.spark.catalog.listings import timeline_of
@@ -112,6 +115,7 @@ def analyze_timeline(options: Mapping[str, str], table: AnalyzeArgument) -> Plan
     return _listed(timeline_of(texts["table"], _parsed(options)))
 
 
+@hidden_traceback()
 def analyze_splits(
     options: Mapping[str, str],
     table: AnalyzeArgument,
