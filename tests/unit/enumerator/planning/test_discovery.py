@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
 
+from penstock.enumerator.planning.discovery import _instants_of_rows as instants_of_rows
 from penstock.enumerator.planning.discovery import discover, read_timeline
 from penstock.enumerator.planning.plan import describe, newest, plan_request
+from penstock.enumerator.planning.selection import Selection
 from penstock.proto.errors import (
     CorruptFile,
     PositionExpired,
@@ -18,10 +21,12 @@ from penstock.proto.errors import (
     TableError,
     UnsupportedFeature,
 )
-from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot, SnapshotAsOf
-from penstock.proto.model.splits import Plan
+from penstock.proto.model.splits import AllRows, Plan, RowsOf
 from penstock.table.config.properties import load_properties
+from penstock.table.files.slices import Everything
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.storage.filesystem import open_storage
 
@@ -357,3 +362,18 @@ class TestArchivedTimeline:
         history = table.archived_completions()
         logs = {f.name.instant for f in state.files if ".log." in f.ref.path} & set(history)
         assert logs and all(state.committed.order_key(log) == history[log] > log for log in logs)
+
+
+def test_rows_of_a_range_may_carry_the_instants_of_its_services() -> None:
+    """The completion times of a scan include those: a log compaction or a rescale stamps the rows that it moves."""
+    first, second, service = (InstantTime(f"2026010100000000{number}") for number in range(3))
+    whole = Selection(
+        view=Everything(), commit_range=CommitRange(EARLIEST, Position(second)), instants=frozenset({first})
+    )
+    rows = replace(whole, rows=RowsOf(frozenset({first}), frozenset({service})))
+    changes = replace(whole, rows=ChangesOf(ChangeFormat.ROWS, (first, second)))
+    assert whole.rows == AllRows()
+    assert instants_of_rows([whole, rows]) is None
+    assert instants_of_rows([rows]) == {first, service}
+    assert instants_of_rows([changes]) == {first}
+    assert instants_of_rows([rows, replace(rows, rows=RowsOf(frozenset({second})))]) == {first, second, service}
