@@ -163,7 +163,8 @@ def _rules(options: ParsedOptions, topic: str) -> HandOverRules:
         )
     if key in NEVER_A_POSITION:
         raise ConfigurationError(
-            f"option kafkaOffsetsKey={key}: resets the writer's next run, holds no consumed offsets"
+            f"option kafkaOffsetsKey={key}: this key sets where the writer's next run begins; it does not hold "
+            "consumed offsets"
         )
     if options.kafka_checkpoint and options.server is not None:
         raise ConfigurationError(

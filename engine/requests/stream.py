@@ -196,9 +196,8 @@ def _rule(table: str, options: ParsedOptions, describe: Describe) -> EventTimeRu
         try:
             declared = describe().timeline_timezone
         except TableNotFound:
-            declared = (
-                "UTC"  # a stream may start before its table exists; if the table is LOCAL, its bounds are unknown
-            )
+            # A stream may start before its table exists. If the table is LOCAL, its bounds are unknown.
+            declared = "UTC"
         if declared.upper() != "UTC":
             raise ConfigurationError(
                 f"option watermarkFallback=commitTime: the timeline of table {redacted_uri(table)} is written in its "

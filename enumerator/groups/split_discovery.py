@@ -114,10 +114,9 @@ class SplitDiscovery:
         """Groups whose open rounds a cleaner may remove; also those that back-pressure pauses."""
         now_ms = self.clock_ms()
         for key, group in state.groups.items():
-            is_due = not self.failures.is_delayed(key, now_ms) and self._open.is_due(
-                key, self.every_ms.get(key.table, 0)
-            )
-            if may_lose_rounds(group) and is_due:
+            if not may_lose_rounds(group) or self.failures.is_delayed(key, now_ms):
+                continue
+            if self._open.is_due(key, self.every_ms.get(key.table, 0)):
                 yield followed(key, group)
 
     def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:

@@ -97,6 +97,28 @@ class NamedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsKey:
+    """A key of commit metadata that holds topic offsets."""
+
+    key: str
+    """The key."""
+    format: Format
+    """The format of its value."""
+    writer: WriterKind
+    """The program that writes it."""
+
+
+KNOWN_KEYS: Final = (
+    OffsetsKey(STREAMER_V2, Format.STREAMER, WriterKind.STREAMER),
+    OffsetsKey(STREAMER_V1, Format.STREAMER, WriterKind.STREAMER),
+    OffsetsKey(CONNECT, Format.CONNECT, WriterKind.CONNECT),
+    OffsetsKey(FLINK, Format.FLINK, WriterKind.FLINK),
+    OffsetsKey(SPARK_SINK, Format.SPARK, WriterKind.SPARK),
+)
+"""The keys of the known writers. If a commit has several, the first one counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownOffsets:
     """The offsets that a writer had reached with the commit."""
 
@@ -151,22 +173,22 @@ def offsets_of_commit(
 ) -> CommitOffsets:
     """The offsets of `topic` in a commit; with topic '' those of the topic that its writer reads.
 
-    The first key that holds offsets of the topic counts, in this order: the named key, Streamer v2, Streamer v1,
-    Connect, Flink, Spark's sink.
+    The first key that holds offsets of the topic counts: the named key, then KNOWN_KEYS in their order.
 
     Raises FormatError, with instant and key, for a value that does not have the key's format; ConfigurationError if a
     topic must be given because the key names none (Connect) or the writer reads several.
     """
     other_source: OtherSource | None = None
-    for key, form in _keys(named):
-        text = commit.extra.get(key)
+    for source in _keys(named):
+        text = commit.extra.get(source.key)
         if text is None or not text.strip():
             continue
         try:
-            positions = _positions(key, form, text, topic, named, batch_offsets)
+            positions = _positions(source, text, topic, batch_offsets)
         except MalformedOffsets as error:
             raise FormatError(
-                f"{commit}, key {key}: {error}; name the key that holds the offsets and its format (--key, --format)"
+                f"{commit}, key {source.key}: {error}; name the key that holds the offsets and its format "
+                "(--key, --format)"
             ) from None
         match positions:
             case tuple():
@@ -180,25 +202,18 @@ def offsets_of_commit(
     return other_source or NoOffsets(commit.extra.get(FLINK_CHECKPOINT, ""))
 
 
-def _keys(named: NamedKey | None) -> Iterator[tuple[str, Format]]:
+def _keys(named: NamedKey | None) -> Iterator[OffsetsKey]:
     if named is not None:
-        yield named.key, named.format
-    known = {
-        STREAMER_V2: Format.STREAMER,
-        STREAMER_V1: Format.STREAMER,
-        CONNECT: Format.CONNECT,
-        FLINK: Format.FLINK,
-        SPARK_SINK: Format.SPARK,
-    }
-    yield from ((key, form) for key, form in known.items() if named is None or key != named.key)
+        yield OffsetsKey(named.key, named.format, WriterKind.NAMED)
+    yield from (known for known in KNOWN_KEYS if named is None or known.key != named.key)
 
 
 def _positions(
-    key: str, form: Format, text: str, topic: str, named: NamedKey | None, batch_offsets: BatchOffsets
+    source: OffsetsKey, text: str, topic: str, batch_offsets: BatchOffsets
 ) -> tuple[WriterPosition, ...] | OtherSource | None:
-    kind = WriterKind.NAMED if named is not None and key == named.key else WriterKind(form.value)
-    writer = Writer(kind, key if kind is WriterKind.NAMED else "")
-    match form:
+    key = source.key
+    writer = Writer(source.writer, key if source.writer is WriterKind.NAMED else "")
+    match source.format:
         case Format.STREAMER:
             offsets = parse_streamer(text)
             if isinstance(offsets, NotKafka):
@@ -216,7 +231,7 @@ def _positions(
         case Format.SPARK:
             return _of_sink(key, parse_sink(text), topic, batch_offsets)
         case _:
-            assert_never(form)
+            assert_never(source.format)
 
 
 def _of_sink(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import Final, assert_never
 
 from penstock.enumerator.log import log_event, log_fallback
 from penstock.enumerator.planning.annotate import TimeSources, with_event_times
@@ -28,7 +28,7 @@ from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, 
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.splits import EventTimeOrdering, FileRef, Plan
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, FileRef, Plan
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.slices import DataFile
@@ -125,7 +125,13 @@ def _merge_mode_text(properties: TableProperties) -> str:
         mode = merge_mode(properties)
     except TableError:
         return properties.merge_mode or properties.payload_class or "CUSTOM"
-    return "EVENT_TIME_ORDERING" if isinstance(mode, EventTimeOrdering) else "COMMIT_TIME_ORDERING"
+    match mode:
+        case CommitTimeOrdering():
+            return "COMMIT_TIME_ORDERING"
+        case EventTimeOrdering():
+            return "EVENT_TIME_ORDERING"
+        case _:
+            assert_never(mode)
 
 
 def _recorded_schema(table: HudiTable, facts: TimelineFacts) -> str:

@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Mapping[str, object], str]] = {
     "a form without its key": ({"kafkaOffsetsFormat": "json"}, "give both"),
     "a key that is no position": (
         {"kafkaOffsetsKey": "deltastreamer.checkpoint.reset_key", "kafkaOffsetsFormat": "streamer"},
-        "holds no consumed offsets",
+        "does not hold consumed offsets",
     ),
     "dead letters in an unknown file system": (
         {"deadLetterPath": f"ftp://key:{SECRET}@b"},
