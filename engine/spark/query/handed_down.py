@@ -181,7 +181,9 @@ class _Rendering:
                 return f"TIMESTAMP '{_spelled(self._instant(value))}Z'"
             case Kind.LOCAL_TIMESTAMP, str(value) if isinstance(kind, st.TimestampNTZType):
                 return f"TIMESTAMP '{_spelled(_local(value))}'"
-            case Kind.TEXT, str(value) if isinstance(kind, st.TimestampNTZType) and text_converts:
+            case (Kind.TEXT | Kind.DATE) as form, str(value) if isinstance(kind, st.TimestampNTZType) and (
+                text_converts if form is Kind.TEXT else alone
+            ):
                 return f"TIMESTAMP '{_spelled(_local(value))}'"
         raise _Stays
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,7 +76,7 @@ def analysis_of(
 
     ConfigurationError: the text is a statement other than a query, or a clause AS OF without a literal.
     """
-    tree = _parsed(for_analysis(text, tokens))
+    tree = _parsed(_without_times(text, tokens, {parts[-1].lower() for parts in tables}))
     if tree is None or _has_pipe(tokens):
         return None
     if not isinstance(tree, exp.Query):
@@ -94,6 +94,17 @@ def analysis_of(
         return None
     stars = tuple(star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
     return Analysis(tree, occurrences, stars if len(stars) == len(expanding_stars(tokens)) else None)
+
+
+def _without_times(text: str, tokens: Sequence[Token], names: Set[str]) -> str:
+    """The text for sqlglot, with blanks for the clauses AS OF of these tables: `as_of_at` reads them."""
+    blanked = for_analysis(text, tokens)
+    for place, token in enumerate(tokens):
+        if token.is_name and token.text.lower() in names:
+            clause, _ = as_of_at(text, tokens, place + 1)
+            if clause is not None:
+                blanked = blanked[: clause.start] + " " * (clause.end - clause.start) + blanked[clause.end :]
+    return blanked
 
 
 def _parsed(text: str) -> object:

@@ -81,6 +81,8 @@ def handed_down(text: str, rules: SessionRules = UTC) -> str:
         ("at >= DATE '2024-01-01'", "`at` >= TIMESTAMP '2024-01-01 00:00:00.000000Z'"),
         ("at >= TIMESTAMP '2024-02-01 01:00:00+02:00'", "`at` >= TIMESTAMP '2024-01-31 23:00:00.000000Z'"),
         ("local = TIMESTAMP_NTZ '2024-02-01 01:00:00.5'", "`local` = TIMESTAMP '2024-02-01 01:00:00.500000'"),
+        ("local < DATE '2024-02-01'", "`local` < TIMESTAMP '2024-02-01 00:00:00.000000'"),
+        ("local < '2024-02-01'", "`local` < TIMESTAMP '2024-02-01 00:00:00.000000'"),
         ("s.a = 1", "`s`.`a` = 1"),
         ("`odd ``name``` = 1", "`odd ``name``` = 1"),
         ("tags IS NULL", "`tags` IS NULL"),
