@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.completion import COMPLETION_TIME
 
 _SHOWN_NAMES: Final = 40
 _SHOWN_CHARS: Final = 80
@@ -51,6 +52,8 @@ def resolve_columns(names: Sequence[str], available: Sequence[str]) -> tuple[str
 
 
 def _nearest(folded: str, available: Sequence[str]) -> str:
+    if folded == COMPLETION_TIME:
+        return "only a read with the option completionTime has it"
     by_folded = {candidate.lower(): candidate for candidate in available}
     close = difflib.get_close_matches(folded[:_SHOWN_CHARS], by_folded, n=3, cutoff=0.6)
     if close:

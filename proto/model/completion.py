@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+COMPLETION_TIME: Final = "_completion_time"
+"""The column: the time at which the commit of the row, or of the change, completed."""
 MAX_COMPLETIONS: Final = 1_000_000
 """The most instants of one scan."""
 

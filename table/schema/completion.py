@@ -8,11 +8,9 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.completion import COMPLETION_TIME as COMPLETION_TIME
 from penstock.table.schema.changes import change_schema
 
-COMPLETION_TIME: Final = "_completion_time"
-"""The time at which the row's commit completed: of the commit in `_hoodie_commit_time`, for changes of the change's
-commit."""
 COMPLETION_TYPE: Final = pa.timestamp("us", tz="UTC")
 """Microseconds, as all timestamps of a read. Hudi records completion times in milliseconds."""
 

@@ -50,3 +50,10 @@ def test_columns_keep_the_order_asked_for_and_none_means_all() -> None:
 def test_column_is_named_once() -> None:
     with pytest.raises(ConfigurationError, match=r"'id' is requested twice \(as 'id' and 'ID'\)"):
         resolve_columns(["id", "ID"], NAMES)
+
+
+def test_the_completion_time_names_its_option() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"no column '_Completion_Time': only a read with the option completion"
+    ):
+        resolve_column("_Completion_Time", ["id"])
