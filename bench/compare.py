@@ -64,14 +64,14 @@ class Tables:
 
     def __init__(self, tables: dict[str, BenchTable], cast: Cast) -> None:
         self._tables, self._cast = tables, cast
-        self._made: dict[str, PreparedTable] = {}
+        self._prepared: dict[str, PreparedTable] = {}
 
     def __getitem__(self, name: str) -> PreparedTable:
-        if name not in self._made:
+        if name not in self._prepared:
             began = time.perf_counter()
-            self._made[name] = ensure_table(self._tables[name], REPOSITORY / ".cache" / "bench", self._writer)
+            self._prepared[name] = ensure_table(self._tables[name], REPOSITORY / ".cache" / "bench", self._writer)
             log(f"table {name}: {self._tables[name].rows:,} rows ({time.perf_counter() - began:.0f} s)")
-        return self._made[name]
+        return self._prepared[name]
 
     def _writer(self) -> Worker:
         return self._cast.worker(Contestant.HUDI_SPARK)

@@ -32,25 +32,30 @@ log = logging.getLogger("penstock.engine.arrow")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a read is: rows handed on and splits finished, of the plan's splits."""
+    """The progress of a read."""
 
     rows: int
+    """Rows returned."""
     splits_done: int
+    """Splits that were read to their end or to the limit."""
     splits: int
+    """Splits of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A planned read: its schema is known, no split is opened yet.
-
-    `event_time` is the table's name of the column whose highest value each split's report carries, or ''.
-    """
+    """A planned read: its schema is known, no split is opened yet."""
 
     schema: pa.Schema
+    """The schema of the returned batches."""
     enumerator: Enumerator
+    """Assigns the splits."""
     opened: OpenedPlan
+    """The plan, which the enumerator holds."""
     options: ParsedOptions
+    """The options of the read."""
     event_time: str = ""
+    """The column, by its name in the table, whose highest value each split's report contains; '' for none."""
 
     def batches(
         self,
@@ -60,7 +65,7 @@ class Reading:
         """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
 
         Each split that was read to its end or to the limit is reported to the enumerator, and to `on_report`, with the
-        rows handed on; one left by an error or by closing is not. Errors: `penstock.proto.errors`; rows handed on
+        rows returned; one left by an error or by closing is not. Errors: `penstock.proto.errors`; rows returned
         before an error are not the whole answer.
         """
         left = self.options.limit
@@ -103,7 +108,7 @@ class Reading:
                     on_progress(Progress(rows, done, self.opened.splits))
 
     def _deliver(self, slot: int, index: int, report: SplitReport) -> None:
-        """The rows of the split were handed on: a report that cannot be delivered is logged, and fails nothing."""
+        """The rows of the split were returned: a report that cannot be delivered is logged and fails nothing."""
         try:
             self._retry.call(partial(self.enumerator.finish_split, self.opened.plan_id, slot, index, report))
         except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server

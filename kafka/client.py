@@ -70,16 +70,16 @@ def library() -> Any:
 def new_consumer(settings: Mapping[str, str], error_log: ErrorLog) -> Any:
     """A `Consumer`. ConfigurationError with the name of the setting that it rejects."""
     kafka = library()
-    return _made(kafka, kafka.Consumer, settings, error_log)
+    return _new_client(kafka, kafka.Consumer, settings, error_log)
 
 
 def new_admin_client(settings: Mapping[str, str], error_log: ErrorLog) -> Any:
     """An `AdminClient`. ConfigurationError with the name of the setting that it rejects."""
     kafka = library()
-    return _made(kafka, kafka.admin.AdminClient, settings, error_log)
+    return _new_client(kafka, kafka.admin.AdminClient, settings, error_log)
 
 
-def _made(kafka: Any, kind: Any, settings: Mapping[str, str], error_log: ErrorLog) -> Any:
+def _new_client(kafka: Any, kind: Any, settings: Mapping[str, str], error_log: ErrorLog) -> Any:
     try:
         return kind({**settings, "error_cb": error_log})
     except (kafka.KafkaException, TypeError, ValueError) as error:

@@ -32,7 +32,7 @@ FORCED: Final[Mapping[str, str]] = {
 """The settings that exact reading requires."""
 
 _WHY: Final[Mapping[str, str]] = {
-    "allow.auto.create.topics": "a topic that is not there is an error",
+    "allow.auto.create.topics": "a missing topic is an error",
     "auto.offset.reset": "reading starts at the offsets of the table's commits; give `kafkaStartingOffsets`",
     "check.crcs": "damaged records are an error",
     "enable.auto.commit": "positions are kept by Penstock, not by a consumer group",

@@ -116,7 +116,7 @@ class MemoryStore:
         self._check_open()
         if self._epoch != self._disk.epoch:
             raise Fenced(
-                f"the store in memory was opened anew: epoch {self._disk.epoch} writes now, this is {self._epoch}"
+                f"the store in memory was opened again: epoch {self._disk.epoch} writes now, this is {self._epoch}"
             )
 
 

@@ -39,16 +39,17 @@ class RowDifference:
         return " | ".join(parts) or "no difference"
 
 
-def compare_rows(got: pa.Table, want: pa.Table) -> RowDifference:
-    """The difference of `got` from `want`. Repeated rows count; the order of rows and columns does not.
+def compare_rows(actual_rows: pa.Table, expected_rows: pa.Table) -> RowDifference:
+    """The difference of the actual rows from the expected ones. Repeated rows count; the order of rows and columns does
+    not.
 
     Values are compared by meaning: timestamps as instants, decimals by value, maps as sets of entries.
     """
-    names = sorted(want.column_names)
-    different_columns = tuple(sorted(set(names) ^ set(got.column_names)))
+    names = sorted(expected_rows.column_names)
+    different_columns = tuple(sorted(set(names) ^ set(actual_rows.column_names)))
     if different_columns:
         return RowDifference(columns=different_columns)
-    actual, expected = _counted(got, names), _counted(want, names)
+    actual, expected = _counted(actual_rows, names), _counted(expected_rows, names)
     missing = tuple(tuple(zip(names, row, strict=True)) for row in (expected - actual).elements())
     unexpected = tuple(tuple(zip(names, row, strict=True)) for row in (actual - expected).elements())
     return RowDifference(missing=missing, unexpected=unexpected)

@@ -82,8 +82,8 @@ def _run_read_path(console: Console, read_path: ReadPath, stage: Stage) -> int:
     differing = 0
     for number, answer in enumerate(read_path.answers(stage)):
         if number == 0:
-            show_rows(console, answer.got)
-        difference = compare_rows(answer.got, answer.want)
+            show_rows(console, answer.actual)
+        difference = compare_rows(answer.actual, answer.expected)
         show_verdict(console, answer, difference)
         differing += not difference.is_empty
     if read_path.slots:

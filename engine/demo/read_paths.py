@@ -29,9 +29,9 @@ class Answer:
 
     what: str
     """The query, in words."""
-    got: pa.Table
+    actual: pa.Table
     """The rows that Penstock returned."""
-    want: pa.Table
+    expected: pa.Table
     """The rows that Hudi returned."""
 
 
@@ -81,8 +81,8 @@ def served_answers(stage: Stage) -> Iterator[Answer]:
     no_rows = stage.sample.snapshot.slice(0, 0)
     for number, (rows, commit) in enumerate(zip_longest(batches, commits), 1):
         what = commit.what if commit else "no commit"
-        want = commit.rows if commit else no_rows
-        yield Answer(f"stream, micro-batch {number}: {what}", no_rows if rows is None else rows, want)
+        expected = commit.rows if commit else no_rows
+        yield Answer(f"stream, micro-batch {number}: {what}", no_rows if rows is None else rows, expected)
 
 
 def command_answers(stage: Stage) -> Iterator[Answer]:

@@ -37,10 +37,10 @@ class Handout:
 
 @dataclass(frozen=True, slots=True)
 class HandoutSummary:
-    """Counts over a list of handouts."""
+    """Totals of assignments."""
 
     splits: int
-    """Number of handouts."""
+    """Number of assignments."""
     plans: int
     """Number of distinct plans."""
     slots: int
@@ -52,7 +52,7 @@ class HandoutSummary:
 
 
 def summary(handed: Sequence[Handout]) -> HandoutSummary:
-    """Counts the handouts."""
+    """The totals of these assignments."""
     slots = {(one.plan, one.slot) for one in handed}
     of_plan = Counter(plan for plan, _ in slots)
     times = Counter((one.plan, one.split) for one in handed)

@@ -63,10 +63,10 @@ def show_rows(console: Console, rows: pa.Table) -> None:
 def show_verdict(console: Console, answer: Answer, difference: RowDifference) -> None:
     """Prints one line: whether the rows equal Hudi's, or the difference."""
     if difference.is_empty:
-        console.print(f"[green]equal[/]  {answer.what}: {answer.got.num_rows} rows")
+        console.print(f"[green]equal[/]  {answer.what}: {answer.actual.num_rows} rows")
     else:
         console.print(
-            f"[bold red]DIFFERS[/]  {answer.what}: {answer.got.num_rows} rows, Hudi has {answer.want.num_rows}"
+            f"[bold red]DIFFERS[/]  {answer.what}: {answer.actual.num_rows} rows, Hudi has {answer.expected.num_rows}"
         )
         console.print(f"    {difference.text(examples=1)}", markup=False, highlight=False)
 

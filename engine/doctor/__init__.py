@@ -1,1 +1,4 @@
-"""What `penstock doctor` looks at: this machine, storage, a server. Add a check here. Not how it is shown."""
+"""The checks of `penstock doctor`: this machine, storage, a server.
+
+Belongs here: a check and its result. Not here: how results are printed (`engine.cli.commands.doctor`).
+"""

@@ -65,7 +65,7 @@ def back_up(directory: Path | str, file: Path | str) -> StateReport:
     if not (directory / DATABASE).exists():
         raise ConfigurationError(f"state directory {directory}: there is no state in it (no {DATABASE})")
     if file.exists():
-        raise ConfigurationError(f"backup {file}: it is there already; name a file that is not")
+        raise ConfigurationError(f"backup {file}: the file exists; give another name")
     with translated_errors(file.parent, "write a backup to it"), _staging(file.parent, file.name) as staging:
         _, live = read_lock(directory)
         os.close(os.open(staging / DATABASE, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))

@@ -30,7 +30,7 @@ class CreateGroup(Event[None]):
     key: GroupKey
     """The group."""
     scope: GroupScope
-    """What the group consumes."""
+    """The read of the group, its end, and its policy for lost ranges."""
     limits: RoundLimits
     """Limits of its rounds."""
     progress: Progress

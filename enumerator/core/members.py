@@ -39,7 +39,7 @@ def member_of(state: State, member: Member) -> tuple[Group, Reader]:
     group = group_of(state, key)
     reader = group.readers.get(member.reader_id)
     if reader is None or reader.epoch != member.epoch:
-        now = f"its epoch is {reader.epoch} now" if reader is not None else "it is no member (any more)"
+        now = f"its epoch is {reader.epoch} now" if reader is not None else "it is not a member"
         raise Fenced(
             f"reader {member.reader_id!r} of {key}, epoch {member.epoch}: {now}: its lease ran out, the group was "
             "reset, or another process joined under that id; what it had not committed is read by others; join again"

@@ -95,7 +95,7 @@ class Group:
     number: int
     """Its generation; changes when the group is moved."""
     scope: GroupScope
-    """What it consumes."""
+    """Its read, its end, and its policy for lost ranges."""
     limits: RoundLimits
     """Limits of its rounds."""
     progress: Progress

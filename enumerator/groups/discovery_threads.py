@@ -95,7 +95,7 @@ class DiscoveryThreads:
             if reason != self._reason:
                 self._reason = reason
                 level = logging.CRITICAL if reason else logging.WARNING
-                log_event("background threads", level=level, state=reason or "all go on again")
+                log_event("background threads", level=level, state=reason or "all threads run again")
                 self.on_trouble(reason)
 
     def _allow_for_standstill(self) -> None:
@@ -130,7 +130,7 @@ class DiscoveryThreads:
         lost = self._split_discovery.coordinator.lost
         if lost is not None:
             if not self._ended.is_set():
-                log_event("the service cannot go on", level=logging.CRITICAL, reason=str(lost)[:1000])
+                log_event("the service cannot continue", level=logging.CRITICAL, reason=str(lost)[:1000])
             self._ended.set()
             return
         self._split_discovery.coordinator.observer.observe(ThreadFailed(name))

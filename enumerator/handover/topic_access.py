@@ -65,7 +65,7 @@ class TopicAccessRegistry:
         access = self._configured.get(table)
         if access is None:
             raise ConfigurationError(
-                f"table {table} has no topic here: the server's configuration says nothing of kafka for it"
+                f"table {table} has no topic here: the server's configuration has no kafka settings for it"
             )
         if hybrid.rules.checkpoints:
             raise ConfigurationError(

@@ -80,7 +80,7 @@ def validated_place(place: KafkaPlace, description: TopicDescription, *, fail_on
                 for item in place.places
                 if item.partition in lost
             )
-            + "; start a new read, or go on without them (failOnDataLoss=false)"
+            + "; start a new read, or continue without them (failOnDataLoss=false)"
         )
     known = {item.partition: replace(item, next=item.next + lost.get(item.partition, 0)) for item in place.places}
     starts = dict(place.starts)

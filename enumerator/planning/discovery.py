@@ -140,11 +140,11 @@ def _completion_times(
     if table.properties.layout == 1:
         return CompletionTimes()
     known = {item.requested_time: active.order_key(item) for item in active.completed_writes}
-    wanted = _instants_of_rows(selections)
-    if wanted is None or not wanted <= known.keys():
+    needed = _instants_of_rows(selections)
+    if needed is None or not needed <= known.keys():
         known = {**table.archived_completions(), **known}
-    if wanted is not None:
-        known = {instant: known[instant] for instant in wanted & known.keys()}
+    if needed is not None:
+        known = {instant: known[instant] for instant in needed & known.keys()}
     where = redacted_uri(table.base_path)
     if len(known) > MAX_COMPLETIONS:
         raise ConfigurationError(

@@ -188,7 +188,7 @@ def check_plan_list(connection: sqlite3.Connection, meta: Meta) -> None:
     """DamagedRow if the row of a plan is damaged or missing."""
     plans = len([plan_of(row) for row in connection.execute(SELECT_PLANS)])
     if plans != meta.plans:
-        raise DamagedRow(f"{plans} plans are there, {meta.plans} are kept")
+        raise DamagedRow(f"got {plans} plans, expected {meta.plans}")
 
 
 def _lead(connection: sqlite3.Connection, directory: Path, lock: DirectoryLock) -> Meta:

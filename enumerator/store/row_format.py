@@ -132,7 +132,7 @@ def meta_of(row: Sequence[object] | None) -> Meta:
                     )
                     if crc == _meta_crc(meta):
                         return meta
-    raise DamagedRow("the row of what the store knows of itself (meta) is missing or its checksum does not fit")
+    raise DamagedRow("the metadata row (meta) is missing or its checksum does not fit")
 
 
 def record_row(seq: int, epoch: int, record: StoredRecord) -> tuple[int | str | bytes, ...]:

@@ -162,7 +162,7 @@ def commit_to_message(member: Member, done: tuple[SplitProgress, ...]) -> pb.Com
 
 
 def commit_from_message(message: pb.CommitSplitsRequest) -> tuple[Member, tuple[SplitProgress, ...]]:
-    """(member, what is done)."""
+    """The member, and the progress of its splits."""
     member = member_of(message)
     done = check.counted("commit of splits", "done", message.done, MAX_DONE)
     return member, tuple(groups.progress_from_message("commit of splits", each) for each in done)

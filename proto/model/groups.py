@@ -44,7 +44,10 @@ GroupStart = StartLatest | StartAt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupScope:
-    """What a group consumes. It is part of the group's state: a reader with another scope is refused."""
+    """The read of a group, its end, and its policy for lost ranges.
+
+    It is part of the group's state: a reader with another scope is refused.
+    """
 
     request: PlanRequest
     """The read; its query is Incremental (latest-state rows of each round's range) or Changes, whose bounds are
@@ -60,7 +63,7 @@ class GroupSpec:
     """A join's parameters."""
 
     scope: GroupScope
-    """What the group consumes."""
+    """The read of the group, its end, and its policy for lost ranges."""
     start: GroupStart = StartAt()
     """Where the group starts; used only when it is created."""
     limits: RoundLimits = NO_LIMITS
@@ -214,7 +217,7 @@ class GroupDescription:
     summary: GroupSummary
     """The group's name, state and positions."""
     scope: GroupScope
-    """What it consumes."""
+    """Its read, its end, and its policy for lost ranges."""
     limits: RoundLimits
     """The limits of a round."""
     rounds: int

@@ -241,7 +241,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         type=Choice(("error", "skip")),
         entry_points=EVERYWHERE,
         doc="What happens when rows of a completed instant are lost, because a log file is damaged or "
-        "missing. Not given, or `error`: the read fails and names what is lost. `skip`: the read goes on "
+        "missing. Not given, or `error`: the read fails and names what is lost. `skip`: the read continues "
         "without those rows, as Hudi does, and counts and logs what it skipped. The leftover of a failed "
         "append is always skipped, because it holds no committed rows.",
     ),

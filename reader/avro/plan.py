@@ -91,9 +91,13 @@ class KernelPlan:
     lanes: Mapping[str, Lane]
     """By column."""
     wide_slots: int
+    """Number of slots of the lane wide."""
     narrow_slots: int
+    """Number of slots of the lane narrow."""
     small_slots: int
+    """Number of slots of the lane small."""
     text_slots: int
+    """Number of slots of the lane text."""
 
 
 def plan_kernel(writer: RecordSchema, columns: Mapping[str, bool], *, whole_record: bool = False) -> KernelPlan:

@@ -113,7 +113,9 @@ class LogParts:
     """One of the files, read a part at a time."""
 
     files: LogFiles
+    """The log files of the slice."""
     log: int
+    """The index of the file among them."""
 
     def part(self, begin: int, end: int) -> tuple[pa.Buffer, int]:
         """As `LogFiles.part`."""

@@ -39,7 +39,7 @@ class Filler:
     columns: tuple[str, ...]
     """The columns of a row."""
     gaps: Gaps
-    """What a gap is."""
+    """The values that count as gaps."""
     last_writer: bool
     """Whether the meta columns are those of the record written last, whichever wins."""
     from_newer: bool

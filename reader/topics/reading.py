@@ -144,7 +144,7 @@ class _Read:
             self.tally.add_count(LOST, chunk.lost)
             log.warning(
                 "table %s: topic %s, partition %s: retention took %s of the offsets below %s before they were read; "
-                "failOnDataLoss=false goes on without them",
+                "failOnDataLoss=false continues without them",
                 self.table, self.topic_range.topic, self.topic_range.partition, chunk.lost, chunk.next_offset,
             )  # fmt: skip
 

@@ -46,21 +46,21 @@ def widened(array: pa.Array, written: AvroType, reader_type: AvroType) -> pa.Arr
     """
     target = arrow_type(reader_type)
     match written, reader_type:
-        case ArrayType(items), ArrayType(wanted_items):
+        case ArrayType(items), ArrayType(reader_items):
             array = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
-            child = widened(array.values, items, wanted_items)
+            child = widened(array.values, items, reader_items)
             return _rebuilt(array, target, child)
-        case MapType(values), MapType(wanted_values):
-            keys, items = _cast(array.keys, pa.string()), widened(array.items, values, wanted_values)
+        case MapType(values), MapType(reader_values):
+            keys, items = _cast(array.keys, pa.string()), widened(array.items, values, reader_values)
             entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
             return _rebuilt(array, target, entries)
-        case RecordType(fields_), RecordType(wanted_fields):
+        case RecordType(fields_), RecordType(reader_fields):
             parts = {field.name: (part, field.type) for field, part in zip(fields_, array.flatten(), strict=True)}
             children = [
                 widened(*parts[field.name], field.type)
                 if field.name in parts
                 else pa.nulls(len(array), arrow_type(field.type))
-                for field in wanted_fields
+                for field in reader_fields
             ]
             mask = array.is_null() if array.null_count else None
             return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)

@@ -125,7 +125,7 @@ class TableListing:
 
     def _needed(self, reason: str) -> TableError:
         return TableError(
-            f"table {redacted_uri(self._table.base_path)} holds files that another writer made: only its "
+            f"table {redacted_uri(self._table.base_path)} holds files of another writer: only its "
             f"metadata table records which count, and it cannot be used: {reason}; Hudi does not "
             "read the table without it either"
         )

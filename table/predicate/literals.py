@@ -42,6 +42,7 @@ class NumberLiteral:
     """An exact number as written."""
 
     value: Decimal
+    """The number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class TextLiteral:
     """A quoted text."""
 
     value: str
+    """The text without its quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class BooleanLiteral:
     """TRUE or FALSE."""
 
     value: bool
+    """The truth value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class DateLiteral:
     """DATE 'YYYY-MM-DD'."""
 
     text: str
+    """The text between the quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class TimestampLiteral:
     """TIMESTAMP 'YYYY-MM-DD HH:MM:SS[.ffffff][zone]'; UTC without a zone."""
 
     text: str
+    """The text between the quotes."""
 
 
 Literal = NumberLiteral | TextLiteral | BooleanLiteral | DateLiteral | TimestampLiteral

@@ -70,6 +70,7 @@ class IsNull:
     """The column is null; never null itself."""
 
     column: Column
+    """The tested column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Not:
     """Kleene negation: null stays null."""
 
     term: Predicate
+    """The negated term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class And:
     """Kleene conjunction of two or more terms."""
 
     terms: tuple[Predicate, ...]
+    """The terms, at least two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Or:
     """Kleene disjunction of two or more terms."""
 
     terms: tuple[Predicate, ...]
+    """The terms, at least two."""
 
 
 Predicate = Compare | Constant | OneOf | StartsWith | IsNull | Not | And | Or

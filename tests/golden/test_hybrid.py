@@ -96,8 +96,8 @@ def test_row_19_hybrid_read_folds_to_a_replay_of_the_whole_topic(
 def test_row_01_writer_killed_between_its_data_and_its_commit_changes_no_row(
     golden: Any, case: str, checkpoint: str, tmp_path: pathlib.Path
 ) -> None:
-    """Its files and the start of its commit exist, its completion does not; for a query, neither does the batch's
-    end."""
+    """The files and the requested commit exist. The completed commit does not; for a query, nor does the entry of the
+    batch in the checkpoint's commit log."""
     table = golden.copy(case, tmp_path)
     timeline = table / ".hoodie" / ("timeline" if (table / ".hoodie" / "timeline").is_dir() else "")
     done = max(timeline.glob("2*.deltacommit"), key=lambda file: file.name)

@@ -178,8 +178,8 @@ def _differences(
     rows: list[Change] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
-        anew = key[0] == replaced
-        if old is not None and new is not None and not anew:
+        is_rewritten = key[0] == replaced
+        if old is not None and new is not None and not is_rewritten:
             if old[0] != new[0]:
                 rows += [("-U", requested, key, old[0]), ("+U", requested, key, new[0])]
             continue

@@ -71,8 +71,8 @@ def rows_of(table: pa.Table, requested_time: str) -> pa.Table:
     return table.filter(pc.equal(table["_hoodie_commit_time"], requested_time))
 
 
-def assert_same_rows(got: pa.RecordBatchReader, want: pa.Table, what: str) -> None:
-    difference = compare_rows(got.read_all(), want)
+def assert_same_rows(actual: pa.RecordBatchReader, expected: pa.Table, what: str) -> None:
+    difference = compare_rows(actual.read_all(), expected)
     assert difference.is_empty, f"{what}: {difference.text()}"
 
 

@@ -99,7 +99,7 @@ def test_site_search_leads_to_the_page(address: str, browser: Any) -> None:
     page.goto(address)
     page.click("input.md-search__input")
     page.keyboard.type("watermarkFallback")
-    # A locator, not an element: the list is drawn anew after each key, and the first list may be gone before the click.
+    # A locator, not an element: each key redraws the list, and the first list may be gone before the click.
     page.locator(".md-search-result__item a").first.click(timeout=60_000)
     page.wait_for_url("**/docs/**", timeout=60_000)
     assert "watermarkFallback" in page.inner_text("article")

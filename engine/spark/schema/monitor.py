@@ -57,7 +57,7 @@ class SchemaMonitor:
             for change in changes:
                 self._count(
                     str(change),
-                    "the stream goes on under the schema that it was loaded with, as long as each value fits it "
+                    "the stream continues with the schema that it was loaded with, as long as each value fits it "
                     "exactly",
                 )
         return breaking_changes
@@ -75,7 +75,7 @@ class SchemaMonitor:
         for column in added:
             if "." not in column.column:  # a struct that gained a field is logged as widened
                 self._count(
-                    f"column {column} is new", "the stream goes on without it until it is loaded again (onNewColumns)"
+                    f"column {column} is new", "the stream continues without it until it is loaded again (onNewColumns)"
                 )
 
     def _count(self, change: str, consequence: str) -> None:

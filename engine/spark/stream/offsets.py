@@ -193,7 +193,7 @@ def continued(offset: Mapping[str, object], point: StreamPoint, upto: Position |
         raise ConfigurationError(
             f"the checkpoint is that of a stream which has ended at {stored} with a watermark after all event times: "
             "every later row would be dropped as late. Begin with a new checkpoint; endWatermark=DURATION ends a "
-            "stream so that its checkpoint can go on"
+            "stream so that its checkpoint can be used again"
         )
     if point.ended and (upto is None or upto > point.progress.position):
         return replace(point, ended=False)

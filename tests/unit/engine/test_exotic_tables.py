@@ -82,10 +82,10 @@ class TestFilesOfOtherWriters:
 
     def test_external_files_are_listed_only_by_the_metadata_table(self, name: str, tmp_path: pathlib.Path) -> None:
         table = unpacked(name, tmp_path)
-        with pytest.raises(TableError, match="another writer made: only its metadata table"):
+        with pytest.raises(TableError, match="files of another writer: only its metadata table"):
             rows(table, metadata="off")
         shutil.rmtree(table / ".hoodie/metadata")
-        with pytest.raises(TableError, match="another writer made: only its metadata table"):
+        with pytest.raises(TableError, match="files of another writer: only its metadata table"):
             rows(table)
 
     def test_commit_with_a_path_outside_the_table_is_corrupt(self, name: str, tmp_path: pathlib.Path) -> None:

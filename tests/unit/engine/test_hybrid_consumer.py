@@ -170,7 +170,7 @@ def test_bad_record_stops_the_consumer_or_goes_to_the_dead_letters(
 
 def test_server_without_the_topic_refuses_the_join(path: str, topic: ScriptedTopic) -> None:
     served = Served(path, topic, topics={})
-    with pytest.raises(ConfigurationError, match="says nothing of kafka"):
+    with pytest.raises(ConfigurationError, match="has no kafka settings"):
         served.consumer().join()
 
 

@@ -364,7 +364,7 @@ def test_damaged_logs_give_rows_or_one_of_our_errors(folder: SliceFolder, compil
         path.write_bytes(whole)
 
 
-def test_closing_early_lets_go_of_the_base_file(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_early_closes_the_base_file(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     close = BaseFile.close
     monkeypatch.setattr(BaseFile, "close", lambda self: (closed.append(True), close(self))[1])

@@ -88,7 +88,7 @@ def test_origin_without_its_originals_is_unusable(folder: SliceFolder) -> None:
 
 
 def test_origins_of_origins(folder: SliceFolder) -> None:
-    """A bucket rescale wrote all rows anew: what it replaced had been log-compacted before."""
+    """A bucket rescale rewrote all rows; the replaced log blocks had been log-compacted before."""
     before = replace(
         origin(folder), split_id="before", base=folder.base, logs=(),
         ancestry=RowLineage(origins=(Origin(SERVICE, (origin_again(folder),)),)),

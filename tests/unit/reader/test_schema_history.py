@@ -143,7 +143,7 @@ def test_partial_update_fills_the_column_of_its_id(tmp_path: pathlib.Path, compi
     assert table.read(compiled) == table.expected()
 
 
-def test_name_given_anew_does_not_show_the_old_columns_values(tmp_path: pathlib.Path) -> None:
+def test_reused_column_name_does_not_return_values_of_the_old_column(tmp_path: pathlib.Path) -> None:
     table = Altered(SliceFolder(tmp_path, {}))
     table.clock -= 1
     table.write(1, base=True)

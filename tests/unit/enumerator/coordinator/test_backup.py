@@ -262,7 +262,7 @@ def test_backup_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
     server.join("r", "1")
     report = back_up(tmp_path / "state", tmp_path / "one.db")
     assert report.records == check_state(tmp_path / "state").records and not report.live
-    with pytest.raises(ConfigurationError, match="there already"):
+    with pytest.raises(ConfigurationError, match="the file exists"):
         back_up(tmp_path / "state", tmp_path / "one.db")
     server.end()
     back_up(tmp_path / "state", tmp_path / "two.db")

@@ -69,7 +69,7 @@ def test_commit_of_a_round_of_another_process_is_not_taken_for_a_finished_one() 
     plan_id = core.plan(("p", "a"))
     assert core.request_splits(member, 1) == [(plan_id, 0)]
     core.coordinator = old
-    with pytest.raises(StorageError, match="opened anew"):
+    with pytest.raises(StorageError, match="opened again"):
         core.commit(member, (plan_id, 0, 1), finished=True)
 
 

@@ -215,5 +215,5 @@ def test_join_is_refused_by_a_server_without_brokers_for_the_table(golden: Any) 
     service = EnumeratorService({"t": str(golden.table("C_v6_streamer"))}, reads=reads, poll_ms=None)
     hybrid = Hybrid(mode=HybridMode.APPEND, topic="orders")
     spec = GroupSpec(scope=GroupScope(request=PlanRequest(table="t", query=Incremental(), hybrid=hybrid)))
-    with pytest.raises(ConfigurationError, match="says nothing of kafka"):
+    with pytest.raises(ConfigurationError, match="has no kafka settings"):
         service.join_group("g", "r", spec, "1")

@@ -48,7 +48,7 @@ def test_off_loopback_only_over_tls() -> None:
         client_address("lake.example", ServerAccess(ca="system"))
 
 
-def test_token_comes_from_a_file_or_a_variable_anew_for_each_call(
+def test_token_is_read_again_from_its_file_or_variable_for_each_call(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"

@@ -102,7 +102,7 @@ def test_zone_counts(tmp_path: pathlib.Path) -> None:
         ("at >= TIMESTAMP '1890-01-01 00:00:00'", ["k3"]),
     ],
 )
-def test_filters_hold_for_what_rows_show(tmp_path: pathlib.Path, where: str, expected: list[str]) -> None:
+def test_filters_compare_rebased_values(tmp_path: pathlib.Path, where: str, expected: list[str]) -> None:
     rows = written(tmp_path, LEGACY).rows(where=where, columns=("_hoodie_record_key",))
     assert [row["_hoodie_record_key"] for row in rows] == expected
 

@@ -1,4 +1,4 @@
-"""Row groups that are not decoded: the rows, their ordinals and the way to go on are those of a full read."""
+"""Row groups that are not decoded: the rows, their ordinals and the rest of the read are those of a full read."""
 
 from __future__ import annotations
 

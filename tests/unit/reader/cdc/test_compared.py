@@ -150,7 +150,7 @@ def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], or
     at_once=st.sampled_from([1, 2, compared.KEYS_AT_ONCE]),
     options=OPTIONS,
 )
-def test_base_file_written_anew(
+def test_rewritten_base_file(
     base: list[Any], fates: list[str], inserts: list[Any], compacted: bool, at_once: int, options: ReadOptions
 ) -> None:
     """A commit rewrote the file with unchanged, changed, removed and new rows, also over logs of an earlier commit."""
@@ -165,16 +165,16 @@ def test_base_file_written_anew(
             late = row(2, 0, rows[0]["_hoodie_record_key"], 77)
             log = folder.log(2, slice_writer.data_block(folder.avro, [late], instant(2)))
             files, rows = SliceFiles(files.base, files.base_instant, (log,)), [late, *rows[1:]]
-        anew = []
+        rewritten = []
         for place, (result, fate) in enumerate(zip(rows, fates, strict=False)):
             if fate == "stay":
-                anew.append(result)
+                rewritten.append(result)
             elif fate == "update":
-                anew.append(row(3, place, result["_hoodie_record_key"], result["v"] + 1000))
-        anew += [row(3, 50 + place, *entry) for place, entry in enumerate(inserts)]
-        after = folder.base(3, anew)
+                rewritten.append(row(3, place, result["_hoodie_record_key"], result["v"] + 1000))
+        rewritten += [row(3, 50 + place, *entry) for place, entry in enumerate(inserts)]
+        after = folder.base(3, rewritten)
         source = ComparedStates(files, after)
-        assert Counter(got(folder, 3, source, range(1, 4), options)) == expected_changes(rows, anew)
+        assert Counter(got(folder, 3, source, range(1, 4), options)) == expected_changes(rows, rewritten)
 
 
 class TestWholeGroups:

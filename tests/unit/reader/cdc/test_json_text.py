@@ -104,7 +104,7 @@ def values(kind: AvroType) -> st.SearchStrategy[Any]:
 
 
 def spelled(kind: AvroType, value: Any, *, is_avro: bool) -> Any:
-    """What `json.loads` must make of the text of one value."""
+    """The expected result of `json.loads` for the text of one value."""
     if value is None:
         return None
     match kind:

@@ -315,7 +315,7 @@ def test_key_without_a_row(folder: ChangeFolder, mode: str, side: str) -> None:
 
 
 def test_mode_that_was_changed_since(folder: ChangeFolder) -> None:
-    """The plan thinks that images are logged, and they are not."""
+    """The plan expects logged images, but the log holds only operations and keys."""
     log = folder.change_log(2, logged_schema("op", "record_key"), CHANGES)
     with pytest.raises(CorruptFile, match=r"\.cdc.*logging mode"):
         folder.read((2, LoggedImages((log,), key_fields=("id",))))

@@ -43,7 +43,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def imported(places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Importer]:
-    """Imports the kernel's module anew from a folder, or from a zip in it."""
+    """Imports the kernel's module again from a folder, or from a zip in it."""
     name = "penstock_cache_probe"
 
     def load(offset: int = 0, *, zipped: bool = False) -> ModuleType:

@@ -40,7 +40,7 @@ def order(arrivals: str, **compactions: str) -> str:
         ("abDC", {"C": "a", "D": "b"}, "CD"),
         ("Cxy", {"C": "ab"}, "xy"),  # its originals were compacted into the base
         ("bxC", {"C": "ab"}, "Cx"),
-        ("abxE", {"E": "Cb"}, "aEx"),  # the middle one is not there
+        ("abxE", {"E": "Cb"}, "aEx"),  # the middle one is missing
     ],
 )
 def test_order(arrivals: str, compactions: dict[str, str], expected: str) -> None:

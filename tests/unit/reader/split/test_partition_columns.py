@@ -96,7 +96,7 @@ def test_dates_that_python_has_none_of_are_days_as_java_counts_them(text: str, d
 
 
 @given(st.dates(), st.integers(-14000, 14600))
-def test_dates_400_years_on_are_as_many_days_on(day: datetime.date, eras: int) -> None:
+def test_dates_400_years_apart_are_146097_days_apart(day: datetime.date, eras: int) -> None:
     """The calendar repeats itself every 146097 days."""
     year = day.year + 400 * eras
     sign = "-" if year < 0 else "+" if year > 9999 else ""
@@ -212,7 +212,7 @@ def test_space_around_dates_and_timestamps_does_not_count(text: str, day: int, m
 
 
 def test_only_requested_partition_columns_are_constants(tmp_path: pathlib.Path) -> None:
-    """A value that is not asked for is not looked at, bad as it may be."""
+    """The value of a column that is not requested is not parsed, even if it is invalid."""
     folder = SliceFolder(tmp_path, {"p": "string", "n": "int"})
     scan = folder.scan(partition_fields=("p", "n"))
     constants = PartitionConstants(scan, folder.split(partition_values=("x", "none")), folder.arrow, ["p"])

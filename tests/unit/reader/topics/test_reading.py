@@ -328,7 +328,7 @@ def test_dead_letters_of_a_resumed_read_do_not_replace_earlier_ones(tmp_path: pa
 
 
 def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Also where their chunk is handed on in pieces, or has no records."""
+    """Also if their chunk is returned in pieces, or has no records."""
     removed = replace(chunk_of({}, 5), lost=5)
     big = replace(
         chunk_of({at: (None, json.dumps(order(at) | {"city": "x" * BATCH_BYTES}).encode()) for at in (6, 7)}, 9), lost=1
@@ -348,7 +348,7 @@ def test_expired_offsets_are_logged_once(caplog: pytest.LogCaptureFixture) -> No
 def test_dead_letters_on_a_store_are_whole_objects_of_bounded_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a batch's rows are handed on with is there by then, and an attempt from the same offset changes nothing."""
+    """The objects exist before a batch is returned; an attempt from the same offset does not change them."""
     monkeypatch.setattr(dead_letters, "PART_BYTES", 1000)
     access = KafkaAccess(dead_letter=f"file://{tmp_path}/far/letters")
     topic = topic_of(*(b"{" if number % 2 else order(number) for number in range(40)))

@@ -295,7 +295,7 @@ LITERALS = st.lists(
 
 
 def outcome(text: str, long_list: int) -> Any:
-    """What the filter is parsed to, or its error, if IN lists of more literals pass the parser by."""
+    """The parsed filter, or its error, if IN lists of more than `long_list` literals bypass the parser."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grammar, "_LONG_LIST", long_list)
         try:

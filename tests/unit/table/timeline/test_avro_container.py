@@ -80,7 +80,7 @@ def test_compression_is_refused_by_name() -> None:
 
 
 def _wide(levels: int) -> object:
-    """Each record holds the one before it ten times: 10**levels nulls out of no bytes."""
+    """Each record holds the one before it ten times: 10**levels nulls in 0 bytes."""
     inner: object = "null"
     for level in range(levels):
         first = {"name": "f0", "type": inner}

@@ -1,4 +1,4 @@
-"""Files whose names are there before their bytes."""
+"""Files whose names exist before their bytes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ NOW_NS = 10**18
 
 @pytest.fixture(autouse=True)
 def nobody_writes() -> None:
-    """Here somebody does."""
+    """In this module a file is being written."""
 
 
 class Written:
-    """A file whose bytes come with its `comes`th look; the clock goes on in pauses alone."""
+    """A file that is complete from its `complete_at`th read on. Only `sleep` advances the clock."""
 
-    def __init__(self, comes: int, changed_ns: int | None) -> None:
-        self.looks, self.comes, self.changed_ns = 0, comes, changed_ns
+    def __init__(self, complete_at: int, changed_ns: int | None) -> None:
+        self.reads, self.complete_at, self.changed_ns = 0, complete_at, changed_ns
         self.now_ns = NOW_NS
 
     def read(self) -> bytes:
-        self.looks += 1
-        return b"whole" if self.looks >= self.comes else b""
+        self.reads += 1
+        return b"whole" if self.reads >= self.complete_at else b""
 
     def sleep(self, seconds: float) -> None:
         self.now_ns += round(seconds * 1e9)
@@ -43,12 +43,12 @@ def parsed(data: bytes) -> str:
 
 def test_whole_file_is_read_once() -> None:
     written = Written(1, NOW_NS)
-    assert (written.settled(), written.looks, written.now_ns) == ("whole", 1, NOW_NS)
+    assert (written.settled(), written.reads, written.now_ns) == ("whole", 1, NOW_NS)
 
 
-@pytest.mark.parametrize("comes", [2, 5, 8])
-def test_late_bytes_are_awaited(comes: int) -> None:
-    assert Written(comes, NOW_NS).settled() == "whole"
+@pytest.mark.parametrize("complete_at", [2, 5, 8])
+def test_late_bytes_are_awaited(complete_at: int) -> None:
+    assert Written(complete_at, NOW_NS).settled() == "whole"
 
 
 def test_wait_is_bounded() -> None:
@@ -63,4 +63,4 @@ def test_old_file_is_read_twice_without_a_delay(changed_ns: int | None) -> None:
     written = Written(3, changed_ns)
     with pytest.raises(CorruptFile):
         written.settled()
-    assert (written.looks, written.now_ns) == (2, NOW_NS)
+    assert (written.reads, written.now_ns) == (2, NOW_NS)

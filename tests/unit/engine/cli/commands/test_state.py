@@ -103,7 +103,7 @@ def test_damaged_state_exits_with_3_and_prints_the_records_before_it(cli: Cli, t
         ("UPDATE meta SET epoch = 9", "meta"),
         ("DELETE FROM meta", "meta"),
         ("DROP TABLE records", "no such table"),
-        ("DELETE FROM plans WHERE plan_id = 'p1'", "3 plans are there, 4 are kept"),
+        ("DELETE FROM plans WHERE plan_id = 'p1'", "got 3 plans, expected 4"),
         ("UPDATE plans SET splits = 1 WHERE plan_id = 'p2'", "plan 'p2'"),
         ("UPDATE pieces SET bytes = x'01' WHERE id = (3 << 32) + 2", "plan p2: the checksum of its split 1"),
         ("DELETE FROM pieces WHERE id = (4 << 32) + 3", "plan p3: its split 2 is missing"),
@@ -149,7 +149,7 @@ def test_state_is_backed_up_beside_its_server_and_restored_after_its_end(cli: Cl
     assert result.code == 0 and result.json["file"] == str(file)
     assert (result.json["records"], result.json["plans"], result.json["splits"]) == (1, 0, 0)
     again = cli("state", "backup", state, file)
-    assert again.code != 0 and "there already" in again.stderr
+    assert again.code != 0 and "the file exists" in again.stderr
     refused = cli("state", "restore", file, state)
     assert refused.code != 0 and "serves from it" in refused.stderr
     store.close()
