@@ -19,11 +19,11 @@ from tests.docs.doc_world import World, with_names
 class Page:
     """A page that is followed: a folder, a shell, a Python namespace, and a Spark session if it needs one."""
 
-    def __init__(self, tmp_path: pathlib.Path, world: World, served: str, spark: Any) -> None:
+    def __init__(self, tmp_path: pathlib.Path, world: World, served: str, spark: Any, connect: str = "") -> None:
         self.folder, notes = tmp_path / "reader", tmp_path / "notes"
         self.folder.mkdir()
         notes.mkdir()
-        self._names, self._spark = world.stands_for(self.folder, served), spark
+        self._names, self._spark = world.stands_for(self.folder, served, connect), spark
         self._shell = Shell(self.folder, notes, world.environment, served)
         self._partitions = spark.conf.get("spark.sql.shuffle.partitions") if spark else None
         self._python: dict[str, Any] = {"__name__": "__main__"} | ({"spark": spark} if spark else {})

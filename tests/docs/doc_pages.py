@@ -40,7 +40,14 @@ class Block:
     @property
     def needs_spark(self) -> bool:
         """Whether the block runs in Spark."""
-        return self.runs and (self.language == "sql" or (self.language == "python" and "spark" in self.text))
+        return self.runs and (
+            self.language == "sql" or (self.language == "python" and "spark" in self.text) or self.needs_connect
+        )
+
+    @property
+    def needs_connect(self) -> bool:
+        """Whether the block is a client of Spark Connect."""
+        return self.runs and "sc://" in self.text
 
 
 def pages() -> list[str]:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,9 @@ from tests.certificates import Authority
 SERVED = "127.0.0.1:7432"
 """The server's address on every page. A page that starts a server gets a free port for it; the others share one
 server."""
+
+CONNECT: Final = "sc://127.0.0.1:15002"
+"""The URL of the Spark Connect server on every page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class World:
         """Variables that pages name."""
         return {"PENSTOCK_TOKEN": (self.etc / "token").read_text().strip(), "KAFKA_PASSWORD": "secret"}
 
-    def stands_for(self, folder: pathlib.Path, served: str) -> Mapping[str, str]:
+    def stands_for(self, folder: pathlib.Path, served: str, connect: str = "") -> Mapping[str, str]:
         """The values of the names on a page that is followed in `folder`."""
         return {
             "/lake": str(self.lake),
@@ -46,6 +50,7 @@ class World:
             '"lake/': f'"{folder}/lake/',  # Spark's JVM, started before, has another working directory
             '"checkpoints/': f'"{folder}/checkpoints/',
             SERVED: served,
+            CONNECT: connect,
         }
 
 

@@ -54,7 +54,8 @@ def test_blocks_of_a_page_run_in_order(
     serves_itself = any("penstock serve" in block.text for block in page_blocks)
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
-    page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark)
+    connect = request.getfixturevalue("connect_url") if any(block.needs_connect for block in page_blocks) else ""
+    page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark, connect)
     monkeypatch.chdir(page.folder)
     if spark is not None:
         spark.conf.set(

@@ -41,6 +41,7 @@ def test_a_table_has_the_rows_of_hudi_and_its_options(session: SparkSession, gol
     assert Counter(row.id for row in session.table("narrow").collect()) == expected
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
 def test_each_query_reads_the_newest_snapshot(session: SparkSession, golden: Any, enumerator_log: Any) -> None:
     """A view keeps the plan of its first query; a table of the catalog does not."""
@@ -89,6 +90,7 @@ def test_no_statement_changes_the_lake(spark: SparkSession, golden: Any, tmp_pat
     assert files(path) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("statement", "error"),
     [
@@ -111,6 +113,7 @@ def test_a_statement_that_cannot_work_says_why(spark: SparkSession, golden: Any,
         spark.sql("DROP TABLE IF EXISTS t")
 
 
+@pytest.mark.exhaustive
 def test_a_location_with_blanks_and_signs_is_read(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy(CASE, tmp_path).rename(tmp_path / "my table#1%20ä")
     spark.sql(f"CREATE TABLE t USING penstock LOCATION '{path}'")

@@ -44,6 +44,7 @@ def table_rows(session: SparkSession, function: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.exhaustive
 def test_every_type_of_a_table_passes_a_function(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     path = str(golden.table("B_v9_cdc_types_mor"))
     register_functions(spark)
@@ -53,6 +54,7 @@ def test_every_type_of_a_table_passes_a_function(spark: SparkSession, golden: An
     assert rows_of(frame) == rows_of(source)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
 def test_functions_resolve_names_on_a_server(session: SparkSession, golden: Any) -> None:
     path = str(golden.table(CASE))
@@ -70,6 +72,7 @@ def test_functions_resolve_names_on_a_server(session: SparkSession, golden: Any)
         assert row.g > 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -43,6 +43,7 @@ def test_every_table_of_a_folder_becomes_a_view_and_a_bad_one_harms_none(
         assert rows_of(session.sql(f"SELECT * FROM {view}")) == rows_of(golden.expected(case, "snapshot"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
 def test_a_name_in_use_stays_as_it_is(session: SparkSession, lake: pathlib.Path) -> None:
     mine, table = GOOD
@@ -61,6 +62,7 @@ def test_a_name_in_use_stays_as_it_is(session: SparkSession, lake: pathlib.Path)
     assert prefixed.created.keys() == {f"lake_{mine}", "other"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
 def test_every_table_of_a_server_becomes_a_view(
     session: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf

@@ -80,10 +80,11 @@ class PlannedRows:
 
     def eval(self, *arguments: object, **named: object) -> Iterator[pa.RecordBatch]:
         """The batches of the plan. `analyze` has used the arguments."""
-        yield from self._planned.batches
-        if self._planned.reader is not None:
-            for partition in self._planned.partitions:
-                yield from self._planned.reader.read(partition)
+        with hidden_traceback():
+            yield from self._planned.batches
+            if self._planned.reader is not None:
+                for partition in self._planned.partitions:
+                    yield from self._planned.reader.read(partition)
 
 
 @hidden_traceback()

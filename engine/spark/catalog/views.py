@@ -105,7 +105,7 @@ def _create(spark: SparkSession, view: str, location: str, settings: Mapping[str
 def error_sentence(error: Exception) -> str:
     """The sentence of the Penstock error inside an error of Spark, else the first line of the latter."""
     text = str(error)
-    match = re.search(r"^penstock\.[\w.]*errors\.(\w+: .*)$", text, re.MULTILINE)
+    match = re.search(r"\bpenstock\.[\w.]*errors\.(\w+: .*)$", text, re.MULTILINE)
     return (match[1] if match else text.partition("\n")[0])[:1000]
 
 
