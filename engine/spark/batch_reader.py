@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import plan_request
-from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.load import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import hidden_traceback

@@ -14,7 +14,7 @@ from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import no_files_warning, query_of, request_of
 from penstock.engine.requests.hybrid import changes_read
 from penstock.engine.requests.stream import check_streamable, stream_scope, stream_start
-from penstock.engine.spark.options import Loaded, only_a_batch, only_a_stream
+from penstock.engine.spark.load import Loaded, only_a_batch, only_a_stream
 from penstock.engine.spark.schema.casting import casting
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.engine.spark.task.input_partitions import PackedSlot, PulledSlot, Slot, pack

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
-    from penstock.engine.spark.options import Loaded
+    from penstock.engine.spark.load import Loaded
     from penstock.engine.spark.stream.reader import PenstockStreamReader
     from penstock.proto.options.registry import EntryPoint
 
@@ -53,7 +53,7 @@ class PenstockDataSource(DataSource):
 
         Errors: `penstock.proto.errors`.
         """
-        from penstock.engine.spark.options import entry_point_at_load, loaded
+        from penstock.engine.spark.load import entry_point_at_load, loaded
         from penstock.engine.spark.planning import schema_of
         from penstock.engine.spark.stored_options import options_of_new_table, with_stored_options
 
@@ -85,7 +85,7 @@ class PenstockDataSource(DataSource):
 
     def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
         """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""
-        from penstock.engine.spark.options import loaded
+        from penstock.engine.spark.load import loaded
         from penstock.engine.spark.stored_options import options_of_read, without_stored_options
 
         load = loaded(options_of_read(self.options, schema), entry_point, os.environ)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import plan_request
-from penstock.engine.spark.options import loaded
+from penstock.engine.spark.load import loaded
 from penstock.engine.spark.query.scan import FORMAT
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import ConfigurationError, PenstockError

@@ -33,7 +33,7 @@ from penstock.engine.requests.stream import (
     stream_scope,
     stream_start,
 )
-from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.load import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.schema.changes import SchemaChange
 from penstock.engine.spark.schema.monitor import FixedSchema, SchemaMonitor

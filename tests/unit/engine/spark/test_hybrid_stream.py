@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 
 import penstock
 from penstock.engine.event_time_scan import scan_event_time
-from penstock.engine.spark.options import Loaded, loaded
+from penstock.engine.spark.load import Loaded, loaded
 from penstock.engine.spark.planning import schema_of
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.engine.spark.stream.offsets import Offset

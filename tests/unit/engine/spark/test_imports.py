@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.load import Loaded
 from penstock.engine.spark.planning import plan_slots, schema_of
 from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.task.reader import SlotReader

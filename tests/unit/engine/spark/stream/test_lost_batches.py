@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.engine.arrow import read
-from penstock.engine.spark.options import loaded
+from penstock.engine.spark.load import loaded
 from penstock.engine.spark.planning import schema_of
 from penstock.engine.spark.stream.offsets import Offset
 from penstock.engine.spark.stream.reader import PenstockStreamReader

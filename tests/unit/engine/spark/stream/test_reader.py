@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.load import Loaded
 from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import MarkerSlot, PulledSlot

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from penstock.engine.event_time_scan import scan_event_time
-from penstock.engine.spark.options import loaded
+from penstock.engine.spark.load import loaded
 from penstock.engine.spark.planning import schema_of
 from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader

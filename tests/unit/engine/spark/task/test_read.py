@@ -16,7 +16,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import InputPartition
 
 from penstock.engine.spark import batch_reader
-from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.load import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots, schema_of
 from penstock.engine.spark.task import read, worker_cache
 from penstock.engine.spark.task.input_partitions import MarkerSlot, PackedSlot, PulledSlot, Slot, SlotReading

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
-from penstock.engine.spark.options import Loaded, resolved
+from penstock.engine.spark.load import Loaded, resolved
 from penstock.engine.spark.schema.types import arrow_schema
 from penstock.engine.spark.watermark.columns import (
     COLUMNS,

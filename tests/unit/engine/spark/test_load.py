@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pyspark.sql import types as st
 
-from penstock.engine.spark.options import entry_point_at_load, loaded, only_a_batch, only_a_stream, requested_columns
+from penstock.engine.spark.load import entry_point_at_load, loaded, only_a_batch, only_a_stream, requested_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
