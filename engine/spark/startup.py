@@ -89,8 +89,9 @@ def missing_format_explained() -> Iterator[None]:
         default = f"{shutil.which('python3')}, the python3 of the PATH"
         given = f"{variable}={os.environ[variable]}" if variable else default
         raise ConfigurationError(
-            f"Spark does not find the format penstock: the Python that it started ({given}) has no Penstock. Import "
-            f"penstock.spark before the session starts, or set PYSPARK_PYTHON={command()}; `penstock doctor` checks it"
+            f"Spark does not find the format penstock: the Python that it started ({given}) has no Penstock, or has "
+            "another package pyspark_… that cannot be imported. Import penstock.spark before the session starts, or "
+            f"set PYSPARK_PYTHON={command()}; `penstock doctor` checks it"
         ) from error
 
 

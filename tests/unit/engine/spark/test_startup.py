@@ -242,8 +242,9 @@ class TestMissingFormat:
         text = self.explained(ValueError(self.TEXT))
         assert text == (
             "Spark does not find the format penstock: the Python that it started "
-            f"({other_path / 'python3'}, the python3 of the PATH) has no Penstock. Import penstock.spark before the "
-            f"session starts, or set PYSPARK_PYTHON={command()}; `penstock doctor` checks it"
+            f"({other_path / 'python3'}, the python3 of the PATH) has no Penstock, or has another package pyspark_… "
+            "that cannot be imported. Import penstock.spark before the session starts, or set "
+            f"PYSPARK_PYTHON={command()}; `penstock doctor` checks it"
         )
 
     def test_the_python_that_the_user_chose(self, monkeypatch: pytest.MonkeyPatch) -> None:
