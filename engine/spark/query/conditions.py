@@ -119,7 +119,7 @@ def conditions_for(
     return [scope.bound(each) for node in _clauses(occurrence, select) for each in conjuncts(expression_of(node))]
 
 
-def _clauses(occurrence: Occurrence, select: exp.Select) -> list[exp.Expression]:
+def _clauses(occurrence: Occurrence, select: exp.Select) -> list[exp.Condition]:
     """The clauses that each row of the occurrence must satisfy to have any effect."""
     joins = [join for join in select.args.get("joins") or [] if isinstance(join, exp.Join)]
     if any(join.method or join.side in ("RIGHT", "FULL") or join.args.get("match_condition") for join in joins):

@@ -80,7 +80,7 @@ def analysis_of(
     if tree is None or _has_pipe(tokens):
         return None
     if not isinstance(tree, exp.Query):
-        if isinstance(tree, exp.DML | exp.DDL | exp.Command):
+        if isinstance(tree, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Create | exp.Command):
             raise ConfigurationError(
                 f"penstock.spark.sql runs queries: got {type(tree).__name__.upper()}, expected SELECT or WITH; write "
                 "the DataFrame that it returns instead, or create a view of it"

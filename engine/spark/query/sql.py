@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.engine.spark")
 
+_NO_OPTIONS = {
+    "path": "give the path in tables",
+    "server": "give the argument server",
+    "columns": "the query determines the columns of each scan",
+    "where": "the query determines the rows of each scan",
+    "asof": "write VERSION AS OF or TIMESTAMP AS OF after the table",
+    "limit": "it would count rows before Spark has filtered them; write LIMIT in the query",
+    "eventtime": "a filter holds the watermark back; use load()",
+}
+
 
 def sql(
     spark: SparkSession,
@@ -47,6 +57,9 @@ def sql(
     clause AS OF without a literal. Spark raises its own errors for a query that it cannot analyze.
     """
     names = _names(tables)
+    for option in options or {}:
+        if option.lower() in _NO_OPTIONS:
+            raise ConfigurationError(f"option {option} of penstock.spark.sql: {_NO_OPTIONS[option.lower()]}")
     try:
         tokens = tokens_of(query)
     except UnreadableText as error:
@@ -140,7 +153,8 @@ class _Running:
         words = {token.text.lower() for token in tokens if token.is_name}
         fields = {}
         for parts, name in names.items():
-            if parts[-1].lower() not in words:
+            last = parts[-1]
+            if last.lower() not in words:
                 continue
             if len(parts) > 1:
                 raise ConfigurationError(
@@ -148,7 +162,7 @@ class _Running:
                     "table such a name in `tables` and in the query"
                 )
             request = ScanRequest(self._tables[name], self._server, (), "", self._options)
-            fields["`" + parts[0].replace("`", "``") + "`"] = self._field(request, (), "")
+            fields["`" + last.replace("`", "``") + "`"] = self._field(request, (), "")
         return (with_definitions(query, tokens, fields) if fields else query), self._frames
 
     def _request(self, occurrence: Occurrence) -> ScanRequest:

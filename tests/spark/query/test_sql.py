@@ -234,6 +234,11 @@ def test_errors_name_what_is_wrong(tables: Tables, query: str, text: str) -> Non
         tables.sql(query)
 
 
+def test_option_that_the_query_determines(spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match=r"option Limit of penstock.*: it would count rows"):
+        penstock_spark.sql(spark, "SELECT 1", {}, options={"Limit": "3"})
+
+
 def test_table_name_that_is_no_identifier(spark: SparkSession) -> None:
     with pytest.raises(ConfigurationError, match=r"the name 'a\.\.b' is no identifier"):
         penstock_spark.sql(spark, "SELECT 1", {"a..b": "/nowhere"})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,7 @@ def test_table_of_a_server_and_a_time(either: Any, golden: Any, rows_of: RowsOf)
     assert rows_of(narrow) == rows_of(expected.select(["ts"]))
     low = sorted(expected["ts"].to_pylist())[expected.num_rows // 2]
     filtered = penstock_spark.table(either.spark, either.target, where=f"ts >= {low}", **options)
-    assert rows_of(filtered) == rows_of(expected.filter(pa.compute.greater_equal(expected["ts"], low)))
+    assert rows_of(filtered) == rows_of(expected.filter(pc.greater_equal(expected["ts"], low)))
 
 
 def test_errors_name_what_is_wrong(spark: SparkSession, golden: Any) -> None:
