@@ -266,7 +266,7 @@ def test_splits_are_assigned_once_and_complete(deployment: Deployment) -> None:
     assert sorted(result, key=lambda s: s.split_id) == list(deployment.embedded.plan(ALL).splits)
 
 
-def test_a_second_scan_a_retry_and_a_twin_see_the_same_lists(deployment: Deployment) -> None:
+def test_second_scan_a_retry_and_a_twin_see_the_same_lists(deployment: Deployment) -> None:
     opened = deployment.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), slots=3))
     deployment.enumerator.next_split(opened.plan_id, 1, 0)  # a failed attempt
     lists = [drain(deployment.enumerator, opened.plan_id, slot) for slot in (2, 0, 1)]

@@ -177,7 +177,7 @@ def test_restarted_server_is_reached_and_has_no_old_plan(served: Deployment) -> 
             served.enumerator.next_split(opened.plan_id, 0, 0)
 
 
-def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: Deployment) -> None:
+def test_value_that_cannot_travel_is_refused_on_the_side_that_has_it(served: Deployment) -> None:
     with pytest.raises(ConfigurationError, match=r"plan request for table .* cannot be encoded"):
         served.enumerator.open_plan(PlanRequest(table="trips", query=Snapshot(), where="\ud800"))
     assert served.table.calls == 0

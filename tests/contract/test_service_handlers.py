@@ -77,7 +77,7 @@ def test_newest_position(wire: Wire) -> None:
     assert calls.newest_answer_from_message(answer) == Position("20260102000000000")  # type: ignore[arg-type]
 
 
-def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Deployment) -> None:
+def test_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Deployment) -> None:
     plan_id = opened_id(wire)
     answer, status, _ = wire.call("DescribePlan", pb.DescribePlanRequest(plan_id=plan_id))
     assert status is grpc.StatusCode.OK
@@ -97,9 +97,7 @@ def test_a_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Depl
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("timeout_s", [None, MAX_DEADLINE_S * 2])
-def test_a_call_without_a_deadline_is_refused(
-    wire: Wire, served: Deployment, name: str, timeout_s: float | None
-) -> None:
+def test_call_without_a_deadline_is_refused(wire: Wire, served: Deployment, name: str, timeout_s: float | None) -> None:
     request = getattr(pb, f"{name}Request")()
     _, status, details = wire.call(name, request, timeout_s)
     assert status is grpc.StatusCode.INVALID_ARGUMENT
@@ -115,7 +113,7 @@ def test_empty_request_is_refused_with_the_name_of_a_field(wire: Wire, name: str
     assert "`: got nothing, expected a value" in details
 
 
-def test_a_report_is_needed_to_finish_a_split(wire: Wire) -> None:
+def test_report_is_needed_to_finish_a_split(wire: Wire) -> None:
     _, status, details = wire.call("FinishSplit", pb.FinishSplitRequest(plan_id=opened_id(wire)))
     assert status is grpc.StatusCode.INVALID_ARGUMENT
     assert "field `report`: got nothing, expected a report" in details

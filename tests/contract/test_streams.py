@@ -276,7 +276,7 @@ def test_point_that_is_too_large_is_refused_with_advice(streamed: Streamed) -> N
     assert streamed.scripted.calls == []
 
 
-def test_a_value_that_cannot_travel_is_refused_on_the_side_that_has_it(streamed: Streamed) -> None:
+def test_value_that_cannot_travel_is_refused_on_the_side_that_has_it(streamed: Streamed) -> None:
     with pytest.raises(ConfigurationError, match="next batch of table 'trips' cannot be encoded"):
         streamed.client.next_batch(PLAIN, replace(POINT, content=SnapshotBatch(-1)))
     assert streamed.scripted.calls == []

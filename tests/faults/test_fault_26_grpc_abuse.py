@@ -91,14 +91,14 @@ def test_undecodable_request_is_an_invalid_argument(call: str, data: bytes) -> N
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_without_a_deadline_or_without_a_name_is_refused(call: str) -> None:
+def test_call_without_a_deadline_or_without_a_name_is_refused(call: str) -> None:
     with served() as service:
         assert raw(service.server.address, call, b"", timeout_s=None) == ("INVALID_ARGUMENT", "CONFIGURATION")
         assert raw(service.server.address, call, b"") == ("INVALID_ARGUMENT", "CONFIGURATION")
         assert service.reads.calls == 0
 
 
-def test_a_message_too_large_and_metadata_too_large_are_refused() -> None:
+def test_message_too_large_and_metadata_too_large_are_refused() -> None:
     with served() as service:
         assert raw(service.server.address, "OpenPlan", b"\x0a" * ((4 << 20) + 1))[0] == "RESOURCE_EXHAUSTED"
         with grpc.insecure_channel(service.server.address) as channel:
@@ -110,7 +110,7 @@ def test_a_message_too_large_and_metadata_too_large_are_refused() -> None:
         assert service.client().describe_table("orders")
 
 
-def test_an_unknown_call_plan_slot_and_split_change_nothing() -> None:
+def test_unknown_call_plan_slot_and_split_change_nothing() -> None:
     with served() as service:
         client = service.client()
         plan_id = client.open_plan(PlanRequest(table="orders", query=Snapshot(), slots=1)).plan_id

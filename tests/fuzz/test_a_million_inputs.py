@@ -52,12 +52,12 @@ def run_pieces(kind: str, count: int) -> Outcome:
 
 
 @pytest.mark.parametrize("kind", members())
-def test_a_million_mutated_inputs(kind: str) -> None:
+def test_million_mutated_inputs(kind: str) -> None:
     outcome = run_pieces(kind, -(-INPUTS // len(members())))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
 
 
-def test_a_million_inputs_of_grammars() -> None:
+def test_million_inputs_of_grammars() -> None:
     """In every decoder in turn: valid, or with one damaged place."""
     outcome = run_pieces("grammar", INPUTS)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])

@@ -86,7 +86,7 @@ def test_valid_file_is_read() -> None:
 
 
 @pytest.mark.parametrize("use", [read, footer])
-def test_a_row_group_of_more_columns_than_the_schema_is_corrupt(use: Callable[[bytes], object]) -> None:
+def test_row_group_of_more_columns_than_the_schema_is_corrupt(use: Callable[[bytes], object]) -> None:
     data = with_footer(written(), lambda root: chunks(root).append(chunks(root)[N]))
     with pytest.raises(CorruptFile, match=r"columns"):
         use(data)
@@ -124,7 +124,7 @@ def keys_of_one_value(columns: list[str], change: Callable[[Node], None]) -> set
         return {key for group in groups for batch in group.batches() for key in plain.batch(batch)["key"].to_pylist()}
 
 
-def test_a_text_of_one_value_is_not_decoded() -> None:
+def test_text_of_one_value_is_not_decoded() -> None:
     def no_pages(root: Node) -> None:
         metadata(root, KEY)[9].value = metadata(root, KEY)[11].value = 2**40
 
@@ -166,7 +166,7 @@ def test_size_statistics_of_texts_for_numbers_are_corrupt() -> None:
 
 
 @pytest.mark.parametrize("kind", [1, 2])
-def test_an_encrypted_column_is_corrupt(kind: int) -> None:
+def test_encrypted_column_is_corrupt(kind: int) -> None:
     """1: with the footer's key, 2: with a separate key."""
 
     def change(root: Node) -> None:
@@ -179,7 +179,7 @@ def test_an_encrypted_column_is_corrupt(kind: int) -> None:
             use(with_footer(written(), change))
 
 
-def test_an_unknown_codec_is_corrupt() -> None:
+def test_unknown_codec_is_corrupt() -> None:
     def change(root: Node) -> None:
         metadata(root, N)[4].value = 2**31 - 1
 
@@ -196,7 +196,7 @@ def test_column_path_that_is_not_text_is_not_selected() -> None:
     assert read(with_footer(written(), change)) == 2000
 
 
-def test_a_column_without_metadata_is_corrupt() -> None:
+def test_column_without_metadata_is_corrupt() -> None:
     def change(root: Node) -> None:
         chunk = chunks(root)[N]
         chunk.fields = [(number, node) for number, node in chunk.fields if number != 3]
@@ -207,7 +207,7 @@ def test_a_column_without_metadata_is_corrupt() -> None:
 
 
 @pytest.mark.parametrize("group_rows", [0, 999, 1001, 2**40, -1])
-def test_a_row_group_of_more_or_fewer_rows_than_its_columns_is_corrupt(group_rows: int) -> None:
+def test_row_group_of_more_or_fewer_rows_than_its_columns_is_corrupt(group_rows: int) -> None:
     def change(root: Node) -> None:
         dict(dict(root.fields)[4].value[0].fields)[3].value = group_rows
 
@@ -233,7 +233,7 @@ def test_row_group_is_planned_with_at_most_the_size_of_its_file(size_bytes: int)
 
 
 @pytest.mark.parametrize("values", [0, 999, -1, 2**31])
-def test_a_column_of_more_or_fewer_values_than_rows_is_corrupt(values: int) -> None:
+def test_column_of_more_or_fewer_values_than_rows_is_corrupt(values: int) -> None:
     def change(root: Node) -> None:
         metadata(root, N)[5].value = values
 
@@ -264,7 +264,7 @@ def test_page_beyond_the_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("depth", [101, 50_000])
-def test_a_schema_of_many_levels_is_corrupt(depth: int) -> None:
+def test_schema_of_many_levels_is_corrupt(depth: int) -> None:
     def change(root: Node) -> None:
         schema = dict(root.fields)[2].value
         level = Node(thrift_tree.STRUCT, None, 0, [(4, Node(thrift_tree.BINARY, b"g")), (5, Node(I32, 1))])
@@ -276,7 +276,7 @@ def test_a_schema_of_many_levels_is_corrupt(depth: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 2**31 - 1, 2**32 - 1])
-def test_a_hostile_footer_length_is_corrupt(length: int) -> None:
+def test_hostile_footer_length_is_corrupt(length: int) -> None:
     data = written()
     for use in (read, read_far, footer):
         with pytest.raises(CorruptFile):

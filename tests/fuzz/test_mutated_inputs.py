@@ -29,7 +29,7 @@ def test_mutated_inputs_give_an_answer_or_a_named_error(inputs: int) -> None:
 
 
 @pytest.mark.parametrize("inputs", [30, pytest.param(150, marks=pytest.mark.exhaustive)])
-def test_a_table_with_a_mutated_file_gives_an_answer_or_a_named_error(inputs: int) -> None:
+def test_table_with_a_mutated_file_gives_an_answer_or_a_named_error(inputs: int) -> None:
     outcome = run_batch("table", 0, inputs)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     assert outcome.inputs == inputs

@@ -160,7 +160,7 @@ def test_planning_opens_one_data_file_a_table_state(golden: Golden, case: str) -
     assert len(storage.opened) == 1
 
 
-def test_a_schema_without_meta_columns_opens_none(golden: Golden) -> None:
+def test_schema_without_meta_columns_opens_none(golden: Golden) -> None:
     case = "D_changelog_nometa_v9"
     opened = open_table(str(golden.table(case)))
     storage = CountingStorage(opened.storage)

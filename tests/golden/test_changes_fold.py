@@ -39,12 +39,12 @@ MULTIPLIED = (
     "B_v6_timeline_mor",
 )
 """Hudi 0.15.0's writer multiplied the decimals of carried-over rows by 100 when it rewrote a clustered file, so rows
-changed without a commit. Compared without the column `amt`; `test_a_rewrite_multiplied_decimals` proves it."""
+changed without a commit. Compared without the column `amt`; `test_rewrite_multiplied_decimals` proves it."""
 
 BY_COMPACTION = "B_v8_inc_mor"
 COMPACTED_AT = "20261120215733184"
 """1.0.2's compaction wrote rows that lose the merge, so rows changed without a commit. Compared up to it, and after it;
-`test_a_compaction_changed_rows` proves it."""
+`test_compaction_changed_rows` proves it."""
 
 STORED_KINDS = re.compile(r"D_changelog_(?!cow|cdc_cow|spark)")
 """Changelogs whose writer stored minus records with another ordering value than that of the removed rows: their changes
@@ -202,7 +202,7 @@ def test_changes_commit_by_commit_are_those_of_the_range_in_every_table(golden: 
 
 
 @pytest.mark.parametrize("name", MULTIPLIED)
-def test_a_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
+def test_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
     """The reason why `amt` is omitted in these tables: a commit did not write rows (same sequence number), but then
     they have a hundred times the amount. No other value of such rows differs."""
     multiplied = 0
@@ -221,7 +221,7 @@ def test_a_rewrite_multiplied_decimals(golden: Golden, name: str) -> None:
     assert multiplied
 
 
-def test_a_compaction_changed_rows(golden: Golden) -> None:
+def test_compaction_changed_rows(golden: Golden) -> None:
     """The reason why this table's changes restart at its compaction: the states directly before and after it differ,
     and there is no commit between. Two keys returned to writes with a lower ordering value than their row."""
     path = golden.table(BY_COMPACTION)

@@ -126,7 +126,7 @@ def test_archived_commits_have_the_times_that_the_writer_noted(golden: Golden, c
 
 
 @pytest.mark.parametrize("case", ["A_clustering_done_v9_h120", "A_compaction_then_updates_v9_h120", "B_v9_inc_mor"])
-def test_a_range_holds_the_rows_that_completed_in_it(golden: Golden, case: str) -> None:
+def test_range_holds_the_rows_that_completed_in_it(golden: Golden, case: str) -> None:
     """On layout 2 the order key is the completion time: the column is on the right side of a range's end."""
     ordered = sorted(stated(golden.table(case)).values())
     middle = ordered[len(ordered) // 2]
@@ -139,7 +139,7 @@ def test_a_range_holds_the_rows_that_completed_in_it(golden: Golden, case: str) 
 
 
 @pytest.mark.parametrize("case", ["A_fuzz_event_long_s1_v9_h120", "B_v9_arch_mor", "A_archive_v6_h0150"])
-def test_a_filter_on_the_column_keeps_the_rows_that_match(golden: Golden, case: str) -> None:
+def test_filter_on_the_column_keeps_the_rows_that_match(golden: Golden, case: str) -> None:
     whole = rows_of(golden.table(case), Snapshot(), **COMPLETED)
     known = sorted({value for value in whole[COLUMN].to_pylist() if value is not None})
     limit = known[len(known) // 2] if known else dt.datetime.max.replace(tzinfo=dt.UTC)
@@ -157,7 +157,7 @@ def test_a_filter_on_the_column_keeps_the_rows_that_match(golden: Golden, case: 
     assert bool(known) != case.endswith("v6_h0150")
 
 
-def test_the_zone_of_a_local_timeline_is_needed(golden: Golden) -> None:
+def test_zone_of_a_local_timeline_is_needed(golden: Golden) -> None:
     """Its wall clock is converted by the option; without it there is no wrong time."""
     case = "A_archive_v9_h120"
     with pytest.raises(
@@ -170,7 +170,7 @@ def test_the_zone_of_a_local_timeline_is_needed(golden: Golden) -> None:
     assert berlin.to_pylist() == [value - hour for value in utc.to_pylist()]
 
 
-def test_a_commit_without_a_completion_time_in_its_name_has_that_of_its_file(
+def test_commit_without_a_completion_time_in_its_name_has_that_of_its_file(
     golden: Golden, tmp_path: pathlib.Path
 ) -> None:
     """As in Hudi (`ActiveTimelineV2`): an upgrade leaves such files."""
@@ -196,7 +196,7 @@ def test_more_completion_times_than_a_scan_holds_are_refused(golden: Golden, mon
         rows_of(golden.table("A_archive_v9_h120"), Snapshot(), **COMPLETED)
 
 
-def test_a_wrong_completion_time_is_seen(golden: Golden) -> None:
+def test_wrong_completion_time_is_seen(golden: Golden) -> None:
     """The comparison itself: a time that is a millisecond off, and one that is missing."""
     case = "A_archive_v9_h120"
     times = stated(golden.table(case))

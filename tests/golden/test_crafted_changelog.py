@@ -224,7 +224,7 @@ def test_delete_block_is_deletes_of_keys(tmp_path: pathlib.Path) -> None:
     assert rows["_hoodie_record_key"].to_pylist() == ["a", "c"]
 
 
-def test_an_unknown_kind_is_corrupt(tmp_path: pathlib.Path) -> None:
+def test_unknown_kind_is_corrupt(tmp_path: pathlib.Path) -> None:
     changelog = Changelog(tmp_path / "t")
     changelog.log(1, [[("I", "a", 1), ("+U", "b", 2)]])
     with pytest.raises(CorruptFile, match=r"instant 20260101000000001 .*_hoodie_operation '\+U', expected one of I"):

@@ -25,7 +25,7 @@ SPARK = (
         ("UnknownPlan: no plan 7", False),
     ],
 )
-def test_a_stream_is_excused_by_what_was_raised(text: str, excused: bool) -> None:
+def test_stream_is_excused_by_what_was_raised(text: str, excused: bool) -> None:
     assert is_excused(SPARK + text) is excused
 
 
@@ -45,5 +45,5 @@ def test_foreign_error_is_not_excused(text: str) -> None:
         ("killed\n", False),
     ],
 )
-def test_a_reader_is_excused_by_its_last_error(log: str, excused: bool) -> None:
+def test_reader_is_excused_by_its_last_error(log: str, excused: bool) -> None:
     assert has_excused_end(log) is excused

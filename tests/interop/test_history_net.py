@@ -44,7 +44,7 @@ def table(golden: Any) -> pathlib.Path:
     return path
 
 
-def test_a_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = penstock.read(str(table)).read_all()
     history_checker = witness_of(table)
     history_checker.compare("snapshot", {}, rows)

@@ -53,7 +53,7 @@ def select(prefix: str, kind: str, values: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, change: str) -> None:
+def test_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, change: str) -> None:
     old, new, values = CHANGES[change]
     path, name = tmp_path / change, f"t_{change}"
     hudi.write_query(path, select("base", old, values), options(name, "insert"))
@@ -123,7 +123,7 @@ def test_record_keys_of_any_column_type(hudi: Any, tmp_path: pathlib.Path, kind:
 
 
 @pytest.mark.parametrize(("kind", "zero"), [("int", "0"), ("date", "date'1970-01-01'")])
-def test_a_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, kind: str, zero: str) -> None:
+def test_null_ordering_value_is_hudis_zero(hudi: Any, tmp_path: pathlib.Path, kind: str, zero: str) -> None:
     path, name = tmp_path / "t", f"nulls_{kind}"
     settings = options(name, "insert", hoodie__record__merge__mode="EVENT_TIME_ORDERING")
     settings |= {"hoodie.table.ordering.fields": "o", "hoodie.datasource.write.precombine.field": "o"}

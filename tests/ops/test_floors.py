@@ -133,7 +133,7 @@ def test_command_line_reads_the_rows_of_this_process(
         assert "Usage" in run(python, environment, "-m", "penstock", *help_of, "--help")
 
 
-def test_a_server_with_configuration_tokens_and_metrics_is_read(
+def test_server_with_configuration_tokens_and_metrics_is_read(
     python: pathlib.Path, environment: dict[str, str], golden: Any, tmp_path: pathlib.Path
 ) -> None:
     token, line = new_token("reader")

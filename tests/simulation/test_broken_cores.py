@@ -25,6 +25,6 @@ def test_each_broken_core_is_detected(broken: Broken) -> None:
     assert result.check in broken.noticed_by, f"{broken.name} was noticed otherwise: {result}"
 
 
-def test_the_core_itself_passes_the_same_seeds() -> None:
+def test_core_itself_passes_the_same_seeds() -> None:
     for seed in range(30):
         run_schedule(seed)

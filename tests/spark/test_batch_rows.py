@@ -99,7 +99,7 @@ def test_self_join_of_two_branches(source: Any, snapshot: Counter[Any]) -> None:
     assert left.join(right, KEY).count() == len(keys) - 2
 
 
-def test_an_action_for_each_branch_of_a_filter(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
+def test_action_for_each_branch_of_a_filter(source: Any, snapshot: Counter[Any], rows_of: RowsOf) -> None:
     """No filter is pushed into the source, so a filter of one scan does not affect another."""
     frame = source.read()
     key = dict(next(iter(snapshot)))[KEY]

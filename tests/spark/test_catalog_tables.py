@@ -24,7 +24,7 @@ def files(table: pathlib.Path) -> dict[str, int]:
     return {str(file.relative_to(table)): file.stat().st_mtime_ns for file in table.rglob("*") if file.is_file()}
 
 
-def test_a_table_has_the_rows_of_hudi_and_its_options(session: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+def test_table_has_the_rows_of_hudi_and_its_options(session: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     path = golden.table(CASE)
     (as_of,) = (query["as_of"] for query in golden.case(CASE)["queries"] if query["id"] == "time_travel_1")
     session.sql(f"CREATE TABLE t USING penstock OPTIONS (path '{path}')")
@@ -63,7 +63,7 @@ def test_options_of_one_reference_are_refused(spark: SparkSession, golden: Any) 
 
 
 @pytest.mark.parametrize("session", ["connect"], indirect=True)
-def test_a_stream_reads_a_table_of_the_catalog(session: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_stream_reads_a_table_of_the_catalog(session: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     session.sql(f"CREATE TABLE t USING penstock OPTIONS (path '{golden.table(CASE)}', columns 'id')")
     writer = session.readStream.table("t").writeStream.format("memory").queryName("seen").trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(tmp_path)).start()
@@ -104,7 +104,7 @@ def test_no_statement_changes_the_lake(spark: SparkSession, golden: Any, tmp_pat
         ("CREATE TABLE t USING penstock OPTIONS (path '{path}') TBLPROPERTIES ('asOf' = '2026')", "no effect there"),
     ],
 )
-def test_a_statement_that_cannot_work_says_why(spark: SparkSession, golden: Any, statement: str, error: str) -> None:
+def test_statement_that_cannot_work_says_why(spark: SparkSession, golden: Any, statement: str, error: str) -> None:
     try:
         with pytest.raises(PySparkException, match=error):
             spark.sql(statement.format(path=golden.table(CASE)))
@@ -114,7 +114,7 @@ def test_a_statement_that_cannot_work_says_why(spark: SparkSession, golden: Any,
 
 
 @pytest.mark.exhaustive
-def test_a_location_with_blanks_and_signs_is_read(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_location_with_blanks_and_signs_is_read(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     path = golden.copy(CASE, tmp_path).rename(tmp_path / "my table#1%20ä")
     spark.sql(f"CREATE TABLE t USING penstock LOCATION '{path}'")
     try:

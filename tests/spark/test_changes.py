@@ -33,7 +33,7 @@ def changes(path: str, **options: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_batch(spark: SparkSession, path: str, deployment: str, form: str, rows_of: RowsOf) -> None:
+def test_batch(spark: SparkSession, path: str, deployment: str, form: str, rows_of: RowsOf) -> None:
     expected = changes(path, cdc_format=form)
     with serve({"t": path}, "127.0.0.1:0") as running:
         options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
@@ -44,7 +44,7 @@ def test_a_batch(spark: SparkSession, path: str, deployment: str, form: str, row
         assert frame.count() == expected.num_rows
 
 
-def test_a_filter_and_a_projection(spark: SparkSession, path: str, rows_of: RowsOf) -> None:
+def test_filter_and_a_projection(spark: SparkSession, path: str, rows_of: RowsOf) -> None:
     """Spark's filter and the option `where`: neither changes the kind of a change."""
     whole = changes(path)
     expected = whole.filter(pc.and_kleene(pc.equal(whole["_change_type"], "+U"), pc.greater(whole["v"], 20)))
@@ -59,7 +59,7 @@ def test_a_filter_and_a_projection(spark: SparkSession, path: str, rows_of: Rows
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_stream(
+def test_stream(
     spark: SparkSession, path: str, deployment: str, form: str, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     """One commit per micro-batch: each change once, none of a service, and a restart continues."""

@@ -87,7 +87,7 @@ def shape(frame: DataFrame) -> tuple[list[str], list[str]]:
     return frame.columns, frame.schema["st"].dataType.fieldNames()  # type: ignore[attr-defined]
 
 
-def test_a_stream_stops_at_new_columns_and_restarts_with_them(
+def test_stream_stops_at_new_columns_and_restarts_with_them(
     spark: SparkSession, golden: Any, table: GrowingTable, tmp_path: pathlib.Path
 ) -> None:
     """The old query stops and names what is new. A new load() continues from its checkpoint: the rows are Hudi's, none
@@ -124,7 +124,7 @@ def test_a_stream_stops_at_new_columns_and_restarts_with_them(
 
 
 @pytest.mark.exhaustive
-def test_a_stream_continues_without_new_columns_by_default(
+def test_stream_continues_without_new_columns_by_default(
     spark: SparkSession, golden: Any, table: GrowingTable, tmp_path: pathlib.Path
 ) -> None:
     sink = Sink()

@@ -68,7 +68,7 @@ def write_pipeline(folder: pathlib.Path, **files: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_later_run_adds_the_rows_of_new_commits(
+def test_later_run_adds_the_rows_of_new_commits(
     spark: SparkSession, connect_url: str, database: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
     """The first run has the rows of Hudi; a run after a commit adds the rows of this commit to a streaming table."""
@@ -97,9 +97,7 @@ def test_a_later_run_adds_the_rows_of_new_commits(
 
 
 @pytest.mark.exhaustive
-def test_a_pipeline_refuses_temporary_views(
-    connect_url: str, database: str, golden: Any, tmp_path: pathlib.Path
-) -> None:
+def test_pipeline_refuses_temporary_views(connect_url: str, database: str, golden: Any, tmp_path: pathlib.Path) -> None:
     """Why the guide tells pipelines to create tables before they run: Spark refuses views inside."""
     table = str(golden.table(CASE))
     text = f"import penstock.spark\npenstock.spark.create_views(spark, {str(pathlib.Path(table).parent)!r})\n"

@@ -96,7 +96,7 @@ def test_slot_holds_only_its_number(server: Any) -> None:
         assert len(pickle.dumps(partition)) < 400
 
 
-def test_an_embedded_slot_shows_no_data_and_no_where(golden: Any) -> None:
+def test_embedded_slot_shows_no_data_and_no_where(golden: Any) -> None:
     source = PenstockDataSource({"path": str(golden.table(CASE)), "where": "ts > 7654321"})
     partitions = source.reader(source.schema()).partitions()
     assert partitions

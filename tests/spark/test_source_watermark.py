@@ -84,7 +84,7 @@ def test_every_row_carries_its_watermark_and_the_end_a_marker(
     assert set(ids) >= {row["id"] for row in plain.collect()}
 
 
-def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     """A query that ends emits all windows, and no row was late."""
     frame = with_source_watermark(timed(spark, golden), "ts")
     assert set(frame.columns).isdisjoint(COLUMNS)
@@ -106,7 +106,7 @@ def test_a_tumbling_window_holds_every_row(spark: SparkSession, golden: Any, tmp
     assert sum(op["numRowsDroppedByWatermark"] for p in progress for op in p["stateOperators"]) == 0
 
 
-def test_a_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_finite_end_lets_a_window_stay_open(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     frame = with_source_watermark(timed(spark, golden, endWatermark="30 minutes"), "ts")
     counts = frame.groupBy(F.window("ts", "1 hour")).count().select(F.hour("window.start").alias("hour"))
     batches, _ = to_its_end(counts, tmp_path)
@@ -147,7 +147,7 @@ def test_sql_over_a_view_whose_filter_does_not_hold_the_watermark_back(
     assert batches.rows == [{"n": 1}]
 
 
-def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+def test_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     load = spark.read.format("penstock").option("eventTime", "ts").load(str(golden.table(CASE)))
     assert {(row[COLUMNS[0]], row[COLUMNS[1]]) for row in load.collect()} == {(None, False)}
     expected = rows_of(golden.expected(CASE, "snapshot"))
@@ -155,7 +155,7 @@ def test_a_batch_has_the_columns_and_takes_the_helper(spark: SparkSession, golde
     assert rows_of(load.drop(*COLUMNS)) == expected
 
 
-def test_a_declared_schema_holds_the_columns(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_declared_schema_holds_the_columns(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     options = {"eventTime": "ts", "maxOutOfOrderness": "0s", "upto": LAST}
     reader = spark.readStream.format("penstock").options(**options)
     declared = "_penstock_marker boolean, ts timestamp, _penstock_watermark timestamp"

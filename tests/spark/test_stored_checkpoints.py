@@ -23,7 +23,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("version", "stream"), CASES)
-def test_a_stored_checkpoint_goes_on_with_the_same_micro_batches(
+def test_stored_checkpoint_goes_on_with_the_same_micro_batches(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, version: str, stream: str
 ) -> None:
     register(spark)

@@ -134,7 +134,7 @@ def test_restarted_stream_continues_after_the_last_micro_batch(
     assert nothing.tables == {}
 
 
-def test_a_commit_that_completes_while_the_stream_waits(
+def test_commit_that_completes_while_the_stream_waits(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
     """A continuous query: the last commit's completion is held back until everything before it is delivered."""
@@ -186,7 +186,7 @@ def test_stream_refuses_invalid_options(
         drained(writer.option("checkpointLocation", str(tmp_path)))
 
 
-def test_a_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+def test_checkpoint_of_a_newer_release_is_refused(spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
     target, checkpoint = str(golden.table("B_v9_inc_mor")), tmp_path / "checkpoint"
     drained(stream(spark, target, MicroBatches(), checkpoint))
     log = checkpoint / "offsets" / "0"
@@ -209,7 +209,7 @@ def as_version_1(checkpoint: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("planned", [False, True], ids=["all committed", "last one only planned"])
-def test_a_checkpoint_of_version_1_goes_on(
+def test_checkpoint_of_version_1_goes_on(
     spark: SparkSession, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf, planned: bool
 ) -> None:
     """Planned, not committed: Spark requests the same range of two old offsets again."""

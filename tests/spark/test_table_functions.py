@@ -84,7 +84,7 @@ def test_functions_resolve_names_on_a_server(session: SparkSession, golden: Any)
         ("penstock_splits('{path}', current_timestamp())", "expected STRING"),
     ],
 )
-def test_a_bad_argument_fails_at_analysis(spark: SparkSession, golden: Any, call: str, error: str) -> None:
+def test_bad_argument_fails_at_analysis(spark: SparkSession, golden: Any, call: str, error: str) -> None:
     register_functions(spark)
     with pytest.raises(PySparkException, match=error):
         spark.sql(f"SELECT * FROM {call.format(path=golden.table(CASE))}")

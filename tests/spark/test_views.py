@@ -45,7 +45,7 @@ def test_every_table_of_a_folder_becomes_a_view_and_a_bad_one_harms_none(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
-def test_a_name_in_use_stays_as_it_is(session: SparkSession, lake: pathlib.Path) -> None:
+def test_name_in_use_stays_as_it_is(session: SparkSession, lake: pathlib.Path) -> None:
     mine, table = GOOD
     session.range(3).createOrReplaceTempView(mine)
     session.sql(f"CREATE TABLE {table} USING parquet AS SELECT 1 AS a")

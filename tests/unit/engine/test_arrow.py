@@ -150,7 +150,7 @@ def test_splits_come_in_plan_order(reader: Reader, plan: ScriptedEnumerator) -> 
     assert plan.described == 0
 
 
-def test_the_schema_is_known_before_a_split_is_opened(reader: Reader, plan: ScriptedEnumerator) -> None:
+def test_schema_is_known_before_a_split_is_opened(reader: Reader, plan: ScriptedEnumerator) -> None:
     rows = penstock.read("t")
     assert rows.schema == SCHEMA
     assert reader.opened == []
@@ -376,7 +376,7 @@ class TestRealTables:
     ("as_of", "warned"), [("2026-11-20", True), ("20261120000000000", True), ("2026-11-20 00:00:01", True),
                           ("2026-11-20T23:59:59", False)]
 )  # fmt: skip
-def test_a_day_whose_first_commit_is_later_gives_no_rows_and_a_warning(
+def test_day_whose_first_commit_is_later_gives_no_rows_and_a_warning(
     golden: GoldenTables, as_of: str, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = str(golden.table("A_merge_event_long_v9_h120"))

@@ -300,7 +300,7 @@ class TestLease:
             with pytest.raises(type(error), match=str(error)):
                 consumer.commit()
 
-    def test_a_second_reader_of_the_same_id_fences_the_first(
+    def test_second_reader_of_the_same_id_fences_the_first(
         self, new_consumer: ConsumerFactory, group: FakeGroup
     ) -> None:
         first = new_consumer()
@@ -440,7 +440,7 @@ class TestRetries:
             assert group.committed() == {"a": (10, False)}
             assert first + polled(consumer) == ALL
 
-    def test_a_server_that_restarts_keeps_the_member(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    def test_server_that_restarts_keeps_the_member(self, new_consumer: ConsumerFactory, group: FakeGroup) -> None:
         with new_consumer() as consumer:
             first = polled(consumer, 1)
             group.fails = [StorageError("restarting")] * 3
@@ -559,13 +559,13 @@ class TestMoving:
         assert group.calls == []
 
     @pytest.mark.parametrize("error", [StorageError("down"), Fenced("old")])
-    def test_a_leave_that_fails_is_no_error(
+    def test_leave_that_fails_is_no_error(
         self, new_consumer: ConsumerFactory, group: FakeGroup, error: Exception
     ) -> None:
         with new_consumer():
             group.fails = [error]
 
-    def test_an_error_in_the_block_leaves_and_commits_nothing(
+    def test_error_in_the_block_leaves_and_commits_nothing(
         self, new_consumer: ConsumerFactory, group: FakeGroup
     ) -> None:
         with pytest.raises(ZeroDivisionError), new_consumer() as consumer:

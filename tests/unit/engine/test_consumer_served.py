@@ -90,7 +90,7 @@ def test_readers_dropped_after_each_batch_neither_lose_nor_repeat_rows(real: Fak
 
 
 @pytest.mark.golden
-def test_a_lease_shorter_than_the_work_is_renewed_meanwhile(
+def test_lease_shorter_than_the_work_is_renewed_meanwhile(
     real: FakeGroup, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conftest = sys.modules[type(real).__module__]
@@ -140,7 +140,7 @@ def test_heartbeats_end_when_stopped_or_refused() -> None:
     assert set(heartbeats()) == before
 
 
-def test_the_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:
+def test_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:
     before = monotonic_ms()
     assert 0 <= monotonic_ms() - before < 60_000
     assert abs(before - time.monotonic() * 1000) < 10 * 365 * 86_400_000

@@ -113,7 +113,7 @@ def test_no_value_is_no_event_time(tmp_path: pathlib.Path, values: list[None]) -
 
 
 @pytest.mark.parametrize(("column", "unit"), [("plain", ""), ("plain", "h"), ("text", "s")])
-def test_a_column_without_a_unit_is_refused(tmp_path: pathlib.Path, column: str, unit: str) -> None:
+def test_column_without_a_unit_is_refused(tmp_path: pathlib.Path, column: str, unit: str) -> None:
     scan, split = one_file(tmp_path, **{column: ["1"] if column == "text" else [1]})
     with pytest.raises(ConfigurationError, match=f"event-time column '{column}'"):
         scan_event_time(scan, split, column, unit)
@@ -176,7 +176,7 @@ def test_penstock_serve_configures_the_scan(monkeypatch: pytest.MonkeyPatch) -> 
     assert keywords["scan_event_time"] is scan_event_time
 
 
-def test_an_enumerator_loads_no_reader_before_it_reads() -> None:
+def test_enumerator_loads_no_reader_before_it_reads() -> None:
     code = (
         "import sys; from penstock.engine.connect import embedded_enumerator; embedded_enumerator();"
         "sys.exit('penstock.reader.read_split' in sys.modules)"

@@ -67,7 +67,7 @@ def test_environment_of_another_entry_point_is_ignored() -> None:
     assert parsed(EntryPoint.ARROW, {"PENSTOCK_MAX_COMMITS_PER_TRIGGER": "1"}) == ParsedOptions()
 
 
-def test_a_bad_value_of_the_environment_names_the_variable() -> None:
+def test_bad_value_of_the_environment_names_the_variable() -> None:
     with pytest.raises(ConfigurationError, match="PENSTOCK_LIMIT: got 'x'"):
         parsed(EntryPoint.CLI, {"PENSTOCK_LIMIT": "x"})
 
@@ -298,14 +298,14 @@ class TestTranslation:
     def test_hudi_options_with_the_penstock_behaviour_are_accepted(self, name: str, value: str) -> None:
         assert parse_options({name: value}, entry_point=EntryPoint.CLI) == ParsedOptions()
 
-    def test_a_full_scan_fallback_is_never_taken(self) -> None:
+    def test_full_scan_fallback_is_never_taken(self) -> None:
         with pytest.raises(ConfigurationError, match="lose rows"):
             parse_options(
                 {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}, entry_point=EntryPoint.BATCH
             )
 
     @pytest.mark.parametrize("name", ["hoodie.metadata.enable", "metadata.enabled"])
-    def test_the_metadata_table_is_a_switch(self, name: str) -> None:
+    def test_metadata_table_is_a_switch(self, name: str) -> None:
         assert parse_options({name: "FALSE"}, entry_point=EntryPoint.BATCH).metadata == "off"
         assert parse_options({name: True}, entry_point=EntryPoint.BATCH).metadata == "on"
         assert parse_options({"metadata": False}, entry_point=EntryPoint.BATCH).metadata == "off"
@@ -339,7 +339,7 @@ class TestTranslation:
             assert name in warning
         assert options.explicit == frozenset()
 
-    def test_an_unknown_name_about_reading_is_refused(self) -> None:
+    def test_unknown_name_about_reading_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="unknown option"):
             parse_options({"hoodie.datasource.read.something.new": "1"}, entry_point=EntryPoint.BATCH)
 

@@ -60,7 +60,7 @@ def test_every_entry_needs_a_description(tool: Any, text: str | None) -> None:
         tool.rendering.described("metric m", text)
 
 
-def test_an_error_needs_a_text_and_an_advice_of_its_own(tool: Any) -> None:
+def test_error_needs_a_text_and_an_advice_of_its_own(tool: Any) -> None:
     for missing in ("__doc__", "advice"):
         attributes = {"__doc__": "What it is.", "advice": "do this", "code": "BARE", "exit_code": 1}
         del attributes[missing]

@@ -71,7 +71,7 @@ def test_plan_that_fails_in_arrow_names_its_table(
 
 
 @pytest.mark.parametrize("error", [CorruptFile("named"), InvariantViolation("a bug"), KeyError("a bug")])
-def test_what_has_a_name_and_what_is_a_bug_stay_what_they_are(error: BaseException) -> None:
+def test_named_errors_and_bugs_are_not_translated(error: BaseException) -> None:
     def batches() -> Generator[int, None, None]:
         yield 1
         raise error

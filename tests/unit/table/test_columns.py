@@ -52,7 +52,7 @@ def test_column_is_named_once() -> None:
         resolve_columns(["id", "ID"], NAMES)
 
 
-def test_the_completion_time_names_its_option() -> None:
+def test_completion_time_names_its_option() -> None:
     with pytest.raises(
         ConfigurationError, match=r"no column '_Completion_Time': only a read with the option completion"
     ):

@@ -99,7 +99,7 @@ WRONG_REGION = "The authorization header is malformed; the region 'us-east-1' is
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("command", [["read"], ["timeline"], ["table", "desc"], ["splits", "plan"]])
-def test_a_wrong_region(cli: Cli, command: list[str]) -> None:
+def test_wrong_region(cli: Cli, command: list[str]) -> None:
     """A signature for another region: S3 answers 400, and a HEAD request gets no body."""
     with s3_error_server(400, "AuthorizationHeaderMalformed", WRONG_REGION) as table:
         line = error_line(cli(*command, table), 2, "CONFIGURATION")
@@ -108,7 +108,7 @@ def test_a_wrong_region(cli: Cli, command: list[str]) -> None:
 
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
-def test_a_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "us-east-1")
@@ -127,7 +127,7 @@ def test_a_wrong_region_of_the_environment(cli: Cli, variable: str, monkeypatch:
         ("Moved", "another form"),
     ],
 )
-def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
+def test_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
     with s3_error_server(301, code, text) as table:
         line = error_line(cli("read", table), 2, "CONFIGURATION")
     assert "the bucket is not in region us-east-1" in line and "AWS_REGION" in line
@@ -135,7 +135,7 @@ def test_a_bucket_of_another_endpoint(cli: Cli, code: str, text: str) -> None:
 
 @pytest.mark.golden
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
-def test_a_port_in_use(cli: Cli, golden: GoldenTables, flag: str) -> None:
+def test_port_in_use(cli: Cli, golden: GoldenTables, flag: str) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -84,7 +84,7 @@ def test_every_report_has_a_form(cli: Cli, path: str) -> None:
         ("penstock read t --metadata o", ["on", "off"]),
     ],
 )
-def test_a_shell_completes_commands_and_values(typed: str, completed: list[str]) -> None:
+def test_shell_completes_commands_and_values(typed: str, completed: list[str]) -> None:
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_PENSTOCK_COMPLETE": "complete_bash"}
     command = [sys.executable, "-c", "from penstock.engine.cli.main import main; main()"]
     done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, check=False, timeout=60)

@@ -59,7 +59,7 @@ def test_missing_rights_on_a_local_disk(golden: GoldenTables, tmp_path: pathlib.
     assert "give the user permission to read the table" in line
 
 
-def test_a_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     """A real file system of 16 KiB if this user may mount; a file size limit on every system."""
     serve = ("serve", "--table", f"a={golden.table(V9)}", "--state")
     state = tmp_path / "state"

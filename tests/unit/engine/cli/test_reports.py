@@ -70,7 +70,7 @@ class TestTimeline:
         assert set(rule) == {"-", " "}
         assert len(rows) == len(cli("timeline", golden.table(V9), "--format", "json").json)
 
-    def test_a_bad_zone(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_bad_zone(self, cli: Cli, golden: GoldenTables) -> None:
         assert cli("timeline", golden.table(V9), "--timeline-timezone", "Mars").code == 2
 
 
@@ -114,7 +114,7 @@ def test_server_in_the_environment_is_ignored_with_a_warning(
 class TestSplits:
     """`penstock splits plan`."""
 
-    def test_a_server_is_refused(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_server_is_refused(self, cli: Cli, golden: GoldenTables) -> None:
         result = cli("splits", "plan", golden.table(V9), "--option", "server=127.0.0.1:1")
         assert (result.code, result.stdout) == (2, b"")
         assert "reads the table itself: leave server out" in result.stderr
@@ -153,7 +153,7 @@ class TestSplits:
         assert self.plan(cli, golden.table(RANGES)) == plan
         assert plan["size_bytes"] == sum(split["size_bytes"] for split in plan["splits"])
 
-    def test_a_range_without_query_is_incremental(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_range_without_query_is_incremental(self, cli: Cli, golden: GoldenTables) -> None:
         keys = sorted(completed for _, completed, _ in golden.case(RANGES)["instants"])
         plan = self.plan(cli, golden.table(RANGES), "--after", keys[0], "--upto", keys[2], "--explain")
         assert (plan["after"], plan["upto"]) == (keys[0], keys[2])
@@ -164,7 +164,7 @@ class TestSplits:
         for split in plan["splits"]:
             assert any(time in split["why"] for time in selected), split["why"]
 
-    def test_an_empty_range_has_no_splits(self, cli: Cli, golden: GoldenTables) -> None:
+    def test_empty_range_has_no_splits(self, cli: Cli, golden: GoldenTables) -> None:
         plan = self.plan(cli, golden.table(RANGES), "--after", "latest", "--explain", "--option", "query=incremental")
         assert (plan["splits"], plan["instants"]) == ([], [])
 

@@ -141,7 +141,7 @@ class TestTimelineZone:
         assert TimelineZone("orders", "LOCAL").known() is None
 
     @pytest.mark.parametrize("name", ["Mars/Olympus", "", "../UTC", "/etc/passwd", "Europe", "a\x00b", "x" * 5000])
-    def test_an_unknown_zone_is_refused(self, name: str) -> None:
+    def test_unknown_zone_is_refused(self, name: str) -> None:
         with pytest.raises(ConfigurationError, match="timelineTimezone"):
             named_zone(name)
 

@@ -111,7 +111,7 @@ def summary(rows: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return sorted((row["id"], row["amount"]) for row in rows)
 
 
-def test_a_changelog_is_the_table_as_inserts_and_then_the_topics_records_by_key(
+def test_changelog_is_the_table_as_inserts_and_then_the_topics_records_by_key(
     table: str, topic: ScriptedTopic, offsets: Mapping[int, int]
 ) -> None:
     query = Query(table, topic)

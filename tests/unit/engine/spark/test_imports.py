@@ -49,13 +49,13 @@ def test_finding_the_source_loads_none_of_it() -> None:
 
 
 @pytest.mark.parametrize("module", ["stream.reader", "batch_reader", "planning"])
-def test_a_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
+def test_planner_loads_neither_servers_nor_the_data_plane(module: str) -> None:
     modules = loaded(f"import penstock.engine.spark.{module}")
     never = [*SERVERS, *TOPICS, *MERGING, *FILTERS, "penstock.reader.read_split", "penstock.proto.model.groups"]
     assert modules.isdisjoint(never)
 
 
-def test_a_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> None:
+def test_task_loads_no_planner_and_no_kernel_for_base_files(golden: Any) -> None:
     """The slots of a table without log files are read in a separate process."""
     table = str(golden.table("B_v9_inc_cow"))
     load = Loaded(table, ParsedOptions())

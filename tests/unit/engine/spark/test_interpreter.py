@@ -37,7 +37,7 @@ def installed(folder: pathlib.Path, package: str, version: str) -> str:
 
 
 @pytest.mark.parametrize("package", ["pyspark", "py4j"])
-def test_an_installed_package_of_the_same_version_comes_first(tmp_path: pathlib.Path, package: str) -> None:
+def test_installed_package_of_the_same_version_comes_first(tmp_path: pathlib.Path, package: str) -> None:
     zipped, folder = archive(tmp_path, package, "4.3.0"), installed(tmp_path / "site", package, "4.3.0")
     assert without_archives([OTHERS[0], zipped, *OTHERS[1:], folder]) == [*OTHERS, folder]
 
@@ -57,7 +57,7 @@ def test_paths_that_are_no_archive_stay(tmp_path: pathlib.Path) -> None:
     assert without_archives(path) == path
 
 
-def test_the_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib.Path) -> None:
+def test_daemon_is_pysparks_own_from_the_installed_package(tmp_path: pathlib.Path) -> None:
     """Started as Spark does, the daemon writes its port (4 bytes) and ends with its input."""
     package = pathlib.Path(pyspark.__file__).parent
     zipped = archive(tmp_path, "pyspark", (package / "version.py").read_text())
@@ -113,7 +113,7 @@ def sock() -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
-def test_a_worker_ends_quietly_if_spark_no_longer_reads(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
+def test_worker_ends_quietly_if_spark_no_longer_reads(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
     def fails(sock: object, authenticated: bool) -> int:
         raise error
 
@@ -172,7 +172,7 @@ def daemon_log(python: str, folder: pathlib.Path) -> str:
         return process.stderr.read().decode()
 
 
-def test_the_daemon_prints_nothing_when_spark_ends_a_task_early(tmp_path: pathlib.Path) -> None:
+def test_daemon_prints_nothing_when_spark_ends_a_task_early(tmp_path: pathlib.Path) -> None:
     assert daemon_log(PENSTOCK_PYTHON, tmp_path) == ""
 
 

@@ -54,7 +54,7 @@ def test_batch_refuses_stream_options() -> None:
         loaded({"path": "/t", "maxCommitsPerTrigger": "1"}, EntryPoint.BATCH, {})
 
 
-def test_the_environment_fills_in() -> None:
+def test_environment_fills_in() -> None:
     environment = {"PENSTOCK_SERVER": "127.0.0.1:7070"}
     assert loaded({"path": "t"}, EntryPoint.STREAM, environment).options.server == "127.0.0.1:7070"
     assert (
@@ -100,6 +100,6 @@ def test_columns_and_a_declared_schema_must_agree(names: tuple[str, ...]) -> Non
         requested_columns(declared(*names), ParsedOptions(columns=("a", "b")))
 
 
-def test_a_schema_without_columns() -> None:
+def test_schema_without_columns() -> None:
     with pytest.raises(ConfigurationError, match="no columns"):
         requested_columns(st.StructType([]), ParsedOptions())

@@ -18,7 +18,7 @@ def source(table: pathlib.Path, **options: str) -> PenstockDataSource:
     return PenstockDataSource(options={"path": str(table), **options})
 
 
-def test_a_stream_knows_whether_its_schema_is_that_of_the_load(golden: Any) -> None:
+def test_stream_knows_whether_its_schema_is_that_of_the_load(golden: Any) -> None:
     """Spark pickles the data source after schema(), which it does not call for a schema of the caller."""
     table = golden.table("A_evo_add_column_v9_h120")
     loaded = source(table, onNewColumns="fail")
@@ -35,7 +35,7 @@ def test_columns_are_refused_at_load(golden: Any) -> None:
         source(table, onNewColumns="fail", columns="id").schema()
 
 
-def test_the_completion_time_is_the_last_column_of_the_table(golden: Any) -> None:
+def test_completion_time_is_the_last_column_of_the_table(golden: Any) -> None:
     table = golden.table("A_evo_add_column_v9_h120")
     assert source(table, completionTime="true").schema().names[-1] == "_completion_time"
     assert source(table, completionTime="true", query="cdc", after="earliest").schema().names[-1] == "_completion_time"

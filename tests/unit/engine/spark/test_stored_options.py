@@ -31,11 +31,11 @@ CREATED = {
 """What Spark 4.3 passes for CREATE TABLE … OPTIONS (path, asOf, `kafka.topic`) TBLPROPERTIES (team)."""
 
 
-def test_a_load_is_not_a_new_table() -> None:
+def test_load_is_not_a_new_table() -> None:
     assert options_of_new_table({"path": "/lake/orders", "asOf": "20260101000000000"}) is None
 
 
-def test_a_new_table_keeps_its_location_and_options_only() -> None:
+def test_new_table_keeps_its_location_and_options_only() -> None:
     assert options_of_new_table(CREATED) == {
         "path": "/lake/orders",
         "asof": "20260101000000000",
@@ -52,11 +52,11 @@ def test_a_new_table_keeps_its_location_and_options_only() -> None:
         ("lake/orders", os.path.abspath("lake/orders")),  # noqa: PTH100
     ],
 )
-def test_a_location_becomes_a_path_for_every_process(location: str, path: str) -> None:
+def test_location_becomes_a_path_for_every_process(location: str, path: str) -> None:
     assert options_of_new_table({"provider": "penstock", "location": location}) == {"path": path}
 
 
-def test_a_name_on_a_server_stays_as_it_is() -> None:
+def test_name_on_a_server_stays_as_it_is() -> None:
     given = {"provider": "penstock", "location": "orders", "option.server": "127.0.0.1:7"}
     assert options_of_new_table(given) == {"path": "orders", "server": "127.0.0.1:7"}
 
@@ -66,12 +66,12 @@ def test_options_among_tblproperties_are_refused() -> None:
         options_of_new_table({"provider": "penstock", "location": "/lake/orders", "asof": "2026"})
 
 
-def test_a_new_table_needs_a_path() -> None:
+def test_new_table_needs_a_path() -> None:
     with pytest.raises(ConfigurationError, match="no path: give LOCATION"):
         options_of_new_table({"provider": "penstock", "owner": "root"})
 
 
-def test_the_stored_schema_gives_the_options_back() -> None:
+def test_stored_schema_gives_the_options_back() -> None:
     stored = with_stored_options(PLAIN, {"path": "/lake/orders", "asof": "1"})
     through_the_catalog = StructType.fromJson(stored.jsonValue())
     assert options_of_read({}, through_the_catalog) == {"path": "/lake/orders", "asof": "1"}
@@ -85,12 +85,12 @@ def test_options_at_a_read_are_refused() -> None:
         options_of_read({"limit": "3", "asOf": "2"}, stored)
 
 
-def test_a_read_with_its_own_path_uses_no_stored_option() -> None:
+def test_read_with_its_own_path_uses_no_stored_option() -> None:
     stored = with_stored_options(PLAIN, {"path": "/lake/orders", "asof": "1"})
     assert options_of_read({"PATH": "/lake/others"}, stored) == {"path": "/lake/others"}
 
 
-def test_a_schema_of_the_user_names_the_cause() -> None:
+def test_schema_of_the_user_names_the_cause() -> None:
     with pytest.raises(ConfigurationError, match="created with a list of columns cannot work"):
         PenstockDataSource({}).reader(PLAIN)
     with pytest.raises(ConfigurationError, match="created with a list of columns cannot work"):

@@ -44,11 +44,11 @@ def shown(error: BaseException, call: Callable[[], object] | None = None) -> str
     return sent.getvalue()[8:].decode()
 
 
-def test_the_text_of_an_error_is_all_that_is_shown() -> None:
+def test_text_of_an_error_is_all_that_is_shown() -> None:
     assert shown(TableNotFound("no table at /a")) == "penstock.proto.errors.TableNotFound: no table at /a\n"
 
 
-def test_the_cause_is_hidden_too() -> None:
+def test_cause_is_hidden_too() -> None:
     error = TableNotFound("no table at /a")
     error.__cause__ = OSError("no such file")
     assert shown(error) == "penstock.proto.errors.TableNotFound: no table at /a\n"
@@ -59,18 +59,18 @@ def test_every_other_error_keeps_its_traceback(error: BaseException) -> None:
     assert shown(error).startswith("Traceback (most recent call last):\n")
 
 
-def test_the_socket_of_a_worker_may_be_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_of_a_worker_may_be_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHON_WORKER_FACTORY_SECRET")
     monkeypatch.setenv("PYTHON_WORKER_FACTORY_SOCK_DIR", "/run")
     assert shown(PenstockError("text")) == "penstock.proto.errors.PenstockError: text\n"
 
 
-def test_the_user_can_keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_can_keep_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HIDE_TRACEBACK, "")
     assert shown(TableNotFound("no table")).startswith("Traceback (most recent call last):\n")
 
 
-def test_a_process_of_the_user_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_of_the_user_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHON_WORKER_FACTORY_SECRET")
     assert shown(TableNotFound("no table")).startswith("Traceback (most recent call last):\n")
     assert HIDE_TRACEBACK not in os.environ
@@ -82,7 +82,7 @@ def test_nothing_is_hidden_before_an_error_leaves() -> None:
     assert HIDE_TRACEBACK not in os.environ
 
 
-def test_an_error_while_reading_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_while_reading_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of a slot are a generator: the error leaves when Spark requests the next batch."""
 
     def failing(partition: Any, reading: Any) -> Iterator[Any]:

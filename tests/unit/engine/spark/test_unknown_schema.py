@@ -17,7 +17,7 @@ hoodie.record.merge.mode=COMMIT_TIME_ORDERING
 
 
 @pytest.mark.parametrize("more", [{}, {"query": "cdc", "after": "earliest"}])
-def test_a_table_without_data_and_schema(tmp_path: pathlib.Path, more: dict[str, str]) -> None:
+def test_table_without_data_and_schema(tmp_path: pathlib.Path, more: dict[str, str]) -> None:
     (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
     (tmp_path / ".hoodie" / "hoodie.properties").write_text(PROPERTIES)
     with pytest.raises(SchemaMismatch, match=f"no schema: table {tmp_path}"):

@@ -73,7 +73,7 @@ def test_changes_of_a_group_come_back(changes: GroupChanges) -> None:
 
 
 @given(st.builds(ChangesOf, st.sampled_from(ChangeFormat), st.lists(instants, unique=True, max_size=4).map(tuple)))
-def test_what_a_scan_asks_for_comes_back_in_order(rows: ChangesOf) -> None:
+def test_instants_of_changes_keep_their_order(rows: ChangesOf) -> None:
     data = changes_of_to_message(rows).SerializeToString()
     assert changes_of_from_message("scan t", pb.ChangesOf.FromString(data)) == rows
 

@@ -23,12 +23,12 @@ def history(instants: int) -> CompletionTimes:
 
 
 @pytest.mark.parametrize("times", [CompletionTimes(), CompletionTimes((1,), (-5,)), history(500)])
-def test_what_is_decoded_equals_what_was_encoded(times: CompletionTimes) -> None:
+def test_decoded_times_equal_the_encoded_ones(times: CompletionTimes) -> None:
     data = completion_to_message(times).SerializeToString(deterministic=True)
     assert completion_from_message("scan", pb.CompletionTimes.FromString(data)) == times
 
 
-def test_an_instant_takes_few_bytes() -> None:
+def test_instant_takes_few_bytes() -> None:
     """Each slot of a plan in Spark holds the scan."""
     assert completion_to_message(history(10_000)).ByteSize() < 10 * 10_000
 
@@ -48,7 +48,7 @@ def test_hostile_messages_are_refused(message: pb.CompletionTimes, text: str) ->
         completion_from_message("scan", message)
 
 
-def test_the_number_of_instants_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_instants_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     message = completion_to_message(history(20))
     monkeypatch.setattr("penstock.proto.codec.completion.MAX_COMPLETIONS", 10)
     assert completion.MAX_COMPLETIONS == 1_000_000

@@ -124,7 +124,7 @@ def test_tables_that_no_query_reads_are_refused(settings: dict[str, str], named:
         ({"timeline__layout__version": "1"}, "table version 9 on timeline layout 1"),
     ],
 )
-def test_what_hudi_does_not_read_either_is_no_missing_feature(settings: dict[str, str], named: str) -> None:
+def test_tables_that_hudi_refuses_too_are_a_table_error(settings: dict[str, str], named: str) -> None:
     with pytest.raises(TableError, match=named) as caught:
         refuse_unsupported(_table(9, **settings))
     assert not isinstance(caught.value, UnsupportedFeature)

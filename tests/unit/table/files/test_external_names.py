@@ -25,7 +25,9 @@ T = "20240101000000"
         (f"a.parquet_hudiext_{T}_hudiext", "a.parquet_hudiext", T, "parquet", "a.parquet_hudiext", ""),
     ],
 )
-def test_what_hudi_names(path: str, file_id: str, instant: str, extension: str, stored: str, partition: str) -> None:
+def test_names_that_hudi_generates_are_parsed(
+    path: str, file_id: str, instant: str, extension: str, stored: str, partition: str
+) -> None:
     name = path.rpartition("/")[2]
     assert is_external(name) and parse_file_name(name) == BaseName(file_id, "", InstantTime(instant), extension)
     assert (stored_path(path), folder_of_partition(path)) == (stored, partition)
@@ -46,7 +48,7 @@ def test_what_hudi_names(path: str, file_id: str, instant: str, extension: str, 
         "a" * 9000 + f"_{T}_hudiext",
     ],
 )
-def test_what_is_no_such_name(name: str) -> None:
+def test_other_names_are_not_external(name: str) -> None:
     assert parse_external_name(name) is None and parse_file_name(name) is None
     assert stored_path(f"p/{name}") == f"p/{name}"
 

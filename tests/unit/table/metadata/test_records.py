@@ -169,7 +169,7 @@ class TestColumnStats:
         assert only(longs(0, 0, values=3, nulls=3), longs(5, 9)).low == 5
         assert only(longs(5, 9), stat(None, None, values=0)).high == 9
 
-    def test_what_is_unknown_stays_unknown(self) -> None:
+    def test_unknown_bounds_stay_unknown(self) -> None:
         for odd in (stat(None, None), stat(("LongWrapper", 1), None), stat(("IntWrapper", 1), ("StringWrapper", "x"))):
             assert only(odd).low is None
             assert not only(odd).holds_nulls_alone

@@ -117,7 +117,7 @@ def test_comparison_is_typed_by_its_column(text: str, expected: tuple[str, str, 
         ("id in (1.5, 99999999999)", False),
     ],
 )
-def test_what_no_value_of_the_type_decides_is_decided(text: str, answer: bool) -> None:
+def test_comparisons_outside_the_range_of_the_type_are_constant(text: str, answer: bool) -> None:
     result = parsed(text)
     assert isinstance(result, Constant)
     assert result.result is answer
@@ -234,7 +234,7 @@ def test_columns_of_a_filter() -> None:
         ("id = 1 or " * 20_000 + "ok", "characters"),
     ],
 )
-def test_what_is_outside_the_grammar_is_refused(text: str, message: str) -> None:
+def test_text_outside_the_grammar_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         parsed(text)
     assert len(str(caught.value)) < 1000
@@ -328,7 +328,7 @@ def test_long_lists_mean_what_short_ones_mean(
     "item", ["TRUE", "NULL", "DATE '2024-01-01'", "n", "(1)", "1 + 1", "'a' 'b'", "1L", "CAST(1 AS INT)", "- - 1", ""]
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_is_no_plain_literal_is_parsed_as_before(item: str, place: int) -> None:
+def test_lists_with_other_items_are_parsed_by_the_grammar(item: str, place: int) -> None:
     items = ["1", "2"]
     items.insert(place, item)
     text = f"n IN ({', '.join(items)}) AND ok"

@@ -171,7 +171,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("error", FORBIDDEN)
-def test_what_this_user_may_not_read_is_not_asked_for_again(error: OSError) -> None:
+def test_denied_access_is_not_retried(error: OSError) -> None:
     storage = failing(error)
     calls = (storage.list_dir, storage.file_info, storage.open_input, lambda path: storage.read_bytes(path, 9))
     for call in calls:
@@ -246,7 +246,7 @@ def test_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> Non
     "path",
     ["trips", "/a/b@c:d", "../a", "s3://bucket/d=@x", "hdfs://name:8020/d=@x", "hdfs://[::1]:8020/t", "file:/a@b", ""],
 )
-def test_what_holds_no_credentials_is_shown_whole(path: str) -> None:
+def test_paths_without_credentials_are_not_redacted(path: str) -> None:
     assert redacted_uri(path) == path
 
 

@@ -244,7 +244,7 @@ def test_hostile_or_mistyped_field_names_the_file(commit: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"null", b"{} x", b"\xff\xfe", b"[" * 100_000, b'{"a":' + b"9" * 5000 + b"}", b"Obj\x01"]
 )
-def test_what_is_no_metadata_is_corrupt(data: bytes) -> None:
+def test_other_bytes_than_metadata_are_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptFile, match=r"replacecommit 001, file 001_002\.replacecommit"):
         parse_commit(data, _instant())
 

@@ -39,14 +39,14 @@ def test_random_times_equal_those_of_strptime() -> None:
             assert instant_ms(text, zone) == expected, text
 
 
-def test_a_local_wall_clock_is_converted() -> None:
+def test_local_wall_clock_is_converted() -> None:
     (summer,) = of(("20260701000000000", "20260701120000000"), zone=BERLIN).completed_ms
     assert summer == dt.datetime(2026, 7, 1, 10, tzinfo=dt.UTC).timestamp() * 1000
     (twice,) = of(("20261025000000000", "20261025023000000"), zone=BERLIN).completed_ms
     assert twice == dt.datetime(2026, 10, 25, 0, 30, tzinfo=dt.UTC).timestamp() * 1000  # the first of the two
 
 
-def test_what_is_no_time_is_left_out() -> None:
+def test_invalid_times_are_left_out() -> None:
     assert of(
         ("20260101000000000", "001"), ("001", "20260101000000000"), ("20260101000000000", "2026133100000000")
     ) == (CompletionTimes())

@@ -133,7 +133,7 @@ class TestSparkPython:
     def judged(self, facts: PythonFacts | None, variable: str = "PYSPARK_PYTHON", path: str | None = "/p") -> Finding:
         return judged_spark_python(variable, "python3", path, facts, self.OWN, "/venv/bin/penstock-python")
 
-    def test_the_same_versions(self) -> None:
+    def test_same_versions(self) -> None:
         finding = self.judged(self.OWN)
         assert finding == Finding(
             "spark python", Level.OK, "PYSPARK_PYTHON=python3: /p, Python 3.11, penstock 1.0, pyarrow 26.0"
@@ -149,7 +149,7 @@ class TestSparkPython:
             (PythonFacts((3, 12), OWN.packages), "/p", "/p is Python 3.12, this one 3.11; Spark needs the same minor"),
         ],
     )
-    def test_a_command_that_cannot_work(self, facts: PythonFacts | None, path: str | None, text: str) -> None:
+    def test_command_that_cannot_work(self, facts: PythonFacts | None, path: str | None, text: str) -> None:
         """A failure if the user set it, a warning if it is Spark's default."""
         chosen, default = self.judged(facts, path=path), self.judged(facts, variable="", path=path)
         assert (chosen.level, default.level) == (Level.FAIL, Level.WARN)
@@ -171,7 +171,7 @@ class TestSparkPython:
             ({"PYSPARK_PYTHON": "a", "PYSPARK_DRIVER_PYTHON": "b"}, "PYSPARK_DRIVER_PYTHON=b: /bin/b"),
         ],
     )
-    def test_the_order_of_variables_is_sparks(self, environment: dict[str, str], start: str) -> None:
+    def test_order_of_variables_is_sparks(self, environment: dict[str, str], start: str) -> None:
         finding = spark_python_finding(environment, lambda name: f"/bin/{name}", lambda path: this_python())
         assert finding.level is Level.OK
         assert finding.text.startswith(start)
@@ -188,7 +188,7 @@ class TestSparkPython:
         assert probed_python(str(other)) is None
         assert probed_python(str(tmp_path / "nothing")) is None
 
-    def test_the_command_line(self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    def test_command_line(self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
         monkeypatch.setenv("PYSPARK_PYTHON", command())
         monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
         assert by_check(cli("doctor", "--format", "json").json)["spark python"]["level"] == "ok"

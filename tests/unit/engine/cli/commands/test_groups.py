@@ -50,7 +50,7 @@ def test_groups_are_listed(cli: Cli, service: Any) -> None:
     assert service.calls_of("list") == [("list", ""), ("list", ""), ("list", "other")]
 
 
-def test_a_group_is_described(cli: Cli, service: Any) -> None:
+def test_group_is_described(cli: Cli, service: Any) -> None:
     report = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
     assert report["lag"] == {
         "commits": 2,

@@ -118,7 +118,7 @@ def test_filters_and_limits(cli: Cli, golden: GoldenTables) -> None:
     assert cli("read", golden.table(V9), "--limit", "0", "--format", "jsonl").text == ""
 
 
-def test_the_environment(cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment(cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LIMIT", "2")
     monkeypatch.setenv("PENSTOCK_COLUMNS", "id")
     assert len(cli("read", golden.table(V9), "--format", "jsonl").text.splitlines()) == 2

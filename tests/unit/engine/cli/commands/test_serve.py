@@ -50,21 +50,21 @@ def test_serve_without_tables_is_a_usage_error(cli: Cli) -> None:
     assert result.stderr.startswith("error [CONFIGURATION]: no table to serve: name at least one, as NAME=PATH")
 
 
-def test_a_wrong_table_fails_at_once(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_wrong_table_fails_at_once(cli: Cli, tmp_path: pathlib.Path) -> None:
     result = cli("serve", "--table", f"a={tmp_path}")
     assert (result.code, result.stdout) == (1, b"")
     assert result.stderr.startswith("error [TABLE_NOT_FOUND]: ")
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "nowhere", "127.0.0.1:99999"])
-def test_a_wrong_address_is_refused(cli: Cli, tmp_path: pathlib.Path, listen: str) -> None:
+def test_wrong_address_is_refused(cli: Cli, tmp_path: pathlib.Path, listen: str) -> None:
     result = cli("serve", "--table", f"a={tmp_path}", "--listen", listen)
     assert (result.code, result.stdout) == (2, b"")
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_process(golden: GoldenTables, number: signal.Signals) -> None:
+def test_server_process(golden: GoldenTables, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "penstock", "serve", "--table", f"orders={golden.table(V9)}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -115,7 +115,7 @@ def test_times_and_metrics_addresses_of_flags() -> None:
     ]
 
 
-def test_a_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
+def test_configuration_is_checked(cli: Cli, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text('[tables]\norders = "nowhere"\n')
     result = cli("config", "check", str(file))
@@ -148,7 +148,7 @@ def test_new_token_is_printed_once_with_its_line(cli: Cli) -> None:
 
 
 @pytest.mark.golden
-def test_a_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+def test_configured_server_with_tls_tokens_and_metrics(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     authority = Authority(tmp_path / "pki")
     pair = authority.signed("server", "127.0.0.1")
     token, line = new_token("spark")

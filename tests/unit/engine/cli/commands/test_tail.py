@@ -68,7 +68,7 @@ class TestStdout:
         assert not service.calls_of("delete")
         assert ids(cli("tail", "trips", *NAMED, "--exit-at-end").stdout) == []
 
-    def test_a_batch_is_committed_after_its_lines(self, cli: Cli, service: Any, capsysbinary: Any) -> None:
+    def test_batch_is_committed_after_its_lines(self, cli: Cli, service: Any, capsysbinary: Any) -> None:
         printed: list[int] = []
         real = service.commit_splits
 

@@ -144,7 +144,7 @@ def test_text_tables_escape_terminal_control_characters(capsys: pytest.CaptureFi
 class TestFiles:
     """A file is replaced completely or stays unchanged."""
 
-    def test_a_failed_read_leaves_nothing(self, tmp_path: pathlib.Path) -> None:
+    def test_failed_read_leaves_nothing(self, tmp_path: pathlib.Path) -> None:
         def failing() -> Iterator[pa.RecordBatch]:
             yield batch(1)
             raise CorruptBlock("damaged")
@@ -154,7 +154,7 @@ class TestFiles:
                 write_rows(SCHEMA, failing(), form, str(tmp_path / "x"))
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_failed_read_keeps_the_old_file(self, tmp_path: pathlib.Path) -> None:
+    def test_failed_read_keeps_the_old_file(self, tmp_path: pathlib.Path) -> None:
         file = tmp_path / "x"
         file.write_bytes(b"old")
         with pytest.raises(CorruptBlock), destination(str(file)) as stream:

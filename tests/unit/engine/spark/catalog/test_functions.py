@@ -52,7 +52,7 @@ def test_changes_are_those_of_the_arrow_reader(golden: Any) -> None:
     assert set(narrow["_change_type"].to_pylist()) == {"+I"}
 
 
-def test_a_plan_pins_its_range_while_commits_follow(golden: Any) -> None:
+def test_plan_pins_its_range_while_commits_follow(golden: Any) -> None:
     """The slots name files, so a task reads what `analyze` planned."""
     table = str(golden.table(CASE))
     planned = analyze_changes({}, constant(table), constant("earliest"))
@@ -60,7 +60,7 @@ def test_a_plan_pins_its_range_while_commits_follow(golden: Any) -> None:
     assert rows(planned).equals(rows(planned))
 
 
-def test_a_server_resolves_names(golden: Any) -> None:
+def test_server_resolves_names(golden: Any) -> None:
     with serve({"orders": str(golden.table(CASE))}, "127.0.0.1:0") as server:
         served = changes_of(golden, {"server": server.address}, "orders", after="earliest")
         assert rows(analyze_timeline({"server": server.address}, constant("orders"))).num_rows > 0
@@ -68,12 +68,12 @@ def test_a_server_resolves_names(golden: Any) -> None:
     assert sorted(map(repr, served.to_pylist())) == sorted(map(repr, embedded.to_pylist()))
 
 
-def test_a_range_without_start_is_an_error(golden: Any) -> None:
+def test_range_without_start_is_an_error(golden: Any) -> None:
     with pytest.raises(ConfigurationError, match="query=cdc needs the option after"):
         analyze_changes({}, constant(str(golden.table(CASE))))
 
 
-def test_a_missing_table_is_an_error() -> None:
+def test_missing_table_is_an_error() -> None:
     for analyze in (analyze_timeline, analyze_splits):
         with pytest.raises(TableNotFound):
             analyze({}, constant("/no/such/table"))
@@ -90,7 +90,7 @@ def test_a_missing_table_is_an_error() -> None:
         (AnalyzeArgument(StringType(), None, isTable=True, isConstantExpression=False), "is not a constant"),
     ],
 )
-def test_an_argument_that_is_no_constant_text_is_an_error(argument: AnalyzeArgument, text: str) -> None:
+def test_argument_that_is_no_constant_text_is_an_error(argument: AnalyzeArgument, text: str) -> None:
     with pytest.raises((ConfigurationError, TableNotFound), match=text):
         analyze_timeline({}, argument)
 
@@ -115,7 +115,7 @@ def test_functions_are_registered_with_their_options(golden: Any) -> None:
     assert rows(planned)["requested_at"].null_count == 0  # the option reached `analyze`
 
 
-def test_an_unknown_option_is_an_error_at_registration() -> None:
+def test_unknown_option_is_an_error_at_registration() -> None:
     session: Any = Registry()
     with pytest.raises(ConfigurationError, match="timeline_timezon"):
         register_functions(session, timeline_timezon="UTC")

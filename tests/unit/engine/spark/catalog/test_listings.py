@@ -22,7 +22,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_timeline_has_the_instants_of_the_command_line(golden: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_has_the_instants_of_the_command_line(golden: Any, capsys: pytest.CaptureFixture[str]) -> None:
     table = str(golden.table(CASE))
     rows = timeline_of(table, ParsedOptions(timeline_timezone="UTC"))
     expected = printed(capsys, "timeline", table, "--timeline-timezone", "UTC")
@@ -53,7 +53,7 @@ def test_splits_are_those_of_the_command_line(
     assert rows.to_pylist() == [{name: row[name] for name in rows.schema.names} for row in expected]
 
 
-def test_a_name_on_a_server_lists_the_table_of_that_name(golden: Any) -> None:
+def test_name_on_a_server_lists_the_table_of_that_name(golden: Any) -> None:
     table = str(golden.table(CASE))
     with serve({"orders": table}, "127.0.0.1:0") as server:
         options = ParsedOptions(server=server.address)

@@ -31,7 +31,7 @@ def test_folders_with_a_timeline_are_tables(tmp_path: pathlib.Path) -> None:
     }
 
 
-def test_a_folder_that_cannot_be_examined_does_not_affect_the_others(tmp_path: pathlib.Path) -> None:
+def test_folder_that_cannot_be_examined_does_not_affect_the_others(tmp_path: pathlib.Path) -> None:
     table_in(tmp_path / "lake", "orders")
     table_in(tmp_path, "elsewhere")
     (tmp_path / "lake" / "linked").symlink_to(tmp_path / "elsewhere")
@@ -40,7 +40,7 @@ def test_a_folder_that_cannot_be_examined_does_not_affect_the_others(tmp_path: p
     assert "symbolic link leads out" in tables["linked"].error
 
 
-def test_a_folder_without_tables_is_an_error(tmp_path: pathlib.Path) -> None:
+def test_folder_without_tables_is_an_error(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound, match=r"contains no Hudi table: expected folders that contain \.hoodie$"):
         tables_of(str(tmp_path), NO_ACCESS)
     table_in(tmp_path, "orders")
@@ -48,7 +48,7 @@ def test_a_folder_without_tables_is_an_error(tmp_path: pathlib.Path) -> None:
         tables_of(str(tmp_path / "orders"), NO_ACCESS)
 
 
-def test_a_server_lists_the_tables_that_it_serves(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_server_lists_the_tables_that_it_serves(golden: Any, tmp_path: pathlib.Path) -> None:
     with serve({"orders": str(golden.table(CASE)), "gone": str(tmp_path / "gone")}, "127.0.0.1:0") as server:
         tables = tables_of(server.address, NO_ACCESS)
     assert list(tables) == ["gone", "orders"]
@@ -59,5 +59,5 @@ def test_a_server_lists_the_tables_that_it_serves(golden: Any, tmp_path: pathlib
     ("source", "expected"),
     [("127.0.0.1:7432", True), ("[::1]:7432", True), ("/lake", False), ("s3://lake/x", False), ("lake", False)],
 )
-def test_an_address_is_a_server(source: str, expected: bool) -> None:
+def test_address_is_a_server(source: str, expected: bool) -> None:
     assert is_address(source) is expected

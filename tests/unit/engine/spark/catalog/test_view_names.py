@@ -26,7 +26,7 @@ def test_other_characters_become_underscores(table: str, view: str) -> None:
     assert safe_name(table) == view
 
 
-def test_a_prefix_precedes_the_name() -> None:
+def test_prefix_precedes_the_name() -> None:
     assert safe_name("2026", "lake_") == "lake_2026"
     assert view_names(["a", "b"], prefix="lake_").views == {"a": "lake_a", "b": "lake_b"}
 
@@ -46,22 +46,22 @@ def test_tables_whose_views_have_one_name_are_all_refused() -> None:
     assert "is also that of A.b: give another name, such as names={'a-b': 'a_b_2'}" in planned.refused["a-b"]
 
 
-def test_a_given_name_ends_a_clash_or_causes_one() -> None:
+def test_given_name_ends_a_clash_or_causes_one() -> None:
     assert view_names(["a-b", "a.b"], names={"a.b": "other"}).views == {"a-b": "a_b", "a.b": "other"}
     assert view_names(["a", "b"], names={"a": "B"}).views == {}
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a`b", "a.b", "ä"])
-def test_a_given_name_that_is_no_name_is_an_error(name: str) -> None:
+def test_given_name_that_is_no_name_is_an_error(name: str) -> None:
     with pytest.raises(ConfigurationError, match="expected ASCII letters, digits and _"):
         view_names(["t"], names={"t": name})
 
 
-def test_an_invalid_prefix_is_an_error() -> None:
+def test_invalid_prefix_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="prefix: got 'a-'"):
         view_names(["t"], prefix="a-")
 
 
-def test_a_name_for_an_unknown_table_is_an_error() -> None:
+def test_name_for_an_unknown_table_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="no table 'oders': did you mean orders"):
         view_names(["orders"], names={"oders": "x"})

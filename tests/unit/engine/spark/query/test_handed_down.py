@@ -179,7 +179,7 @@ def test_case_sensitive_sessions_choose_between_columns_that_differ_in_case() ->
     assert handed_down("Twice = 1", SessionRules(case_sensitive=True)) == "`Twice` = 1"
 
 
-def test_a_long_list_that_the_enumerator_would_refuse_stays_in_spark() -> None:
+def test_long_list_that_the_enumerator_would_refuse_stays_in_spark() -> None:
     numbers = ", ".join(str(number) for number in range(30_000))
     assert handed_down(f"small = 1 AND id IN ({numbers})") == "`small` = 1"
 

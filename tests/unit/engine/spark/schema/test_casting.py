@@ -69,7 +69,7 @@ def test_another_number_of_columns_is_refused() -> None:
         casting(pa.schema([pa.field("a", pa.int32())]), _declared("a", st.IntegerType()).add("b", st.IntegerType()))
 
 
-def test_a_null_in_a_declared_not_null_column() -> None:
+def test_null_in_a_declared_not_null_column() -> None:
     source = pa.schema([pa.field("id", pa.int64())])
     shape = casting(source, _declared("id", st.LongType(), False))
     (out,) = shape.batches(pa.record_batch([pa.array([1])], schema=source))

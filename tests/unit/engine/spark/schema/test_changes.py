@@ -148,7 +148,7 @@ class TestWatch:
             == ()
         )
 
-    def test_the_completion_time_is_a_column_only_with_its_option(self) -> None:
+    def test_completion_time_is_a_column_only_with_its_option(self) -> None:
         fixed = st.StructType([*self.fixed.fields, st.StructField("_completion_time", st.TimestampType())])
         schema = avro(id="int", x="float")
         with_it = FixedSchema(columns=fixed, completion_time=True, is_whole=True, fails_on_new=True)
@@ -196,7 +196,7 @@ class TestNewColumns:
         assert new_columns(fixed, now) == added
         assert new_columns(fixed, self.table) == ()
 
-    def test_the_stream_stops_and_names_them(self) -> None:
+    def test_stream_stops_and_names_them(self) -> None:
         monitor = self.monitor(is_whole=True, fails_on_new=True)
         monitor.check_new_columns("", START)
         for _ in range(2):
@@ -210,7 +210,7 @@ class TestNewColumns:
             ):
                 assert text in str(error.value)
 
-    def test_the_stream_continues_and_logs_each_once(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_stream_continues_and_logs_each_once(self, caplog: pytest.LogCaptureFixture) -> None:
         monitor = self.monitor(is_whole=True)
         with caplog.at_level(logging.WARNING, "penstock.engine.spark"):
             for _ in range(3):

@@ -30,7 +30,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("arrow", "spark"), PAIRS, ids=[text for _, text in PAIRS])
-def test_a_column_of_each_type(arrow: pa.DataType, spark: str) -> None:
+def test_column_of_each_type(arrow: pa.DataType, spark: str) -> None:
     schema = types.spark_schema(pa.schema([pa.field("c", arrow, nullable=False)]))
     assert schema["c"].dataType.simpleString() == spark
     assert schema["c"].nullable
@@ -52,7 +52,7 @@ def test_order_and_case_of_columns_stay() -> None:
     assert types.arrow_schema(schema).names == ["b", "A"]
 
 
-def test_a_declared_not_null_shows_in_the_target() -> None:
+def test_declared_not_null_shows_in_the_target() -> None:
     declared = st.StructType([st.StructField("id", st.LongType(), False)])
     assert not types.arrow_schema(declared).field("id").nullable
 
@@ -65,7 +65,7 @@ def test_a_declared_not_null_shows_in_the_target() -> None:
         st.StructType([st.StructField("x", st.LongType(), False)]),
     ],
 )
-def test_a_nested_not_null_is_refused(nested: st.DataType) -> None:
+def test_nested_not_null_is_refused(nested: st.DataType) -> None:
     with pytest.raises(ConfigurationError, match=r"column c\.\w+: a nested field cannot be declared NOT NULL"):
         types.arrow_schema(st.StructType([st.StructField("c", nested)]))
 
@@ -82,7 +82,7 @@ def test_declared_type_that_no_table_has_is_named() -> None:
         types.arrow_schema(declared)
 
 
-def test_a_time_of_day_without_a_time_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_of_day_without_a_time_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(types, "_TIME_TYPE", None)
     with pytest.raises(UnsupportedFeature, match="column c: a time of day needs Spark's TIME type"):
         types.spark_schema(pa.schema([pa.field("c", pa.time64("us"))]))
@@ -96,7 +96,7 @@ def test_depth_is_bounded() -> None:
         types.spark_schema(pa.schema([pa.field("c", arrow)]))
 
 
-def test_the_numbers_of_small_vectors_are_bytes() -> None:
+def test_numbers_of_small_vectors_are_bytes() -> None:
     spark_type = types.spark_type(pa.list_(pa.int8()), "c")
     assert spark_type.simpleString() == "array<tinyint>" and types.arrow_type(spark_type, "c") == pa.list_(
         pa.field("element", pa.int8())

@@ -95,13 +95,13 @@ def test_await_end_waits_while_no_source_has_ended(progress: dict[str, Any] | No
     assert 19 <= query.waits <= 22
 
 
-def test_a_query_that_ends_by_itself() -> None:
+def test_query_that_ends_by_itself() -> None:
     query = Query([(ends(False), WORKING)], ends_at=3)
     wait_for(query)
     assert not query.stopped
 
 
-def test_a_query_that_fails() -> None:
+def test_query_that_fails() -> None:
     query = Query([(ends(False), WORKING)], ends_at=3, failure=RuntimeError("the sink"))
     with pytest.raises(RuntimeError, match="the sink"):
         wait_for(query)

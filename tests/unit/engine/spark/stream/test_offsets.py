@@ -142,7 +142,7 @@ def test_texts_are_equal_only_for_equal_points(one: StreamPoint, other: StreamPo
     assert (json.dumps(offset_of(one, SCOPE)) == json.dumps(offset_of(other, SCOPE))) == (one == other)
 
 
-def test_a_newer_version_is_refused_by_name() -> None:
+def test_newer_version_is_refused_by_name() -> None:
     with pytest.raises(StateVersionError, match="version 4, this release of Penstock reads 1 to 3"):
         point_of({**json.loads(COMMITS), "version": 4, "more": True}, SCOPE)
 
@@ -161,7 +161,7 @@ def test_stream_continues_to_its_end(upto: Position | None) -> None:
         assert continued(offset_of(point, SCOPE, upto), point, upto) == point
 
 
-def test_the_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
+def test_end_of_a_stream_may_not_change_before_it_is_reached() -> None:
     point = POINTS[COMMITS]
     for stored, now in ((LATER, None), (None, LATER), (LATER, HERE), (HERE, LATER)):
         with pytest.raises(ConfigurationError, match="the end may not change before it is reached, nor move back"):

@@ -129,7 +129,7 @@ def test_no_pause_while_commits_are_pending(clock: Clock) -> None:
     assert clock.pauses == []
 
 
-def test_a_pinned_run_ends_at_its_target(clock: Clock) -> None:
+def test_pinned_run_ends_at_its_target(clock: Clock) -> None:
     table = Commits(3)
     stream = progress(table, clock)
     stream.pin(table.newest)
@@ -199,7 +199,7 @@ class TestSilence:
         clock.now_s += 100
         assert stream.advance(at(2), ONE).point == at(2)
 
-    def test_a_pinned_run_ends(self, clock: Clock) -> None:
+    def test_pinned_run_ends(self, clock: Clock) -> None:
         table = Commits(2)
         stream = progress(table, clock, 10_000_000)
         stream.pin(table.newest)
@@ -264,7 +264,7 @@ class TestTopic:
         first = progress.advance(at(3), NO_LIMITS).point
         assert progress.advance(first, NO_LIMITS).point == steps[1]
 
-    def test_a_smaller_batch_may_be_the_last_one(self) -> None:
+    def test_smaller_batch_may_be_the_last_one(self) -> None:
         clock, table = Clock(), Topic([lagging(Phase.KAFKA, 0)])
         progress = StreamProgress(table.next_batch, clock, clock.pause)
         progress.pin_to_topic()

@@ -215,7 +215,7 @@ def through(stream: PenstockStreamReader, limit: Any = None) -> list[StreamPoint
     return ends
 
 
-def test_a_first_start_one_commit_at_a_time() -> None:
+def test_first_start_one_commit_at_a_time() -> None:
     stream = reader(after="earliest", maxCommitsPerTrigger="1")
     ends = through(stream)
     assert [number(end) for end in ends] == [1, 2, 3]
@@ -399,13 +399,13 @@ class TestVersions:
     one = json.loads('{"version": 1, "order_key": "20260101000000001", "index": 2147483647}')
     two = json.loads('{"version": 1, "order_key": "20260101000000002", "index": 2147483647}')
 
-    def test_a_micro_batch_that_version_1_planned_is_planned_again(self) -> None:
+    def test_micro_batch_that_version_1_planned_is_planned_again(self) -> None:
         script = Script()
         assert len(reader(script).partitions(self.one, self.two)) == 2
         assert script.requests[0].query == Incremental(at(1).progress.position, at(2).progress.position)
         assert reader(script).partitions(self.two, self.two) == []
 
-    def test_a_stream_of_version_1_goes_on(self) -> None:
+    def test_stream_of_version_1_goes_on(self) -> None:
         stream = reader()
         assert number(point_of(stream.latestOffset(self.two, ReadAllAvailable()), scope_of(stream))) == 3
         idle = json.loads('{"version": 1, "order_key": "20260101000000003", "index": 2147483647}')
@@ -413,7 +413,7 @@ class TestVersions:
         end = replace(at(3), content=CommitsBatch(at(2).progress.position))
         assert len(stream.partitions(self.two, offset_for(stream, end))) == 2
 
-    def test_a_foreign_checkpoint(self) -> None:
+    def test_foreign_checkpoint(self) -> None:
         with pytest.raises(ConfigurationError, match="not an offset of Penstock"):
             reader().partitions({"i": 3}, {"i": 4})
         with pytest.raises(StateVersionError, match="version 9"):
@@ -466,7 +466,7 @@ class TestEventTime:
         (slot,) = [p.value for p in stream.partitions(offset_for(stream, at(3)), offset_for(stream, end))]
         assert slot == MarkerSlot(Watermark(END_OF_TIME_US))
 
-    def test_a_stream_without_event_time_has_no_marker(self) -> None:
+    def test_stream_without_event_time_has_no_marker(self) -> None:
         stream = reader(upto="20260101000000002", after="earliest")
         (end,) = through(stream)
         slots = [p.value for p in stream.partitions(stream.initialOffset(), offset_for(stream, end))]
@@ -578,7 +578,7 @@ class TestNewColumns:
                 "table t: column email string is new"
             ]
 
-    def test_a_schema_of_the_caller_has_no_new_columns(self) -> None:
+    def test_schema_of_the_caller_has_no_new_columns(self) -> None:
         with pytest.raises(
             ConfigurationError, match=r"onNewColumns=fail needs the schema of load\(\).*got \.schema\(\)"
         ):
@@ -609,7 +609,7 @@ def test_commit_and_stop_do_nothing() -> None:
     stream.stop()
 
 
-def test_the_digest_is_of_the_scope() -> None:
+def test_digest_is_of_the_scope() -> None:
     script = Script()
     stream = reader(script)
     assert scope_of(stream) == scope_id(script.scopes[0])

@@ -33,7 +33,7 @@ def test_coalesced_batches_have_the_same_rows_in_order(sizes: list[int], min_row
     assert max((batch.num_rows for batch in result), default=0) < max([2 * min_rows, *(size + 1 for size in sizes)])
 
 
-def test_a_large_batch_is_not_copied() -> None:
+def test_large_batch_is_not_copied() -> None:
     large, small = next(batches([100])), next(batches([3]))
     result = list(gathered(iter_of(small, small, large, small), 10))
     assert [batch.num_rows for batch in result] == [6, 100, 3]

@@ -53,7 +53,7 @@ def test_many_tiny_splits_share_slots() -> None:
     assert len(pack([100] * 400, cores=4)) == -(-400 * (OPEN_COST_BYTES + 100) // SLOT_BYTES)
 
 
-def test_the_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_partitions, "MAX_SLOTS", 3)
     assert [len(slot) for slot in pack([SLOT_BYTES] * 9, cores=64)] == [3, 3, 3]
 

@@ -115,7 +115,7 @@ def test_second_attempt_reads_the_same_rows_and_replaces_the_report(
 
 
 @pytest.mark.parametrize(("limit", "batch_rows"), [(0, 1000), (3, 1000), (3, 2), (10_000, 7)])
-def test_a_limit_stops_each_split_and_its_report(
+def test_limit_stops_each_split_and_its_report(
     table: str, schema: st.StructType, enumerator: EmbeddedEnumerator, limit: int, batch_rows: int
 ) -> None:
     everything = plan_slots(enumerator, SERVER, request(table, 1), schema)[0]
@@ -339,7 +339,7 @@ def test_every_row_of_a_slot_carries_its_watermark(
         assert enumerator.totals(planned[0].plan_id).rows == result.num_rows  # type: ignore[union-attr]
 
 
-def test_a_marker_is_one_row_and_only_where_its_columns_are(timed: Loaded) -> None:
+def test_marker_is_one_row_and_only_where_its_columns_are(timed: Loaded) -> None:
     _, slot_reading = resolved(timed, schema_of(timed))
     slot = InputPartition(MarkerSlot(Watermark(7, 9)))
     (batch,) = read_partition(slot, slot_reading)

@@ -110,7 +110,7 @@ def test_every_row_has_the_watermark_at_any_column_position() -> None:
         (st.LongType(), "us", 1_769_860_800_000_000),
     ],
 )
-def test_a_marker_is_one_row_with_an_event_time(column: st.DataType, unit: str | None, expected: object) -> None:
+def test_marker_is_one_row_with_an_event_time(column: st.DataType, unit: str | None, expected: object) -> None:
     schema = with_columns(
         declared(
             st.StructField("ts", column),
