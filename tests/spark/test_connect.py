@@ -57,6 +57,32 @@ def test_a_client_hands_columns_and_filters_down(connect: SparkSession, golden: 
         penstock.spark.table(connect, path, columns="id")
 
 
+QUERY = """
+WITH late AS (SELECT id, ts, p FROM orders WHERE id > 'id-020')
+SELECT late.id, count(*) AS n, max(other.ts) AS newest FROM late JOIN orders other ON late.p = other.p AND other.ts >= 0
+GROUP BY late.id"""
+
+
+def test_a_client_runs_queries_of_its_own_text(
+    connect: SparkSession, spark: SparkSession, golden: Any, rows_of: RowsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of plain Spark over the materialized table; each occurrence of the table has its own scan."""
+    case = CASES["v9"]
+    frame = penstock.spark.sql(connect, QUERY, {"orders": str(golden.table(case))})
+    rows, scans = rows_of(frame), penstock.spark.explain(frame)
+    with monkeypatch.context() as classic:
+        classic.delenv("SPARK_CONNECT_MODE_ENABLED")
+        expected = golden.expected(case, "snapshot").select(["id", "ts", "p"])
+        spark.createDataFrame(expected).createOrReplaceTempView("orders")
+        assert rows == rows_of(spark.sql(QUERY))
+        spark.catalog.dropTempView("orders")
+    assert sum(rows.values()) > 5
+    assert scans.count("  columns: ") == 2
+    assert "`id` > 'id-020'" in scans
+    with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+        penstock.spark.sql(connect, "SELECT nothing FROM orders", {"orders": str(golden.table(case))}).collect()
+
+
 def timed(session: SparkSession, golden: Any) -> DataFrame:
     options = {"eventTime": "ts", "maxOutOfOrderness": "0s", "after": "earliest", "upto": LAST}
     stream = session.readStream.format("penstock").options(**options)
