@@ -77,7 +77,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if load.options.on_new_columns == "fail" and not whole_schema:
             raise ConfigurationError(
                 "option onNewColumns=fail needs the schema of load(), which tells new columns from columns that were "
-                "not asked for: got .schema(); leave it out, or leave onNewColumns out"
+                "not asked for: got .schema(), or a table of Spark's catalog, whose schema is stored; load the table "
+                "by its path or name, or leave onNewColumns out"
             )
         self._whole_schema = whole_schema
         self._load, self._reading = resolved(load, schema, narrows=True)
