@@ -12,7 +12,6 @@ from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.groups.discovery_failures import MOST_CONTRADICTIONS
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.client.client import EnumeratorClient
@@ -42,7 +41,7 @@ from penstock.proto.model.groups import (
     StartLatest,
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
+from penstock.proto.model.queries import Incremental, PlanRequest, Snapshot
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import CommitTimeOrdering, FileRef, Plan, Scan, Split, VisibleInstants
 from tests.memory_store import DirectJournal, MemoryStore
@@ -290,49 +289,6 @@ def test_weak_point_08_failing_storage_is_retried_after_a_delay_without_a_move()
     assert world.service.describe_group("t", "g").error == ""
 
 
-def test_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:
-    world = World()
-    world.script.fails = [PositionExpired("file f.parquet of table /lake was cleaned")]
-    world.service.split_discovery.discover()
-    assert world.summary() == "stopped 0 0"
-    with pytest.raises(PositionExpired, match=r"group 'g' of table 't' stopped at 0: file f.parquet .*groups reset"):
-        world.request_splits()
-    outcome = world.service.reset_group("t", "g", StartLatest(), dry_run=True)
-    assert (outcome.before, outcome.after, outcome.dropped_splits) == (EARLIEST, at(1), 0)
-    assert world.summary() == "stopped 0 0"
-    world.service.reset_group("t", "g", StartLatest(), dry_run=False)
-    assert world.summary() == "running 001 001"
-    with pytest.raises(Fenced, match="not a member"):
-        world.request_splits()
-
-
-@pytest.mark.parametrize(("policy", "after"), [(OnLostRange.EARLIEST, "003"), (OnLostRange.SNAPSHOT, "0")])
-def test_lost_range_is_skipped_only_by_the_policy_of_the_scope(
-    policy: OnLostRange, after: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = World(Script(newest=5, first=3), spec=replace(spec_of(on_lost_range=policy), start=StartAt(at(1))))
-    world.script.fails = [PositionExpired("cleaned")]
-    with caplog.at_level("WARNING"):
-        world.service.split_discovery.discover()
-    assert "range lost" in caplog.text
-    assert world.summary() == f"running {after} {after}"
-
-
-def test_lost_range_that_cannot_be_skipped_stops_the_group() -> None:
-    world = World(spec=spec_of(on_lost_range=OnLostRange.SNAPSHOT))
-    world.script.fails = [PositionExpired("cleaned")]
-    world.service.split_discovery.discover()
-    assert world.summary() == "stopped 0 0"
-
-
-def test_changes_cannot_restart_from_a_snapshot() -> None:
-    world = World()
-    request = PlanRequest(table="t", query=Changes("rows"))
-    scope = GroupScope(request=request, on_lost_range=OnLostRange.SNAPSHOT)
-    with pytest.raises(ConfigurationError, match="onLostRange=snapshot is for rows"):
-        world.service.join_group("c", "r", GroupSpec(scope=scope), "x")
-
-
 def test_late_instant_stops_the_group() -> None:
     world = World()
     world.script.fails = [LateInstant("instant 7 completed after position 9 was passed")]
@@ -546,30 +502,6 @@ def test_scope_that_cannot_be_decoded_is_refused_before_it_is_stored() -> None:
     assert len(world.service.list_groups()) == 1
 
 
-def test_temporarily_missing_range_moves_no_group_back() -> None:
-    """The earliest position of the table is before that of the group: the range exists and is not skipped."""
-    spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
-    world = World(Script(newest=5, first=1, missing=2), spec=spec)
-    for _ in range(2):
-        world.service.split_discovery.discover()
-        assert world.summary() == "running 003 003"
-        world.clock.now_ms += 60_000
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 003 004"
-    assert world.service.describe_group("t", "g").error == ""
-
-
-def test_permanently_missing_range_stops_the_group_at_its_position() -> None:
-    spec = replace(spec_of(on_lost_range=OnLostRange.EARLIEST), start=StartAt(at(3)))
-    world = World(Script(newest=5, first=1, missing=20), spec=spec)
-    for _ in range(10):
-        world.service.split_discovery.discover()
-        world.clock.now_ms += 60_000
-    assert world.summary() == "stopped 003 003"
-    assert world.script.discoveries == MOST_CONTRADICTIONS + 1
-    assert world.service.describe_group("t", "g").error_code == "POSITION_EXPIRED"
-
-
 def earliest_world(**script: Any) -> World:
     """A group with onLostRange=earliest and two planned rounds of the commits 1 and 2."""
     world = World(Script(newest=2, **script), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
@@ -577,118 +509,6 @@ def earliest_world(**script: Any) -> World:
         world.service.split_discovery.discover()
     assert world.summary() == "running 0 002"
     return world
-
-
-@pytest.mark.parametrize(
-    ("policy", "first", "after"), [("EARLIEST", 2, "002"), ("EARLIEST", 1, "001"), ("SNAPSHOT", 1, "0")]
-)
-def test_cleaned_open_round_moves_the_group_by_the_policy_of_its_scope(policy: str, first: int, after: str) -> None:
-    """Its readers could never finish it. The file must be missing for the duration of a lease."""
-    world = World(Script(newest=2, first=first), spec=spec_of(on_lost_range=OnLostRange[policy]))
-    for _ in range(2):
-        world.service.split_discovery.discover()
-    world.script.clean, world.script.gone, world.script.newest = "003", {"f1.parquet"}, 0
-    world.service.split_discovery.discover()
-    world.clock.now_ms += world.settings.lease_ms - 1
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 0 002"
-    world.clock.now_ms += 1
-    world.service.split_discovery.discover()
-    assert world.summary() == f"running {after} {after}"
-    with pytest.raises(Fenced):
-        world.request_splits()
-
-
-def test_open_round_is_read_if_its_file_reappears() -> None:
-    world = earliest_world(first=2)
-    world.script.clean, world.script.gone = "003", {"f1.parquet"}
-    world.service.split_discovery.discover()
-    world.script.gone = set()
-    world.clock.now_ms += world.settings.lease_ms
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 0 002"
-
-
-def test_open_rounds_are_checked_after_each_clean_also_under_back_pressure() -> None:
-    world = World(
-        Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST)
-    )
-    for _ in range(4):
-        world.service.split_discovery.discover()
-    assert world.summary() == "paused 0 001"
-    checks = world.script.checks
-    for _ in range(3):
-        world.service.split_discovery.discover()
-    assert world.script.checks == checks
-    world.script.clean = "003"
-    world.service.split_discovery.discover()
-    assert world.script.checks == checks + 1
-
-
-def test_open_rounds_are_checked_again_after_a_storage_failure() -> None:
-    world = earliest_world(first=2)
-    world.script.clean, world.script.gone = "003", {"f1.parquet"}
-    world.script.fails = [StorageError("no answer")]
-    world.service.split_discovery.discover()
-    world.clock.now_ms += 60_000
-    world.service.split_discovery.discover()
-    world.script.fails = [StorageError("no answer")]
-    world.service.split_discovery.discover()
-    world.clock.now_ms += world.settings.lease_ms
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 002 002"
-
-
-def test_open_rounds_are_checked_at_the_interval_of_their_table() -> None:
-    world = World(Script(newest=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
-    split_discovery = world.service.split_discovery
-    split_discovery.every_ms["t"] = 10_000
-    for _ in range(3):
-        split_discovery.discover()
-    world.clock.now_ms += 9_999
-    assert split_discovery.due() == set()
-    world.clock.now_ms += 1
-    assert split_discovery.due() == {"t"}
-
-
-def test_trouble_of_a_paused_group_ends_after_a_successful_check() -> None:
-    spec = spec_of(on_lost_range=OnLostRange.EARLIEST)
-    world = World(Script(newest=9), settings=CoordinatorSettings(max_rounds=1), spec=spec)
-    for _ in range(3):
-        world.service.split_discovery.discover()
-    world.script.clean, world.script.fails = "003", [StorageError("no answer")]
-    world.service.split_discovery.discover()
-    assert world.service.describe_group("t", "g").error == "no answer"
-    world.clock.now_ms += 60_000
-    world.service.split_discovery.discover()
-    assert world.service.describe_group("t", "g").error == ""
-    assert world.summary() == "paused 0 001"
-
-
-def test_group_with_policy_fail_keeps_its_open_rounds() -> None:
-    """Its reader gets the error with the file name; if the file reappears, the split is read."""
-    world = World(Script(newest=2))
-    world.service.split_discovery.discover()
-    world.script.clean, world.script.gone = "003", {"f1.parquet"}
-    for _ in range(3):
-        world.service.split_discovery.discover()
-        world.clock.now_ms += world.settings.lease_ms
-    assert world.summary() == "running 0 002"
-    assert world.script.checks == 0
-
-
-def test_lost_range_is_skipped_after_the_open_rounds_are_read() -> None:
-    world = earliest_world(first=4)
-    world.script.newest, world.script.missing = 5, 1
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 0 002", "its readers get what was planned"
-    assignments = world.request_splits()
-    assert isinstance(assignments, Assignments)
-    world.finish(assignments)
-    world.clock.now_ms += 60_000
-    world.script.missing = 1
-    world.service.split_discovery.discover()
-    assert world.summary() == "running 004 004"
 
 
 def test_group_beyond_the_bound_is_refused_and_the_others_continue() -> None:
