@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from penstock.enumerator.coordinator import failpoints
-from penstock.enumerator.coordinator.metrics import observe_records
+from penstock.enumerator.coordinator.observations import observe_records
 from penstock.enumerator.coordinator.plan_store import DurablePlanStore, MemoryPlanStore, PlanStore
 from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.decide import decide

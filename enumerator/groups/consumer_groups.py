@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.coordinator.metrics import kind_of
+from penstock.enumerator.coordinator.observations import kind_of
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey

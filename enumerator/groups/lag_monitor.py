@@ -1,6 +1,6 @@
 """Measures consumer groups for the observer, and warns before a cleaner removes data that a group has not read.
 
-Counters are not measured: `coordinator.metrics` sends them as they change.
+Counters are not measured: `coordinator.observations` sends them as they change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.coordinator.metrics import gauges_of, topic_measured
+from penstock.enumerator.coordinator.observations import gauges_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
