@@ -6,7 +6,7 @@ relation, and so return wrong rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,6 +16,7 @@ from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import plan_request
 from penstock.engine.spark.load import Loaded, resolved
 from penstock.engine.spark.planning import plan_slots
+from penstock.engine.spark.task.input_partitions import PackedSlot
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.proto.retry import Retry
@@ -25,7 +26,9 @@ class PenstockBatchReader(DataSourceReader):
     """Reads one snapshot or range. Spark keeps the planned slots as long as the DataFrame or view exists: every action
     reads the same state of the table, and a new load() reads the newest."""
 
-    def __init__(self, load: Loaded, schema: StructType) -> None:
+    def __init__(self, load: Loaded, schema: StructType, planned: Sequence[PackedSlot] | None = None) -> None:
+        """`planned`: the slots, if the caller of load() planned them (`slices.handed_over`)."""
+        self._planned = planned
         self._load, self._reading = resolved(load, schema, limit_rows=load.options.limit)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -35,6 +38,8 @@ class PenstockBatchReader(DataSourceReader):
     @hidden_traceback()
     def partitions(self) -> list[InputPartition]:
         """The slots of the plan; [] if it has no split. Errors: `penstock.proto.errors`."""
+        if self._planned is not None:
+            return [InputPartition(slot) for slot in self._planned]
         table, options = self._load.table, self._load.options
         enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
         request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)))

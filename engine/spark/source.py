@@ -70,8 +70,13 @@ class PenstockDataSource(DataSource):
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
+        from penstock.engine.spark.options import loaded
+        from penstock.engine.spark.slices.handed_over import taken_from
         from penstock.proto.options.registry import EntryPoint
 
+        others, planned = taken_from(self.options)
+        if planned is not None:
+            return PenstockBatchReader(loaded(others, EntryPoint.BATCH, os.environ), schema, planned)
         return PenstockBatchReader(*self._load(EntryPoint.BATCH, schema))
 
     @hidden_traceback()

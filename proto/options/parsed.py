@@ -52,6 +52,7 @@ class ParsedOptions:
     metadata: str = "on"
     columns_by_name: str = "off"
     completion_time: str = "off"
+    native_parquet: str = "on"
     timeline_timezone: str | None = None
     delete_field: str = ""
     delete_marker: str = ""

@@ -207,6 +207,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "2 holds, and for records of a topic. `columns` and `where` may name it.",
     ),
     Option(
+        name="nativeParquet",
+        type=OnOff(),
+        default="on",
+        entry_points=frozenset({EntryPoint.BATCH}),
+        doc="Whether `penstock.spark.table` and `penstock.spark.sql` read base files without logs by Spark's own "
+        "Parquet reader, where it returns the same rows; `off`: Penstock reads every file. "
+        '`spark.read.format("penstock")` never uses it.',
+    ),
+    Option(
         name="timelineTimezone",
         type=Text("time zone"),
         entry_points=EVERYWHERE,

@@ -1,0 +1,52 @@
+"""Splits that were planned before a load, as one option of the data source. Pure.
+
+The option is part of no interface: only this package writes and reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from penstock.engine.spark.task.input_partitions import PackedSlot, pack
+from penstock.proto.codec.serialized import encode_scan, encode_split
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.splits import Scan, Split
+from penstock.table.storage.filesystem import uri_without_credentials
+
+PLANNED: Final = "_penstockplannedslots"
+"""The option's name, in the lower case in which Spark passes it."""
+
+
+def as_option(scan: Scan, splits: Sequence[Split], cores: int, requested: int) -> str:
+    """The splits in slots (`pack`), as text. The scan has the table's URI without credentials: tasks have their own."""
+    slots = [
+        [_text(encode_split(splits[index])) for index in slot]
+        for slot in pack([split.size_bytes for split in splits], cores, requested)
+    ]
+    shared = encode_scan(replace(scan, base_path=uri_without_credentials(scan.base_path)))
+    return _text(zlib.compress(json.dumps({"scan": _text(shared), "slots": slots}).encode(), 1))
+
+
+def taken_from(options: MutableMapping[str, str]) -> tuple[dict[str, str], list[PackedSlot] | None]:
+    """The other options, and the slots; None if the option is not given. ConfigurationError: the text is damaged."""
+    others = {name: value for name, value in options.items() if name.lower() != PLANNED}
+    text = next((value for name, value in options.items() if name.lower() == PLANNED), None)
+    if text is None:
+        return others, None
+    try:
+        content = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+        scan = base64.b64decode(content["scan"])
+        slots = [PackedSlot(scan, tuple(base64.b64decode(split) for split in slot)) for slot in content["slots"]]
+    except (ValueError, binascii.Error, zlib.error, KeyError, TypeError) as error:
+        raise ConfigurationError(f"option {PLANNED} is written by Penstock alone, and is damaged: {error}") from None
+    return others, slots
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
