@@ -43,10 +43,23 @@ class ScanRequest:
 
 
 def scan(spark: SparkSession, request: ScanRequest, schema: StructType | None = None) -> DataFrame:
-    """The DataFrame of one scan. Spark plans it at the first action.
+    """The DataFrame of one scan. The caller keeps the filter in Spark, because the scan may return more rows than it.
 
-    `schema`: the columns of the request, if the caller knows them, so that Spark does not describe the table again.
+    A snapshot is planned now, and its base files without logs are read by Spark's own Parquet reader where that returns
+    the same rows (`slices`). Spark plans every other scan at the first action. `schema`: the columns of the request, if
+    the caller knows them, so that Spark does not describe the table again.
     """
+    from penstock.engine.spark.slices.frame import snapshot_frame
+
+    planned = snapshot_frame(spark, request.table, request.read_options())
+    if planned is not None:
+        return planned
     reader = spark.read.format(FORMAT).options(**request.read_options())
     with missing_format_explained():
         return (reader if schema is None else reader.schema(schema)).load(request.table)
+
+
+def schema_of(spark: SparkSession, request: ScanRequest) -> StructType:
+    """The columns of the request. Plans nothing unless `asOf` is given."""
+    with missing_format_explained():
+        return spark.read.format(FORMAT).options(**request.read_options()).load(request.table).schema

@@ -10,7 +10,7 @@ from penstock.engine.spark.query.expressions import Expression, Unknown, conjunc
 from penstock.engine.spark.query.handed_down import SessionRules
 from penstock.engine.spark.query.lexer import UnreadableText, expanding_stars, for_analysis, tokens_of
 from penstock.engine.spark.query.narrowing import columns_in, where_of_all
-from penstock.engine.spark.query.scan import ScanRequest, scan
+from penstock.engine.spark.query.scan import ScanRequest, scan, schema_of
 from penstock.engine.spark.query.session import rules_of
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_columns
@@ -58,8 +58,7 @@ def table(
     for option, _ in request.options:
         if option.lower() in _NOT_WITH_WHERE:
             raise ConfigurationError(f"option {option} with a where: {_NOT_WITH_WHERE[option.lower()]}")
-    whole = scan(spark, ScanRequest(name, server, (), "", request.options))
-    schema = whole.schema
+    schema = schema_of(spark, ScanRequest(name, server, (), "", request.options))
     wanted = resolve_columns(request.columns, schema.fieldNames())
     rules = rules_of(spark)
     condition, used = _read_text(where, rules) if isinstance(where, str) else _read_column(where)

@@ -105,7 +105,7 @@ class FooterFacts:
         )
 
     def _layout(self, footer: pq.FileMetaData) -> FileLayout:
-        text = str(footer.schema)
+        text = str(footer.schema).partition("\n")[2]  # the first line names the Python object
         with self._lock:
             layout = self._layouts.get(text)
             if layout is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
@@ -16,19 +16,26 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import no_files_warning, plan_request
-from penstock.engine.spark.options import Loaded
+from penstock.engine.spark.options import Loaded, loaded
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.engine.spark.slices.divide import Division, FactsOf, divided
 from penstock.engine.spark.slices.footers import FooterFacts
 from penstock.engine.spark.slices.handed_over import PLANNED, as_option
-from penstock.engine.spark.slices.parquet_frame import OtherFiles, parquet_frame, spark_folder, unusable_setting
+from penstock.engine.spark.slices.parquet_frame import (
+    OtherFiles,
+    check_reach,
+    parquet_frame,
+    spark_folder,
+    unusable_setting,
+)
+from penstock.engine.spark.startup import missing_format_explained
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import NextSplit
 from penstock.proto.model.splits import Scan, Split
-from penstock.proto.options.registry import ParsedOptions
+from penstock.proto.options.registry import EntryPoint, ParsedOptions
 from penstock.proto.retry import Retry
 from penstock.reader.output_schema import output_schema
 from penstock.reader.split.read_schema import read_schema_of
@@ -49,24 +56,21 @@ _FACTS = FooterFacts()
 """The footers that this process read. Files of a table never change."""
 
 
-def unusable_request(spark: SparkSession, options: ParsedOptions) -> str:
-    """Why Spark's Parquet reader is not used for a load, by its options and the session; '' if it may be."""
-    if options.native_parquet != "on":
-        return "nativeParquet is off"
-    if options.query not in ("snapshot", "read_optimized"):
-        return f"query is {options.query}"
-    if options.limit is not None or options.event_time:
-        return "limit or eventTime is given"
-    return unusable_setting(spark)
+def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, str]) -> DataFrame | None:
+    """The rows of a load, and maybe rows that its filter (`where`) leaves out: the caller keeps the filter in Spark.
 
-
-def snapshot_frame(spark: SparkSession, load: Loaded) -> DataFrame:
-    """The rows of the load, and maybe rows that its filter (`where`) leaves out: the caller keeps the filter in Spark.
-
-    The load must be one for which `unusable_request` is ''. The columns are those of `spark.read.format("penstock")`.
-    Plans now; errors: `penstock.proto.errors`.
+    The columns are those of `spark.read.format("penstock")`. Plans now. None if Spark's Parquet reader is not used for
+    such a load: ranges, `limit`, `eventTime`, and sessions whose settings change its rows (`unusable_setting`). Errors:
+    `penstock.proto.errors`.
     """
-    table, options = load.table, load.options
+    load = loaded({**read_options, "path": table}, EntryPoint.BATCH, os.environ)
+    reason = _unusable(load.options) or unusable_setting(spark)
+    if reason:
+        log.debug("table %s: Spark's Parquet reader is not used: %s", redacted_uri(table), reason)
+        return None
+    for warning in load.options.warnings:
+        log.warning("%s", warning)
+    options = load.options
     enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
     request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)))
     scan, splits = _planned(enumerator, request, retry)
@@ -104,9 +108,18 @@ def _errors_of_spark() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JError, OtherFiles, PenstockError, OSError
 
 
+def _unusable(options: ParsedOptions) -> str:
+    if options.native_parquet != "on":
+        return "nativeParquet is off"
+    if options.query not in ("snapshot", "read_optimized"):
+        return f"query={options.query}"
+    return "limit or eventTime is given" if options.limit is not None or options.event_time else ""
+
+
 def _spark_frames(spark: SparkSession, folder: str, scan: Scan, division: Division) -> list[DataFrame]:
     output = output_schema(scan)
     stored = read_schema_of(scan).stored[0]
+    check_reach(spark, folder, division.spark[0].files[0])
     return [parquet_frame(spark, folder, part, output, stored) for part in division.spark]
 
 
@@ -117,7 +130,8 @@ def _rest_frame(spark: SparkSession, scan: Scan, division: Division, load: Loade
         options["retryTimeout"] = f"{load.options.retry_timeout_us // 1000} ms"
     planned = as_option(scan, division.rest, os.cpu_count() or 1, load.options.slots)
     reader = spark.read.format("penstock").options(**options).option(PLANNED, planned)
-    return reader.schema(spark_schema(output_schema(scan))).load(load.table)
+    with missing_format_explained():
+        return reader.schema(spark_schema(output_schema(scan))).load(load.table)
 
 
 def _facts_of(scan: Scan) -> FactsOf:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.types as pat
 
 from penstock.engine.spark.schema.types import spark_type
 from penstock.engine.spark.slices.divide import SparkFile, SparkFiles
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import open_folder
+from penstock.table.storage.filesystem import folder_uri, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -74,19 +73,27 @@ def spark_folder(base_path: str) -> str:
     A URI with parameters or credentials has these for Penstock alone.
     """
     try:
-        filesystem, root = open_folder(base_path)
+        uri = folder_uri(base_path)
+        if not uri or uri.startswith("file:"):
+            return f"file://{quote(open_folder(base_path)[1].rstrip('/'), safe=_SAFE)}"
     except ConfigurationError:
         return ""
-    if isinstance(filesystem, pafs.LocalFileSystem):
-        return f"file://{quote(root.rstrip('/'), safe=_SAFE)}"
     match = re.fullmatch(r"([A-Za-z0-9+.-]+)://([^/?#@]+)(/[^?#]*)?", base_path.rstrip("/"))
     if match is None or match[1].lower() not in _SCHEMES:
         return ""
     return f"{_SCHEMES[match[1].lower()]}://{match[2]}{quote(match[3] or '', safe=_SAFE)}"
 
 
+def check_reach(spark: SparkSession, folder: str, file: SparkFile) -> None:
+    """Raises Spark's error if its file system does not find this file of the table. A local file is not looked up."""
+    if not folder.startswith("file:"):
+        spark.read.schema("_ int").option("__globPaths__", "false").parquet(
+            f"{unquote(folder)}/{file.path}"
+        ).inputFiles()
+
+
 def parquet_frame(spark: SparkSession, folder: str, branch: SparkFiles, output: pa.Schema, stored: str) -> DataFrame:
-    """The rows of the branch's files with the columns of `output`, all nullable.
+    """The rows of the branch's files with the columns of `output`, all nullable. No file is opened yet.
 
     `folder`: `spark_folder` of the table. `stored`: the column that is read if every column is a constant.
     OtherFiles if Spark does not have exactly these files; Spark's errors if it cannot reach them.

@@ -64,7 +64,7 @@ def test_errors_name_what_is_wrong(spark: SparkSession, golden: Any) -> None:
     path = str(golden.table(CASE))
     with pytest.raises(ConfigurationError, match="no column 'nosuch'"):
         penstock_spark.table(spark, path, ["nosuch"], "i > 5")
-    with pytest.raises(PySparkException, match="no column 'nosuch'"):
+    with pytest.raises(ConfigurationError, match="no column 'nosuch'"):
         penstock_spark.table(spark, path, ["nosuch"])
     with pytest.raises(PySparkException, match=r"UNRESOLVED_COLUMN.*nosuch"):
         penstock_spark.table(spark, path, ["i"], "nosuch > 5")

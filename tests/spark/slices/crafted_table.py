@@ -1,4 +1,4 @@
-"""A small copy-on-write table whose base files are what a test makes them: real Parquet files of Spark or of pyarrow."""
+"""A small copy-on-write table whose base files a test makes: Parquet files of Spark or of pyarrow."""
 
 from __future__ import annotations
 
@@ -83,3 +83,8 @@ def write(rows: DataFrame | pa.Table, target: pathlib.Path) -> None:
     (part,) = folder.glob("part-*.parquet")
     part.rename(target)
     shutil.rmtree(folder)
+
+
+def native_files(frame: DataFrame) -> list[str]:
+    """The names of the files that Spark's own Parquet reader reads."""
+    return sorted(pathlib.PurePosixPath(uri).name for uri in frame.inputFiles())
