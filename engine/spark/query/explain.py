@@ -11,6 +11,7 @@ from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import plan_request
 from penstock.engine.spark.load import loaded
 from penstock.engine.spark.query.scan import FORMAT
+from penstock.engine.spark.slices.handed_over import DESCRIBED, ScanDescription
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.queries import Changes, Incremental, Query, ReadOptimized, SnapshotAsOf
@@ -33,13 +34,29 @@ def explain(df: DataFrame) -> str:
 
     Raises `penstock.errors.ConfigurationError` if the DataFrame reads no Penstock table.
     """
-    scans = list(_scans(df))
+    scans = list(_once(_scans(df)))
     if not scans:
         raise ConfigurationError("the DataFrame reads no Penstock table: expected one that sql, table or load returned")
     return "\n".join(_paragraph(options) for options in scans)
 
 
+def _once(scans: Iterator[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
+    """The options of each scan as they were given. A scan that was planned in advance may have several parts."""
+    seen: set[str] = set()
+    for options in scans:
+        text = next((value for name, value in options.items() if name.lower() == DESCRIBED), "")
+        if not text:
+            yield options
+            continue
+        described = ScanDescription.of(text)
+        if described.scan_id not in seen:
+            seen.add(described.scan_id)
+            yield {**described.options, DESCRIBED: text}
+
+
 def _paragraph(options: Mapping[str, str]) -> str:
+    options = dict(options)
+    described = options.pop(DESCRIBED, "")
     by_name = {name.lower(): value for name, value in options.items()}
     table, server = redacted_uri(by_name.get("path", "")), by_name.get("server")
     others = ", ".join(f"{name}={value}" for name, value in options.items() if name.lower() in _EXPLAINED)
@@ -49,6 +66,9 @@ def _paragraph(options: Mapping[str, str]) -> str:
         f"  columns: {_columns(by_name.get('columns', ''))}",
         f"  filter: {by_name.get('where') or 'none'}",
     ]
+    if described:
+        parts = ScanDescription.of(described)
+        lines.append(f"  readers: Spark {parts.spark_files} files, Penstock {parts.penstock_splits} splits")
     return "\n".join(lines)
 
 
@@ -106,6 +126,12 @@ def _of_classic(plan: Any) -> Iterator[Mapping[str, str]]:
     for leaf in _sequence(plan.collectLeaves()):
         if leaf.getClass().getSimpleName() == "DataSourceV2Relation" and leaf.table().name() == FORMAT:
             yield dict(leaf.options().asCaseSensitiveMap())
+        elif leaf.getClass().getSimpleName() == "LogicalRelation":
+            relation = leaf.relation()
+            if relation.getClass().getSimpleName() == "HadoopFsRelation":
+                described = relation.options().get(DESCRIBED)
+                if described.isDefined():
+                    yield {DESCRIBED: described.get()}
 
 
 def _sequence(scala: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from penstock.engine.spark.query.column_tree import name_of
 from penstock.engine.spark.query.handed_down import SessionRules
 from penstock.engine.spark.query.lexer import Token, UnreadableText, tokens_of
-from penstock.engine.spark.query.scan import ScanRequest, scan
+from penstock.engine.spark.query.scan import ScanRequest, scan, schema_of
 from penstock.engine.spark.query.session import rules_of
 from penstock.proto.errors import ConfigurationError
 
@@ -120,13 +120,13 @@ class _Running:
         self._spark, self._tables, self._server, self._options, self._rules = spark, tables, server, options, rules
         self._scans: dict[ScanRequest, str] = {}
         self._frames: dict[str, Any] = {}
-        self._whole = cache(lambda request: scan(spark, request))
+        self._schema = cache(lambda request: schema_of(spark, request))
 
     def narrow(self, tokens: Sequence[Token], analysis: Analysis) -> dict[Occurrence, tuple[tuple[str, ...], str]]:
         """The columns and the `where` of each occurrence."""
         from penstock.engine.spark.query.conditions import narrowed
 
-        schemas = {occurrence: self._whole(self._request(occurrence)).schema for occurrence in analysis.occurrences}
+        schemas = {occurrence: self._schema(self._request(occurrence)) for occurrence in analysis.occurrences}
         return narrowed(analysis, tokens, schemas, self._rules)
 
     def analyzed(
@@ -177,10 +177,12 @@ class _Running:
         request = replace(whole, columns=columns, where=where)
         if request not in self._scans:
             field = self._scans[request] = f"t{len(self._scans)}"
-            self._frames[field] = self._whole(whole) if request == whole else self._narrow(whole, request)
+            self._frames[field] = self._narrow(whole, request)
         return self._scans[request]
 
     def _narrow(self, whole: ScanRequest, request: ScanRequest) -> DataFrame:
-        schema = self._whole(whole).schema
+        if request == whole:
+            return scan(self._spark, whole)
+        schema = self._schema(whole)
         columns = [schema[column] for column in request.columns] if request.columns else schema.fields
         return scan(self._spark, request, type(schema)(columns))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +21,7 @@ from penstock.engine.spark.options import Loaded, loaded
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.engine.spark.slices.divide import Division, FactsOf, divided
 from penstock.engine.spark.slices.footers import FooterFacts
-from penstock.engine.spark.slices.handed_over import PLANNED, as_option
+from penstock.engine.spark.slices.handed_over import DESCRIBED, PLANNED, ScanDescription, as_option
 from penstock.engine.spark.slices.parquet_frame import (
     OtherFiles,
     check_reach,
@@ -80,15 +81,18 @@ def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, s
     folder = spark_folder(scan.base_path)
     division = divided(scan, splits, _facts_of(scan)) if folder else Division((), splits)
     frames: list[DataFrame] = []
+    given = {**read_options, "path": table}
+    description = _description(division, given)
     if division.spark:
         try:
-            frames = _spark_frames(spark, folder, scan, division)
+            frames = _spark_frames(spark, folder, scan, division, description)
         except _errors_of_spark() as error:  # Spark does not reach the storage: Penstock reads all files
             reason = (str(error).splitlines() or [type(error).__name__])[0][:300]
             log.warning("table %s: Spark's Parquet reader is not used: %s", name, reason)
             division = Division((), splits)
+            description = _description(division, given)
     if division.rest or not frames:
-        frames.insert(0, _rest_frame(spark, scan, division, load))
+        frames.insert(0, _rest_frame(spark, scan, division, load, description))
     log.info(
         "table %s: %d splits planned: %d files for Spark's Parquet reader in %d scans, %d splits for Penstock%s",
         name,
@@ -116,20 +120,27 @@ def _unusable(options: ParsedOptions) -> str:
     return "limit or eventTime is given" if options.limit is not None or options.event_time else ""
 
 
-def _spark_frames(spark: SparkSession, folder: str, scan: Scan, division: Division) -> list[DataFrame]:
+def _description(division: Division, given: Mapping[str, str]) -> str:
+    files = sum(len(part.files) for part in division.spark)
+    return ScanDescription(uuid.uuid4().hex, given, files, len(division.rest)).as_option()
+
+
+def _spark_frames(
+    spark: SparkSession, folder: str, scan: Scan, division: Division, description: str
+) -> list[DataFrame]:
     output = output_schema(scan)
     stored = read_schema_of(scan).stored[0]
     check_reach(spark, folder, division.spark[0].files[0])
-    return [parquet_frame(spark, folder, part, output, stored) for part in division.spark]
+    return [parquet_frame(spark, folder, part, output, stored, description) for part in division.spark]
 
 
-def _rest_frame(spark: SparkSession, scan: Scan, division: Division, load: Loaded) -> DataFrame:
+def _rest_frame(spark: SparkSession, scan: Scan, division: Division, load: Loaded, description: str) -> DataFrame:
     """The rows of the other splits. The plan has the query, columns and filter; only options of reading remain."""
     options = {"batchRows": str(load.options.batch_rows)}
     if load.options.retry_timeout_us is not None:
         options["retryTimeout"] = f"{load.options.retry_timeout_us // 1000} ms"
     planned = as_option(scan, division.rest, os.cpu_count() or 1, load.options.slots)
-    reader = spark.read.format("penstock").options(**options).option(PLANNED, planned)
+    reader = spark.read.format("penstock").options(**options).option(PLANNED, planned).option(DESCRIBED, description)
     with missing_format_explained():
         return reader.schema(spark_schema(output_schema(scan))).load(load.table)
 

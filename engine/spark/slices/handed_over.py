@@ -1,6 +1,6 @@
-"""Splits that were planned before a load, as one option of the data source. Pure.
+"""What a scan that was planned before its load tells the data source and `explain`, as two options. Pure.
 
-The option is part of no interface: only this package writes and reads it.
+The options are part of no interface: only this package writes and reads them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.engine.spark.task.input_partitions import PackedSlot, pack
@@ -20,7 +20,33 @@ from penstock.proto.model.splits import Scan, Split
 from penstock.table.storage.filesystem import uri_without_credentials
 
 PLANNED: Final = "_penstockplannedslots"
-"""The option's name, in the lower case in which Spark passes it."""
+"""The option with the splits, in the lower case in which Spark passes names."""
+DESCRIBED: Final = "_penstockscan"
+"""The option with the `ScanDescription`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanDescription:
+    """A planned scan, stated in each of its parts."""
+
+    scan_id: str
+    """The same in all parts of a scan, and in no other scan."""
+    options: Mapping[str, str]
+    """The options of the scan, as they were given, with the table as `path`."""
+    spark_files: int
+    """The number of files that Spark's Parquet reader reads."""
+    penstock_splits: int
+    """The number of splits that Penstock reads."""
+
+    def as_option(self) -> str:
+        """The description as text."""
+        return json.dumps([self.scan_id, dict(self.options), self.spark_files, self.penstock_splits])
+
+    @classmethod
+    def of(cls, text: str) -> ScanDescription:
+        """The description in an option that `as_option` made."""
+        scan_id, options, spark_files, penstock_splits = json.loads(text)
+        return cls(scan_id, options, spark_files, penstock_splits)
 
 
 def as_option(scan: Scan, splits: Sequence[Split], cores: int, requested: int) -> str:
@@ -35,7 +61,7 @@ def as_option(scan: Scan, splits: Sequence[Split], cores: int, requested: int) -
 
 def taken_from(options: MutableMapping[str, str]) -> tuple[dict[str, str], list[PackedSlot] | None]:
     """The other options, and the slots; None if the option is not given. ConfigurationError: the text is damaged."""
-    others = {name: value for name, value in options.items() if name.lower() != PLANNED}
+    others = {name: value for name, value in options.items() if name.lower() not in (PLANNED, DESCRIBED)}
     text = next((value for name, value in options.items() if name.lower() == PLANNED), None)
     if text is None:
         return others, None

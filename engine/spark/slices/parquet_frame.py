@@ -21,6 +21,7 @@ import pyarrow.types as pat
 
 from penstock.engine.spark.schema.types import spark_type
 from penstock.engine.spark.slices.divide import SparkFile, SparkFiles
+from penstock.engine.spark.slices.handed_over import DESCRIBED
 from penstock.proto.errors import ConfigurationError
 from penstock.table.storage.filesystem import folder_uri, open_folder
 
@@ -92,10 +93,13 @@ def check_reach(spark: SparkSession, folder: str, file: SparkFile) -> None:
         ).inputFiles()
 
 
-def parquet_frame(spark: SparkSession, folder: str, branch: SparkFiles, output: pa.Schema, stored: str) -> DataFrame:
+def parquet_frame(
+    spark: SparkSession, folder: str, branch: SparkFiles, output: pa.Schema, stored: str, description: str
+) -> DataFrame:
     """The rows of the branch's files with the columns of `output`, all nullable. No file is opened yet.
 
     `folder`: `spark_folder` of the table. `stored`: the column that is read if every column is a constant.
+    `description`: the option DESCRIBED.
     OtherFiles if Spark does not have exactly these files; Spark's errors if it cannot reach them.
     """
     from pyspark.sql import types as st
@@ -105,7 +109,8 @@ def parquet_frame(spark: SparkSession, folder: str, branch: SparkFiles, output: 
     schema = st.StructType([st.StructField(field.name, spark_type(field.type, field.name), True) for field in read])
     if not read:
         schema = st.StructType([st.StructField(stored, st.StringType(), True)])
-    frame = _scan(spark, folder, branch.files, schema, _PINNED | ({} if branch.reading.pushes else _NO_PUSHDOWN))
+    options = {**_PINNED, DESCRIBED: description, **({} if branch.reading.pushes else _NO_PUSHDOWN)}
+    frame = _scan(spark, folder, branch.files, schema, options)
     if not constants and not branch.reading.unpushed:
         return frame
     return frame.select(*(_column(field, constants, branch.reading.unpushed) for field in output))

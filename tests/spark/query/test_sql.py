@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -42,8 +44,8 @@ class Tables:
             self.plain.conf.set(name, value)
 
     def sql(self, query: str, **more: Any) -> DataFrame:
-        """The query through Penstock."""
-        return penstock_spark.sql(self.spark, query, self.paths, **more)
+        """The query through Penstock, which reads every file itself, so that its bytes can be counted."""
+        return penstock_spark.sql(self.spark, query, self.paths, **{"options": {"nativeParquet": "off"}, **more})
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +121,7 @@ def test_query_gives_the_rows_of_plain_spark(tables: Tables, query: str) -> None
         tables.set(settings)
         expected = rows(tables.plain.sql(query))
         assert rows(tables.sql(query)) == expected
+        assert rows(tables.sql(query, options={})) == expected, "with Spark's own Parquet reader"
         assert expected
     assert not [view for view in tables.spark.catalog.listTables() if view.name.startswith("_pyspark")]
 
@@ -137,6 +140,7 @@ def test_random_queries_give_the_rows_of_plain_spark_from_fewer_bytes(tables: Ta
         query = queries.query()
         found, df = answered(tables.sql, query)
         assert found == answered(tables.plain.sql, query)[0], query
+        assert found == answered(partial(tables.sql, options={}), query)[0], query
         if df is not None and (counts := list(sent(df))):
             assert max(counts) - last <= len(counts) * most, query
             last, scans = max(counts), scans + len(counts)
@@ -200,6 +204,9 @@ def test_explain_names_what_reached_each_scan(tables: Tables) -> None:
     assert orders.startswith(f"{tables.paths['orders']}\n  range: snapshot up to 2026")
     assert orders.endswith(" bytes\n  columns: id, p, v\n  filter: `v` > 5\n")
     assert items.endswith(" bytes\n  columns: id, v, p\n  filter: none")
+    types = penstock_spark.explain(tables.sql("SELECT id FROM types", options={"query": "read_optimized"}))
+    assert types.count("table ") == 1
+    assert re.search(r"columns: id\n  filter: none\n  readers: Spark [1-9]\d* files, Penstock \d+ splits$", types)
     with pytest.raises(ConfigurationError, match="reads no Penstock table"):
         penstock_spark.explain(tables.spark.range(3))
 
