@@ -29,6 +29,7 @@ class Contestant(StrEnum):
     HUDI_RS = "hudi-rs eager"
     PYARROW = "pyarrow, base files"
     SPARK = "Penstock in Spark"
+    SPARK_TABLE = "penstock.spark.table"
     PER_RECORD = "Penstock in Spark, per record"
     BARE = "a Python source of three rows in Spark"
     HUDI_SPARK = "Hudi's bundle in Spark"
@@ -44,6 +45,7 @@ ARROW_READERS = {
 }
 SPARK_FORMATS = {
     Contestant.SPARK: "penstock",
+    Contestant.SPARK_TABLE: "penstock.spark.table",
     Contestant.PER_RECORD: "penstock_per_record",
     Contestant.BARE: "bare",
     Contestant.HUDI_SPARK: "hudi",

@@ -75,6 +75,12 @@ def register(session):
 
 def load(spark, request):
     """The DataFrame of a request, projected to its columns."""
+    if request["format"] == "penstock.spark.table":
+        import penstock.spark
+
+        options = dict(request.get("options", {}))
+        columns = options.pop("columns", "").split(",") if "columns" in options else None
+        return penstock.spark.table(spark, request["path"], columns, **options)
     reader = spark.read.format(request["format"]).options(**request.get("options", {}))
     frame = reader.load(request["path"])
     return frame.select(*request["columns"]) if request.get("columns") else frame

@@ -31,6 +31,8 @@ class BenchTable:
     """Data columns."""
     file_groups: int = 1
     """Number of file groups."""
+    logged_groups: int = 0
+    """The number of file groups that the upsert writes into; 0: into all. Other rows of the upsert are left out."""
     log_format: str = "avro"
     """Format of log data blocks: `avro` or `parquet`."""
 
@@ -93,6 +95,7 @@ def standard_tables(rows: int, big_rows: int) -> dict[str, BenchTable]:
         BenchTable(name="parquet-log", rows=rows, updated_rows=tenth, log_format="parquet"),
         BenchTable(name="groups-4", rows=rows, updated_rows=tenth, file_groups=4),
         BenchTable(name="groups-64", rows=rows, updated_rows=tenth, file_groups=64),
+        BenchTable(name="few-logs", rows=rows, updated_rows=tenth, file_groups=20, logged_groups=1),
         BenchTable(name="big", rows=big_rows, updated_rows=tenth),
         BenchTable(name="lineitem", rows=rows, updated_rows=tenth, columns=LINEITEM),
         BenchTable(name="tiny", rows=2000, updated_rows=200),
@@ -122,6 +125,11 @@ def write(table: BenchTable, path: pathlib.Path, writer: Worker) -> None:
     if table.updated_rows:
         step = table.rows // table.updated_rows
         rows = select(table.columns, 0, step * table.updated_rows, step, ts=100, salt=1)
+        if table.logged_groups:
+            key = table.columns[0].name
+            buckets = ", ".join(f"'{bucket:08d}'" for bucket in range(table.logged_groups))
+            written = f"SELECT {key} FROM parquet.`{path}/*.parquet` WHERE left(_hoodie_file_name, 8) IN ({buckets})"
+            rows = f"SELECT * FROM ({rows}) WHERE {key} IN ({written})"
         writer.ask({**request, "select": rows, "options": table.options() | {operation: "upsert"}})
 
 
@@ -131,7 +139,7 @@ def check_table(table: BenchTable, path: pathlib.Path) -> PreparedTable:
     bases = [entry for entry, name in names.items() if isinstance(name, BaseName)]
     logs = {entry: name.file_id for entry, name in names.items() if isinstance(name, LogName)}
     assert len(bases) == table.file_groups, f"{table.name}: {len(bases)} base files, expected {table.file_groups}"
-    expected = table.file_groups if table.updated_rows else 0
+    expected = (table.logged_groups or table.file_groups) if table.updated_rows else 0
     groups = len(set(logs.values()))
     enough = expected // 2 <= groups <= expected  # evenly spaced keys do not hash to every bucket
     assert enough, f"{table.name}: {groups} file groups with logs, expected {expected}"

@@ -151,6 +151,12 @@ TARGETS = (
     _target("… in Spark: warm CPU", 10, 6, _cpu("cdc", BUNDLE, SPARK)),
     _at_most("log-free slice to Arrow against pyarrow: CPU", 1.2, 1.4, _cpu("log-free", ARROW, Contestant.PYARROW)),
     _at_most("… in Spark against its own scan: warm CPU", 1.5, 1.9, _cpu("log-free", SPARK, Contestant.SPARK_PARQUET)),
+    _at_most(
+        "… penstock.spark.table against it: warm CPU",
+        1.1,
+        1.3,
+        _cpu("log-free", Contestant.SPARK_TABLE, Contestant.SPARK_PARQUET),
+    ),
     Target(what="Avro decode, 25 columns, checked", goal=1.6e6, floor=1.3e6, unit="records/s", measure=_decode),
     _at_most("peak memory over a base of 20 times the rows: difference", 10, 25, _growth, "%"),
     _target("log of 0.5 % against hudi-rs stream: CPU", 1, 0.9, _cpu("small-log", STREAM, ARROW)),

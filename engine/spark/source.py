@@ -70,7 +70,7 @@ class PenstockDataSource(DataSource):
     def reader(self, schema: StructType) -> PenstockBatchReader:
         """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
-        from penstock.engine.spark.options import loaded
+        from penstock.engine.spark.load import loaded
         from penstock.engine.spark.slices.handed_over import taken_from
         from penstock.proto.options.registry import EntryPoint
 

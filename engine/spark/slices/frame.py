@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import no_files_warning, plan_request
-from penstock.engine.spark.options import Loaded, loaded
+from penstock.engine.spark.load import Loaded, loaded
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.engine.spark.slices.divide import Division, FactsOf, divided
 from penstock.engine.spark.slices.footers import FooterFacts
