@@ -83,7 +83,10 @@ def test_snapshots_have_equal_rows_in_every_reader(
     expected = by_hudi(hudi, question, table)
     assert expected[0] == str(ROWS)
     results: dict[str, tuple[str, ...]] = {who: in_arrow(who, question, table) for who in READERS}
-    results |= {who: in_spark(session, who, question, table) for who in (Contestant.SPARK, Contestant.PER_RECORD)}
+    results |= {
+        who: in_spark(session, who, question, table)
+        for who in (Contestant.SPARK, Contestant.SPARK_TABLE, Contestant.PER_RECORD)
+    }
     if name == "log-free":
         results[Contestant.PYARROW] = in_arrow(Contestant.PYARROW, question, table)
         results[Contestant.SPARK_PARQUET] = in_spark(session, Contestant.SPARK_PARQUET, question, table)
