@@ -23,7 +23,9 @@ def literals_of(rows: pa.Table) -> dict[str, list[str]]:
         some = [*values[:: max(1, len(values) // 4)], *values[-1:]]
         match str(field.type):
             case "string":
-                result[field.name] = [f"'{value}'" for value in some if "'" not in value] + ["'m'", "''"]
+                result[field.name] = [
+                    f"'{value}'" for value in some if value.isprintable() and not set(value) & set("'\\")
+                ] + ["'m'", "''"]
             case "bool":
                 result[field.name] = ["true", "false"]
             case "date32[day]":
