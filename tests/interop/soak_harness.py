@@ -83,17 +83,19 @@ class Soak:
         self.driver.start()
 
     def run(self, seconds: float, kill_all_s: float) -> None:
-        """Runs for some seconds after the first rows: kills all kinds for the first `kill_all_s`, then only Python
-        workers."""
+        """Runs for some seconds after the first rows, and longer on a slow machine, until each kind was killed once.
+
+        All kinds are killed for the first `kill_all_s` and until each was; after that only Python workers.
+        """
         waited(self._has_begun, PROGRESS_S, "a first micro-batch of each stream")
         began = time.monotonic()
         first = list(KINDS)
         self.rng.shuffle(first)
         strike_at = began + 1
-        while (now := time.monotonic()) < began + seconds:
+        while (now := time.monotonic()) < began + seconds or (first and now < began + seconds + PROGRESS_S):
             self.attend()
             if now >= strike_at and self._works():
-                kind = self._drawn(first) if now < began + kill_all_s else "executor"
+                kind = self._drawn(first) if first or now < began + kill_all_s else "executor"
                 if self._strike(kind) and kind in first:
                     first.remove(kind)
                 strike_at = now + self.rng.uniform(2, 10)
