@@ -26,7 +26,8 @@ MEASURED_S: Final = 240.0
 RSS_BYTES_A_MINUTE: Final = 1_000_000
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 PLANNER: Final = "python_streaming_source_runner"
-WORKERS: Final = "pyspark.daemon"
+DAEMONS: Final = ("pyspark.daemon", "penstock.engine.spark.daemon")
+"""The modules that start Spark's Python workers: Spark's own, and that of `penstock-python`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +170,15 @@ def processes_of(server: int | None, driver: int | None) -> list[tuple[str, psut
 
 
 def _kind(process: psutil.Process, driver: int) -> str:
-    words = " ".join(process.cmdline())
+    arguments = process.cmdline()
+    words = " ".join(arguments)
     if PLANNER in words:
         return "planner"
-    if WORKERS in words and "pyspark.worker" in words:
+    if _is_daemon(arguments) and "pyspark.worker" in words:
         parent = process.parent()
-        return "executor" if parent is not None and WORKERS in " ".join(parent.cmdline()) else "executors' parent"
+        return "executor" if parent is not None and _is_daemon(parent.cmdline()) else "executors' parent"
     return "driver JVM" if "SparkSubmit" in words and process.ppid() == driver else ""
+
+
+def _is_daemon(arguments: list[str]) -> bool:
+    return any(module in arguments for module in DAEMONS)

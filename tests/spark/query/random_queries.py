@@ -100,7 +100,8 @@ class RandomQueries:
             f"CASE WHEN {name} > {value} THEN true END",
         ]
         if value.startswith("'") and len(value) > 2 and column not in ("da", "tz", "d", "et"):
-            atoms += [f"{name} LIKE '{value[1:3]}%'", f"{name} NOT LIKE '{value[1:2]}%'", f"upper({name}) = {value}"]
+            text = value[1:-1]
+            atoms += [f"{name} LIKE '{text[:2]}%'", f"{name} NOT LIKE '{text[:1]}%'", f"upper({name}) = {value}"]
         if values == ["true", "false"]:
             return str(self._one_of([name, f"{name} = {value}", f"NOT {name}"]))
         return str(self._one_of(atoms))
