@@ -168,7 +168,9 @@ class ChaosHarness:
             )  # the process may not have installed its signal handlers yet
             actor.send(signal.SIGTERM)
             status = 0 if actor.process is None else actor.process.wait(PROGRESS_S)
-            if status != 0 and not actor.continue_at and not (is_young and status == -signal.SIGTERM):
+            if status == 0 or actor.continue_at or (is_young and status == -signal.SIGTERM):
+                continue
+            if not self._may_end(actor):
                 self.problems.append(f"{actor.name} ended with {status}: {_log_text(actor)}")
 
     def abandon(self) -> None:
@@ -202,13 +204,17 @@ class ChaosHarness:
         return bool(self.first_seen_ns)
 
     def _ended(self, actor: Actor) -> None:
-        text = _log_text(actor)
-        code = re.search(r"error \[([A-Z_]+)\]", text)
-        if actor is self.server or code is None or code[1] not in MAY_END_WITH:
+        if not self._may_end(actor):
             status = actor.process.returncode if actor.process else None
-            self.problems.append(f"{actor.name} ended by itself ({status}): {text}")
-        else:
-            self.happened[f"reader ended with {code[1]}"] += 1
+            self.problems.append(f"{actor.name} ended by itself ({status}): {_log_text(actor)}")
+
+    def _may_end(self, actor: Actor) -> bool:
+        """Whether the actor is a reader that ended with an error of MAY_END_WITH; counts it."""
+        code = re.search(r"error \[([A-Z_]+)\]", _log_text(actor))
+        if actor is self.server or code is None or code[1] not in MAY_END_WITH:
+            return False
+        self.happened[f"reader ended with {code[1]}"] += 1
+        return True
 
     def _measure(self) -> None:
         if self.server.is_up and self.server.process is not None:
