@@ -49,7 +49,7 @@ class Scenario:
         return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
 def test_readers_lose_and_repeat_nothing_across_the_hand_over(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int

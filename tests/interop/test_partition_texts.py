@@ -34,6 +34,7 @@ def answers(hudi: Any) -> Iterator[Any]:
     hudi.call("reset spark.sql.parquet.datetimeRebaseModeInWrite")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "version", "texts"),
     [

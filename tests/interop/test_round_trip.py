@@ -76,6 +76,7 @@ def assert_same_rows(actual: pa.RecordBatchReader, expected: pa.Table, what: str
     assert difference.is_empty, f"{what}: {difference.text()}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("table_version", [9, 6])
 def test_every_commit_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, table_version: int) -> None:
     """Five commits. After each, the snapshot and the range of the commit equal Hudi's, with deletes and late rows."""

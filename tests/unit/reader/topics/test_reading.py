@@ -428,6 +428,7 @@ def test_change_without_its_key_is_no_change() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.exhaustive
 def test_chunks_of_wide_tables_have_fewer_records() -> None:
     request: list[int] = []
 
