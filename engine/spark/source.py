@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.spark.batch_reader import PenstockBatchReader
     from penstock.engine.spark.load import Loaded
     from penstock.engine.spark.stream.reader import PenstockStreamReader
+    from penstock.engine.spark.stream.refused import RefusedStreamReader
     from penstock.proto.options.registry import EntryPoint
 
 log = logging.getLogger("penstock.engine.spark")
@@ -79,14 +80,24 @@ class PenstockDataSource(DataSource):
             return PenstockBatchReader(loaded(others, EntryPoint.BATCH, os.environ), schema, planned)
         return PenstockBatchReader(*self._load(EntryPoint.BATCH, schema))
 
-    @hidden_traceback()
-    def streamReader(self, schema: StructType) -> PenstockStreamReader:
-        """A reader for a stream of the columns in `schema`."""
+    def streamReader(self, schema: StructType) -> PenstockStreamReader | RefusedStreamReader:
+        """A reader for a stream of the columns in `schema`.
+
+        If the options or the schema are refused, the reader's first call raises that error: Spark hides an error of
+        `streamReader` itself, because it then stops a reader that it does not have.
+        """
         from penstock.engine.spark.stream.reader import PenstockStreamReader
+        from penstock.engine.spark.stream.refused import RefusedStreamReader
+        from penstock.proto.errors import InvariantViolation, PenstockError
         from penstock.proto.options.registry import EntryPoint
 
-        load, columns = self._load(EntryPoint.STREAM, schema)
-        return PenstockStreamReader(load, columns, whole_schema=self._gave_schema and not load.options.columns)
+        try:
+            load, columns = self._load(EntryPoint.STREAM, schema)
+            return PenstockStreamReader(load, columns, whole_schema=self._gave_schema and not load.options.columns)
+        except InvariantViolation:
+            raise
+        except PenstockError as error:
+            return RefusedStreamReader(error)
 
     def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
         """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.spark.source import PenstockDataSource
+from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.proto.errors import ConfigurationError
 
 pytestmark = pytest.mark.golden
@@ -23,10 +24,10 @@ def test_stream_knows_whether_its_schema_is_that_of_the_load(golden: Any) -> Non
     table = golden.table("A_evo_add_column_v9_h120")
     loaded = source(table, onNewColumns="fail")
     schema = loaded.schema()
-    pickle.loads(pickle.dumps(loaded)).streamReader(schema)
+    assert isinstance(pickle.loads(pickle.dumps(loaded)).streamReader(schema), PenstockStreamReader)
     with pytest.raises(ConfigurationError, match=r"got \.schema\(\)"):
-        source(table, onNewColumns="fail").streamReader(schema)
-    source(table).streamReader(schema)
+        source(table, onNewColumns="fail").streamReader(schema).initialOffset()
+    assert isinstance(source(table).streamReader(schema), PenstockStreamReader)
 
 
 def test_columns_are_refused_at_load(golden: Any) -> None:

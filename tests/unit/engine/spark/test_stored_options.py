@@ -94,7 +94,7 @@ def test_schema_of_the_user_names_the_cause() -> None:
     with pytest.raises(ConfigurationError, match="created with a list of columns cannot work"):
         PenstockDataSource({}).reader(PLAIN)
     with pytest.raises(ConfigurationError, match="created with a list of columns cannot work"):
-        PenstockDataSource({}).streamReader(PLAIN)
+        PenstockDataSource({}).streamReader(PLAIN).initialOffset()
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"path": 1}', 7])

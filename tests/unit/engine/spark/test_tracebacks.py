@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 from pyspark.util import handle_worker_exception
 
 from penstock.engine.spark.batch_reader import PenstockBatchReader
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.engine.spark.stream.refused import RefusedStreamReader
 from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import HIDE_TRACEBACK, hidden_traceback
@@ -100,7 +102,8 @@ def test_error_while_reading_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("cls", "names"),
     [
-        (PenstockDataSource, ["schema", "reader", "streamReader"]),
+        (PenstockDataSource, ["schema", "reader"]),
+        (RefusedStreamReader, ["initialOffset", "latestOffset", "partitions"]),
         (PenstockBatchReader, ["partitions"]),
         (
             PenstockStreamReader,
@@ -110,7 +113,16 @@ def test_error_while_reading_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_call_of_spark_hides_it(cls: type, names: list[str]) -> None:
     """All public methods but those that cannot fail, and `read`, which is SlotReader's."""
-    cannot_fail = {"name", "read", "commit", "stop"}
+    cannot_fail = {"name", "read", "commit", "stop", "streamReader"}
     public = [name for name in vars(cls) if not name.startswith("_") and inspect.isfunction(vars(cls)[name])]
     assert sorted(set(public) - cannot_fail) == sorted(names)
     assert [name for name in names if not hasattr(vars(cls)[name], "__wrapped__")] == []
+
+
+def test_refused_stream_fails_in_its_first_call_with_the_sentence_alone() -> None:
+    """PySpark hides an error of streamReader() itself: it stops a reader that it never assigned."""
+    reader = PenstockDataSource({"path": "/a", "query": "cdc", "limit": "1"}).streamReader(StructType())
+    assert isinstance(reader, RefusedStreamReader)
+    text = shown(reader.error, reader.latestOffset)
+    assert text.startswith("penstock.proto.errors.ConfigurationError: ") and text.count("\n") == 1
+    reader.stop()
