@@ -14,8 +14,8 @@ from penstock.proto.errors import PenstockError
 class RefusedStreamReader(DataSourceStreamReader):
     """Raises `error` in each step that plans or reads; `commit` and `stop` do nothing.
 
-    PySpark's planner calls `stop()` of a reader that it never assigned if `streamReader` raises
-    (`python_streaming_source_runner`), and then reports that failure only.
+    If `streamReader` itself raises, PySpark stops a reader that it never assigned, and reports that failure only
+    (pyspark.sql.streaming.python_streaming_source_runner).
     """
 
     def __init__(self, error: PenstockError) -> None:
