@@ -83,7 +83,7 @@ def advance(
             return NextRound(
                 commit_range=plan.commit_range,
                 plan=plan,
-                progress=progress_at(active, end, progress, table.properties.layout),
+                progress=progress_at(active, end, progress, table.properties.layout, facts),
                 without=progress.ahead,
                 reshaped=reshaped_in(facts, plan.commit_range),
                 commits=_commits_in(facts, plan.commit_range, progress.ahead),

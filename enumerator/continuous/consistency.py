@@ -106,12 +106,15 @@ def newest_active(facts: TimelineFacts) -> str:
     return max(map(facts.timeline.order_key, facts.timeline.completed_writes), default="")
 
 
-def progress_at(facts: TimelineFacts, position: Position, before: Progress | None, layout: int) -> Progress:
+def progress_at(
+    facts: TimelineFacts, position: Position, before: Progress | None, layout: int, whole: TimelineFacts | None = None
+) -> Progress:
     """The progress at a position of these facts, with the active data instants that it has consumed.
 
-    Archived instants are dropped, except for the newest if no active one is left: it is needed to detect a recreated
-    table. Instants that a savepoint keeps before the active timeline are dropped too, because later ones may already be
-    archived (`hoodie.archive.beyond.savepoint`).
+    `whole`: the facts with the archive, if the position moved over archived instants. Archived instants are dropped,
+    except for the newest if no active one is left: it is needed to detect a recreated table. Instants that a savepoint
+    keeps before the active timeline are dropped too, because later ones may already be archived
+    (`hoodie.archive.beyond.savepoint`).
     """
     inside = facts.timeline.completed_writes
     consumed = {
@@ -127,8 +130,17 @@ def progress_at(facts: TimelineFacts, position: Position, before: Progress | Non
         if before is not None and item.requested_time in before.ahead and item.requested_time not in consumed
     )
     if not consumed and before is not None and not is_earliest(position) and before.consumed:
-        consumed = {max(before.consumed)}
+        consumed = {max(before.consumed | _consumed_at(whole, position))}
     return Progress(position, layout, frozenset(consumed), ahead, before.table_id if before is not None else "")
+
+
+def _consumed_at(facts: TimelineFacts | None, position: Position) -> frozenset[InstantTime]:
+    """Requested times of the completed data instants before the position; none without facts."""
+    return frozenset(
+        item.requested_time
+        for item in (() if facts is None else facts.timeline.completed_writes)
+        if facts is not None and Position(facts.timeline.order_key(item), 0) < position and facts.is_data(item)
+    )
 
 
 def moved_to_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Progress:

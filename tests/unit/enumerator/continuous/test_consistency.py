@@ -143,6 +143,16 @@ def test_fault_14_instant_archived_between_two_rounds_is_late() -> None:
         refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
 
 
+def test_round_over_archived_instants_alone_makes_none_of_them_late() -> None:
+    """A reader behind the archive: the progress keeps the newest instant of the round, not of the round before."""
+    of = progress_at(KNOWN, at("09"), progress("03", "02"), 2, WHOLE)
+    assert of.consumed == {"06"}
+    refuse_archived_late(KNOWN, WHOLE, of, missing_instants(KNOWN, of))
+    older = progress("09", "02")
+    with pytest.raises(LateInstant, match="instant 04 of table t"):
+        refuse_archived_late(KNOWN, WHOLE, older, missing_instants(KNOWN, older))
+
+
 def test_instants_kept_by_a_savepoint_are_neither_tracked_nor_late() -> None:
     """`hoodie.archive.beyond.savepoint`: instants after a savepoint are archived, and no longer tracked."""
     table_facts = facts(
