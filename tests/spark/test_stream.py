@@ -173,7 +173,7 @@ def test_commit_that_completes_while_the_stream_waits(
         ({"eventTime": "ts"}, "eventTime=ts: the column is a plain bigint"),
         ({"eventTime": "ts", "eventTimeUnit": "ms"}, "eventTime needs maxOutOfOrderness"),
         ({"eventTime": "ts", "eventTimeUnit": "ms", "maxOutOfOrderness": "10"}, "a number without a unit"),
-        ({"idleTimeout": "10s"}, "idleTimeout moves the watermark of event times: give eventTime"),
+        ({"idleTimeout": "10s"}, "idleTimeout advances the watermark of event times: give eventTime"),
         ({"failOnDataLoss": "false", "onLostRange": "fail"}, "give one of them"),
     ],
 )
