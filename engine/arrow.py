@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.engine.connect import enumerator_for
-from penstock.engine.requests.batch import no_files_warning, plan_request
-from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import InvariantViolation, PenstockError, code_and_text
-from penstock.proto.logging import log_event_to
-from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitReport
-from penstock.proto.model.splits import Scan
+from penstock.engine.read_tasks import OpenedRead, open_read
+from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
-from penstock.proto.retry import Retry
-from penstock.reader.read_split import ReadOptions, SplitTally, output_schema, read_split
-from penstock.table.columns import resolve_column
-from penstock.table.schema.avro import parse_record_schema
-
-log = logging.getLogger("penstock.engine.arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +31,13 @@ class Progress:
 class Reading:
     """A planned read: its schema is known, no split is opened yet."""
 
-    schema: pa.Schema
-    """The schema of the returned batches."""
-    enumerator: Enumerator
-    """Assigns the splits."""
-    opened: OpenedPlan
-    """The plan, which the enumerator holds."""
-    options: ParsedOptions
-    """The options of the read."""
-    event_time: str = ""
-    """The column, by its name in the table, whose highest value each split's report contains; '' for none."""
+    opened: OpenedRead
+    """The plan, which gives the tasks."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the returned batches."""
+        return self.opened.schema
 
     def batches(
         self,
@@ -64,101 +46,30 @@ class Reading:
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows, splits in plan order, at most `limit`. Closing the generator closes the files it holds open.
 
-        Each split that was read to its end or to the limit is reported to the enumerator, and to `on_report`, with the
-        rows returned; one left by an error or by closing is not. Errors: `penstock.proto.errors`; rows returned
-        before an error are not the whole answer.
+        Each split is reported as `ReadTask.batches` says. Errors: `penstock.proto.errors`; rows returned before an
+        error are not the whole answer.
         """
-        left = self.options.limit
-        rows = done = 0
-        for slot in range(self.opened.slots):
-            for index in count():
-                if left == 0:
-                    return
-                answer = self._retry.call(partial(self.enumerator.next_split, self.opened.plan_id, slot, index))
-                if isinstance(answer, EndOfSlot):
-                    break
-                tally = SplitTally(event_time=self.event_time, event_time_unit=self.options.event_time_unit or "")
-                before = rows
-                with closing(self._split_batches(answer, tally)) as batches:
-                    for batch in batches:
-                        part = batch if left is None else batch.slice(0, left)
-                        rows += part.num_rows
-                        yield part
-                        if left is not None:
-                            left -= part.num_rows
-                            if left == 0:
-                                break
-                        if on_progress is not None:
-                            on_progress(Progress(rows, done, self.opened.splits))
-                report = replace(tally.report(), rows=rows - before)
-                log_event_to(
-                    log,
-                    "split read",
-                    **self._ids,
-                    slot=slot,
-                    index=index,
-                    split=answer.split.split_id,
-                    rows=report.rows,
-                )
-                self._deliver(slot, index, report)
-                if on_report is not None:
-                    on_report(report)
-                done += 1
-                if on_progress is not None:
-                    on_progress(Progress(rows, done, self.opened.splits))
-
-    def _deliver(self, slot: int, index: int, report: SplitReport) -> None:
-        """The rows of the split were returned: a report that cannot be delivered is logged and fails nothing."""
-        try:
-            self._retry.call(partial(self.enumerator.finish_split, self.opened.plan_id, slot, index, report))
-        except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
-            code, text = code_and_text(error)
-            log_event_to(
-                log,
-                "report not delivered",
-                level=logging.WARNING,
-                **self._ids,
-                slot=slot,
-                index=index,
-                code=code,
-                error=text[:500],
-            )
-
-    @property
-    def _retry(self) -> Retry:
-        return Retry(policy=self.options.retry_if_given)
-
-    @property
-    def _ids(self) -> dict[str, Any]:
-        return {"table": self.opened.scan.table, "plan": self.opened.plan_id}
-
-    def _split_batches(self, answer: NextSplit, tally: SplitTally) -> Generator[pa.RecordBatch, None, None]:
-        scan, split = self.opened.scan, answer.split
-        read_options = ReadOptions(batch_rows=self.options.batch_rows)
-        with closing(read_split(scan, split, options=read_options, tally=tally)) as parts:
-            for part in parts:
-                if not part.batch.schema.equals(self.schema):
-                    raise InvariantViolation(
-                        f"split {split.split_id} of table {scan.table}: got a batch of {part.batch.schema}, expected "
-                        f"{self.schema}"
-                    )
-                if part.batch.num_rows:
-                    yield part.batch
+        left = self.opened.limit
+        rows = 0
+        if left == 0:
+            return
+        for done, task in enumerate(self.opened.tasks()):
+            with closing(task.batches(left, on_report)) as batches:
+                for batch in batches:
+                    rows += batch.num_rows
+                    left = None if left is None else left - batch.num_rows
+                    yield batch
+                    if on_progress is not None:
+                        on_progress(Progress(rows, done, self.opened.splits))
+            if on_progress is not None:
+                on_progress(Progress(rows, done + 1, self.opened.splits))
+            if left == 0:
+                return
 
 
 def open_reading(table: str, options: ParsedOptions) -> Reading:
     """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`."""
-    enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry_if_given)
-    request = plan_request(table, options, lambda: retry.call(lambda: enumerator.describe_table(table)), slots=1)
-    opened = retry.call(lambda: enumerator.open_plan(request))
-    if warning := no_files_warning(request, opened.splits):
-        log.warning("%s", warning)
-    event_time = options.event_time and _column(opened.scan, options.event_time)
-    return Reading(output_schema(opened.scan), enumerator, opened, options, event_time)
-
-
-def _column(scan: Scan, name: str) -> str:
-    return resolve_column(name, [field.name for field in parse_record_schema(scan.schema_json).fields])
+    return Reading(open_read(table, options))
 
 
 def read(

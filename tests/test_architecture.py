@@ -85,9 +85,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "read_split",
     ),
     "engine": (
-        "kafka_access requests",
+        "kafka_access requests split_retry",
         "event_time_scan",
         "connect",
+        "read_tasks",
         "arrow group spark",
         "consumer demo",
         "doctor",

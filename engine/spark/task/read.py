@@ -7,7 +7,7 @@ server's plan the task requests them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -23,8 +23,9 @@ from penstock.engine.spark.task.coalesce import GATHERED_ROWS, gathered
 from penstock.engine.spark.task.input_partitions import MarkerSlot, PackedSlot, PulledSlot, SlotReading
 from penstock.engine.spark.task.worker_cache import scan_of
 from penstock.engine.spark.watermark.columns import added, marker_batch
+from penstock.engine.split_retry import deliver, resumed
 from penstock.proto.codec.serialized import decode_scan, decode_split
-from penstock.proto.errors import CorruptFile, InvariantViolation, PenstockError, PositionExpired, code_and_text
+from penstock.proto.errors import CorruptFile, InvariantViolation, PositionExpired
 from penstock.proto.model.reports import EndOfSlot, NextSplit
 from penstock.proto.model.splits import Scan, Split
 from penstock.proto.retry import Retry
@@ -77,16 +78,8 @@ def _read_pulled(pulled: PulledSlot, reading: SlotReading) -> Generator[pa.Recor
                 read = _rows(scan, split, shape, reading, tally)
                 rows = yield from _watermarked(read, reading, pulled.watermark_us)
                 report = replace(tally.report(), rows=rows)
-                _deliver(partial(enumerator.finish_split, pulled.plan_id, pulled.slot, index, report), retry)
-
-
-def _deliver(send_report: Callable[[], None], retry: Retry) -> None:
-    """Spark has the rows of the split, so a report that cannot be delivered is logged and does not fail the task."""
-    try:
-        retry.call(send_report)
-    except (PenstockError, InvariantViolation) as error:  # the latter: a bug of the server
-        code, text = code_and_text(error)
-        log.warning("the report of a split that was read could not be delivered: [%s] %s", code, text)
+                send = partial(enumerator.finish_split, pulled.plan_id, pulled.slot, index, report)
+                deliver(send, retry, log, table=scan.table, plan=pulled.plan_id, slot=pulled.slot, index=index)
 
 
 def _watermarked(
@@ -117,7 +110,7 @@ def _rows(
     def open_split(start: int) -> Generator[SplitBatch, None, None]:
         return read_split(scan, split, start=start, options=options, tally=tally, topics=topics)
 
-    with closing(_resumed(open_split, Retry(policy=reading.retry))) as batches:
+    with closing(resumed(open_split, Retry(policy=reading.retry))) as batches:
         while (part := _next(batches, scan, split, reading, rows)) is not None:
             batch = part.batch if limit is None else part.batch.slice(0, limit - rows)
             yield from shape.batches(batch)
@@ -144,30 +137,3 @@ def _next(
             error,
         )
         return None
-
-
-def _resumed(
-    open_split: Callable[[int], Generator[SplitBatch, None, None]], retry: Retry
-) -> Generator[SplitBatch, None, None]:
-    """The batches of a split that `opened` reads from an ordinal on. After a retryable error the split is
-    read again from the row after the last batch. Closing the generator closes the reading."""
-    next_ordinal = 0
-    reading: Generator[SplitBatch, None, None] | None = None
-
-    def step() -> SplitBatch | None:
-        nonlocal reading
-        if reading is None:
-            reading = open_split(next_ordinal)
-        try:
-            return next(reading, None)
-        except PenstockError:
-            reading = None
-            raise
-
-    try:
-        while (piece := retry.call(step)) is not None:
-            next_ordinal = piece.next_ordinal
-            yield piece
-    finally:
-        if reading is not None:
-            reading.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pathlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,8 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock.engine import arrow
-from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.engine import arrow, read_tasks
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -27,6 +27,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snapshot
 from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 if TYPE_CHECKING:
     from tests.golden_tables import GoldenTables
@@ -100,6 +101,7 @@ class Piece:
     """The result of a split reader, reduced to the fields that these tests use."""
 
     batch: pa.RecordBatch
+    next_ordinal: int = 0
 
 
 class Reader:
@@ -109,7 +111,7 @@ class Reader:
         self.opened: list[str] = []
         self.closed: list[str] = []
 
-    def __call__(self, scan: Scan, split: Split, *, options: Any, tally: Any) -> Iterator[Piece]:
+    def __call__(self, scan: Scan, split: Split, *, start: int, options: Any, tally: Any) -> Iterator[Piece]:
         self.opened.append(split.split_id)
         try:
             for part in split.split_id.partition(":")[2].split("|"):
@@ -126,16 +128,21 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     state = Reader()
-    monkeypatch.setattr(arrow, "read_split", state)
-    monkeypatch.setattr(arrow, "output_schema", lambda scan: SCHEMA)
+    monkeypatch.setattr(read_tasks, "read_split", state)
+    monkeypatch.setattr(read_tasks, "output_schema", lambda scan: SCHEMA)
     return state
 
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> ScriptedEnumerator:
     enumerator = ScriptedEnumerator([["a:1,2|3", "b:", "c:4"], ["d:5,6"]])
-    monkeypatch.setattr(arrow, "enumerator_for", lambda *arguments: enumerator)
+    monkeypatch.setattr(read_tasks, "enumerator_for", lambda *arguments: enumerator)
+    monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
     return enumerator
+
+
+def options(**given: object) -> ParsedOptions:
+    return parse_options(given, entry_point=EntryPoint.ARROW, environment=os.environ)
 
 
 def ids(reader: pa.RecordBatchReader) -> list[int]:
@@ -229,7 +236,7 @@ def test_dropped_reader_closes_its_split(reader: Reader, plan: ScriptedEnumerato
 
 def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
     progress: list[arrow.Progress] = []
-    list(arrow.open_reading("t", arrow.parse_options({}, entry_point=arrow.EntryPoint.ARROW)).batches(progress.append))
+    list(arrow.open_reading("t", options()).batches(progress.append))
     assert progress[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
     assert [one.rows for one in progress] == sorted(one.rows for one in progress)
 
@@ -345,11 +352,11 @@ class TestRealTables:
         assert sum(batch.num_rows for batch in batches) == 5
         assert max(batch.num_rows for batch in batches) <= 2
 
-    def test_event_times_are_reported(self, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_event_times_are_reported(self, golden: GoldenTables) -> None:
         reports: list[SplitReport] = []
-        monkeypatch.setattr(EmbeddedEnumerator, "finish_split", lambda *arguments: reports.append(arguments[-1]))
-        table = golden.table("A_merge_event_timestamp_v9_h120")
-        rows = penstock.read(table, event_time="TS", columns=["id"]).read_all().num_rows
+        table = str(golden.table("A_merge_event_timestamp_v9_h120"))
+        reading = arrow.open_reading(table, options(event_time="TS", columns=["id"]))
+        rows = sum(batch.num_rows for batch in reading.batches(on_report=reports.append))
         highest = pc.max(
             golden.expected("A_merge_event_timestamp_v9_h120", "snapshot")["ts"].cast(pa.timestamp("us", "UTC"))
         )
