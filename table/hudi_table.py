@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
@@ -21,7 +21,7 @@ from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
 from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
-from penstock.table.timeline.archive_v2 import archived_completions, has_archived, history_version
+from penstock.table.timeline.archive_v2 import archived_completions, has_archived, history_version, manifest_path
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
@@ -51,9 +51,9 @@ class HudiTable:
         self.storage = storage
         self.properties = properties
         self._commits = commits if commits is not None else CommitCache()
-        self._listing: Mapping[str, FileInfo] = {}
+        self._listed: tuple[Sequence[FileInfo], Mapping[str, FileInfo], Timeline | None] = ((), {}, None)
         self._archive = ArchiveCache()
-        self._history: tuple[int, Mapping[InstantTime, InstantTime]] = (-1, {})
+        self._history: tuple[FileInfo | None, Mapping[InstantTime, InstantTime]] = (None, {})
         self._lock = threading.Lock()
         self._metadata_fallbacks = 0
         self._derived: OrderedDict[Hashable, object] = OrderedDict()
@@ -96,10 +96,15 @@ class HudiTable:
             raise CorruptFile(f"schema history {path} of table {self._name} is not UTF-8: {error}") from None
 
     def timeline(self) -> Timeline:
-        """Lists the active timeline. FormatError for a file that is no valid instant."""
+        """Lists the active timeline. It is built again only if a file was added, removed or changed.
+
+        FormatError for a file that is no valid instant.
+        """
         listing = list_timeline(self.storage, self.properties)
-        timeline = timeline_of(listing, self.properties)
-        self._listing = {info.name: info for info in listing}
+        before, _, timeline = self._listed
+        if timeline is None or listing != before:
+            timeline = timeline_of(listing, self.properties)
+            self._listed = (listing, {info.name: info for info in listing}, timeline)
         return timeline
 
     def commit(self, instant: Instant) -> CommitMetadata:
@@ -110,7 +115,7 @@ class HudiTable:
         was archived or rolled back.
         """
         path = self._path(instant.file_name)
-        info = self._listing.get(instant.file_name) or self.storage.file_info(path)
+        info = self.listed_file(instant) or self.storage.file_info(path)
         if info is None:
             raise self._gone(instant.file_name)
         identity = FileIdentity(path, info.size_bytes, info.modified_ns)
@@ -120,6 +125,13 @@ class HudiTable:
         commit = self._parsed(instant, lambda data: parse_commit(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
+
+    def listed_file(self, instant: Instant) -> FileInfo | None:
+        """The version of the instant's file as of the last `timeline()`; None for an archived instant.
+
+        A table that was created again, even with the same instants, has other versions.
+        """
+        return self._listed[1].get(instant.file_name)
 
     def derived_once(self, key: Hashable, derive: Callable[[], T]) -> T:
         """The cached value of this key, else the result of `derive`. Caches the newest `MAX_DERIVED` values."""
@@ -160,16 +172,18 @@ class HudiTable:
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         """Requested -> completion time of archived write instants (layout 2; empty on layout 1).
 
-        Cached until the history has a newer version.
+        Cached until the history has a newer manifest, or another file in its place: a table that was created again
+        counts its versions from the start.
         """
         if self.properties.layout == 1:
             return {}
         version = history_version(self.storage, self.properties)
         if version is None:
             return {}
+        manifest = self.storage.file_info(manifest_path(self.properties, version))
         with self._lock:
-            if self._history[0] != version:
-                self._history = (version, archived_completions(self.storage, self.properties))
+            if manifest is None or self._history[0] != manifest:
+                self._history = (manifest, archived_completions(self.storage, self.properties))
             return self._history[1]
 
     def has_archived(self) -> bool:

@@ -97,8 +97,8 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     created = table.creating_instants(frozenset(listing)) if lists_all else {}
     facts = checked_against(facts, listing, created, request.query)
     cleaned = _cleaned_files(table, facts, selections)
-    files = files_of_groups(facts, listing, cleaned, groups, sizes_may_lag=files_now.from_metadata)
-    pruned = pruned_partitions(pruning, {*known, *(file.partition for file in files)}, listing)
+    pruned = pruned_partitions(pruning, {*known, *listing, *(file.partition for file in cleaned)}, listing)
+    files = files_of_groups(facts, listing, cleaned, groups, pruned, sizes_may_lag=files_now.from_metadata)
     return TableState(
         table=table_name,
         properties=table.properties,
@@ -106,7 +106,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
         request=bound,
         selections=selections,
         committed=_committed(table, facts, selections, files),
-        files=tuple(file for file in files if file.partition not in pruned),
+        files=files,
         cleaned={file.path: file.cleaned_by for file in cleaned},
         pending_compactions=_pending_compactions(table, facts.timeline),
         schema=schema,

@@ -50,20 +50,21 @@ def files_of_groups(
     listing: Mapping[str, Iterable[FileInfo]],
     cleaned: Iterable[CleanedFile],
     groups: Collection[GroupId] | None,
+    pruned: Collection[str] = (),
     *,
     sizes_may_lag: bool = False,
 ) -> tuple[DataFile, ...]:
-    """Every known file of the groups (None: of all groups), sorted by path.
+    """Every known file of the groups (None: of all groups), sorted by path, without those of the `pruned` partitions.
 
     `listing` holds the data files of each partition. The size of a listed file is the listing's; the size of a file
     that is not listed is the one in the metadata, or 0. With `sizes_may_lag` a log file has the greater of both sizes,
     because a metadata table may describe the log before a later append. Files of external writers are identified by the
     names in commit metadata, not by their location. CorruptFile for a commit that names a file of unknown kind.
     """
-    named = _named_files(facts, groups)
+    named = _named_files(facts, groups, pruned)
     files: dict[str, DataFile] = {}
     for partition, infos in listing.items():
-        for info in infos:
+        for info in () if partition in pruned else infos:
             name = parse_file_name(info.name)
             if name is not None and (groups is None or (partition, name.file_id) in groups):
                 key = _path(info.path.rpartition("/")[0], info.name)
@@ -87,19 +88,21 @@ def files_of_groups(
             named_by=item.named_by,
         )
     for file in cleaned:
-        name = parse_file_name(file.name)
+        name = None if file.partition in pruned else parse_file_name(file.name)
         if name is not None and file.path not in files and (groups is None or (file.partition, name.file_id) in groups):
             files[file.path] = DataFile(partition=file.partition, ref=FileRef(file.path, 0), name=name, listed=False)
     return tuple(files[path] for path in sorted(files))
 
 
-def _named_files(facts: TimelineFacts, groups: Collection[GroupId] | None) -> dict[str, _NamedFile]:
+def _named_files(
+    facts: TimelineFacts, groups: Collection[GroupId] | None, pruned: Collection[str]
+) -> dict[str, _NamedFile]:
     """Path -> file that an active completed commit names: the files it wrote, and the base file that a log was written
     for (recorded by table version 6 and with change logging). The newest commit that wrote a file counts."""
     named: dict[str, _NamedFile] = {}
     for commit in facts.commits.values():
         for stat in commit.stats:
-            if groups is not None and (stat.partition, stat.file_id) not in groups:
+            if stat.partition in pruned or (groups is not None and (stat.partition, stat.file_id) not in groups):
                 continue
             if stat.path:
                 named[stat.path] = _NamedFile(stat.partition, max(stat.file_size_bytes, 0), commit.requested_time)

@@ -137,11 +137,12 @@ def stores_operation(table: HudiTable, facts: TimelineFacts, upto: str | None = 
 def commit_has_operation(table: HudiTable, facts: TimelineFacts, instant: InstantTime) -> bool | None:
     """Whether the files of this commit have the column `_hoodie_operation`; None if none of them can be read.
 
-    The answer is cached with the table until another clean completes. StorageError.
+    The answer is cached for this version of the commit's file, until another clean completes. StorageError.
     """
     last_clean = max((item.requested_time for item in facts.timeline.completed_cleans), default="")
     stats = _written(facts.commits[instant])
-    key = ("operation", instant, last_clean)
+    completed = facts.timeline.completed_write(instant)
+    key = ("operation", instant, completed and table.listed_file(completed), last_clean)
     return table.derived_once(key, lambda: _files_have_operation(table.storage, stats))
 
 

@@ -73,11 +73,16 @@ def history_version(storage: Storage, properties: TableProperties) -> int | None
     return max((int(match[1]) for match in numbers if match), default=None)
 
 
+def manifest_path(properties: TableProperties, version: int) -> str:
+    """The path of the manifest of this number, relative to the table's base path."""
+    return f"{properties.history_folder}/manifest_{version}"
+
+
 def _manifest_files(storage: Storage, properties: TableProperties, version: int) -> list[str]:
-    name = f"manifest_{version}"
-    where = _where(properties, name)
+    path = manifest_path(properties, version)
+    where = _where(properties, path.rpartition("/")[2])
     try:
-        data = storage.read_bytes(f"{properties.history_folder}/{name}", _MANIFEST_BYTES)
+        data = storage.read_bytes(path, _MANIFEST_BYTES)
         manifest = json.loads(data.decode("utf-8"))
         names = [entry["fileName"] for entry in manifest["files"]]
     except FileNotFoundError as error:

@@ -189,7 +189,31 @@ def test_archived_completions_are_read_once_a_version(tmp_path: pathlib.Path, mo
     assert table.archived_completions() is first
     (history / "manifest_2").write_text('{"files":[]}')
     (history / "_version_").write_text("2")
-    assert table.archived_completions() is not first
+    second = table.archived_completions()
+    assert second is not first and table.archived_completions() is second
+    (history / "manifest_2").unlink()
+    (history / "manifest_2").write_text('{"files": []}')
+    assert table.archived_completions() is not second, "a table that was created again has the same version numbers"
+
+
+def test_timeline_is_built_again_only_if_a_file_changed(built: Built) -> None:
+    built.write("001.commit", _commit("one"))
+    table = built.table()
+    first = table.timeline()
+    assert table.timeline() is first
+    built.write("002.commit", _commit("two"))
+    second = table.timeline()
+    assert [item.requested_time for item in second.completed_writes] == ["001", "002"]
+    (built.folder / "001.commit").unlink()
+    third = table.timeline()
+    assert [item.requested_time for item in third.completed_writes] == ["002"]
+    (only,) = third.completed_writes
+    assert table.commit(only).requested_time == "002"
+    before = table.listed_file(only)
+    built.write("002.commit", _commit("another"))
+    table.timeline()
+    assert before is not None and table.listed_file(only) != before
+    assert "another" in table.commit(only).schema_json
 
 
 def test_schema_histories_are_the_completed_ones_oldest_first(built: Built) -> None:

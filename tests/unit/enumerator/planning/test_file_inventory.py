@@ -1,17 +1,18 @@
-"""Sizes of files that a metadata table and a commit both know: the greater one for logs, the listing's for the rest."""
+"""Files from listings and metadata: sizes that both know (the greater one for logs, the listing's for the rest), and
+partitions that are left out."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.enumerator.planning.file_inventory import files_of_groups
+from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime
 from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.active import build_timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 
-LOG, BASE = ".f-0_001.log.1_0-1-2", "f-0_0-1-2_001.parquet"
+LOG, BASE, OLDER = ".f-0_001.log.1_0-1-2", "f-0_0-1-2_001.parquet", "f-0_0-1-1_000.parquet"
 
 
 def stat(name: str, size_bytes: int) -> WriteStat:
@@ -63,3 +64,12 @@ def test_log_has_the_greater_size_if_sizes_may_lag(listed: int, stated: int | No
     stats = [] if stated is None else [stat(LOG, stated), stat(BASE, stated)]
     result = files_of_groups(facts(*stats), listing, (), None, sizes_may_lag=lag)
     assert {file.ref.path: file.ref.size_bytes for file in result} == {f"p/{LOG}": expected, f"p/{BASE}": listed}
+
+
+def test_files_of_pruned_partitions_are_left_out_whatever_names_them() -> None:
+    listing = {"p": [FileInfo(name=BASE, path=f"p/{BASE}", size_bytes=1, is_dir=False, modified_ns=0)]}
+    cleaned = [CleanedFile("p", OLDER, "003")]
+    known = facts(stat(LOG, 5))
+    result = files_of_groups(known, listing, cleaned, None)
+    assert {file.ref.path for file in result} == {f"p/{BASE}", f"p/{LOG}", f"p/{OLDER}"}
+    assert files_of_groups(known, listing, cleaned, None, {"p"}) == ()
