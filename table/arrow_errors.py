@@ -7,10 +7,9 @@ errors are not translated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,8 +18,6 @@ from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.storage.filesystem import redacted_uri, storage_detail
 
 _T = TypeVar("_T")
-_Self = TypeVar("_Self")
-_P = ParamSpec("_P")
 
 
 @contextmanager
@@ -55,14 +52,6 @@ def with_translated_errors(batches: Generator[_T, None, None], where: str) -> Ge
         yield from batches
 
 
-def translates_errors(
-    method: Callable[Concatenate[_Self, str, _P], _T],
-) -> Callable[Concatenate[_Self, str, _P], _T]:
-    """Decorates a method whose first argument is the path of a table with `translated_errors`."""
-
-    @wraps(method)
-    def translated(self: _Self, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        with translated_errors(f"table {redacted_uri(path)}"):
-            return method(self, path, *args, **kwargs)
-
-    return translated
+def errors_of_table(path: str) -> AbstractContextManager[None]:
+    """`translated_errors` of the table at `path`."""
+    return translated_errors(f"table {redacted_uri(path)}")

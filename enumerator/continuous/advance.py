@@ -23,7 +23,7 @@ from penstock.enumerator.continuous.round_limits import data_instants_after, nex
 from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.archived_timeline import with_archive
-from penstock.enumerator.planning.commit_order import cut_at, horizon, is_earliest
+from penstock.enumerator.planning.commit_order import cut_at, horizon
 from penstock.enumerator.planning.discovery import complete_from, pending_clusterings, read_timeline
 from penstock.enumerator.planning.plan import Planning, plan_request
 from penstock.enumerator.planning.selection import TimelineFacts
@@ -125,7 +125,7 @@ def start_progress(table: HudiTable, position: Position | None) -> Progress:
     newest = next_end(facts, Position(InstantTime("0")), NO_LIMITS)
     if position is None:
         position = newest
-    elif is_earliest(position):
+    elif position.is_earliest:
         pass
     elif position > max(newest, Position(InstantTime(newest_active(facts) or "0"))) and not _is_archived(
         table, facts, position
@@ -161,7 +161,7 @@ def _checked(table: HudiTable, facts: TimelineFacts, progress: Progress) -> Prog
     if progress.layout == 0:
         return progress_at(facts, progress.position, replace(progress, table_id=table_id), layout)
     gone = missing_instants(facts, progress)
-    reaches = is_earliest(progress.position) or progress.position.order_key <= newest_active(facts)
+    reaches = progress.position.is_earliest or progress.position.order_key <= newest_active(facts)
     if gone or not reaches:
         archived = _archived(table, facts, gone)
         refuse_invalidated(facts, progress, gone, archived, table_id)
@@ -216,9 +216,9 @@ def reaching_back(table: HudiTable, facts: TimelineFacts, after: Position, reque
     """The facts, with archived instants if any may be after the position."""
     if not facts.complete_from or after >= Position(InstantTime(facts.complete_from)):
         return facts
-    if is_earliest(after) and isinstance(request.query, Incremental):
+    if after.is_earliest and isinstance(request.query, Incremental):
         return facts
-    if not is_earliest(after) and after.order_key >= newest_active(facts):
+    if not after.is_earliest and after.order_key >= newest_active(facts):
         return facts
     whole = with_archive(facts, table.archive())
     if whole.complete_from and after < Position(InstantTime(whole.complete_from)):

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import DataInvalidated, LateInstant
 from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
@@ -27,7 +26,7 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
     Instants older than the active timeline are not late: they were archived when the position moved and are no longer
     tracked, or a savepoint keeps them before the active timeline.
     """
-    if is_earliest(progress.position):
+    if progress.position.is_earliest:
         return
     known = progress.consumed | progress.ahead
     for item in facts.timeline.completed_writes:
@@ -49,7 +48,7 @@ def refuse_archived_late(
     archived when the position moved was requested before all of `gone`; an instant requested after the first of them
     was active or not completed at that time.
     """
-    if not gone or is_earliest(progress.position):
+    if not gone or progress.position.is_earliest:
         return
     first, known = min(gone), progress.consumed | progress.ahead
     for item in whole.timeline.completed_writes:
@@ -129,7 +128,7 @@ def progress_at(
         for item in inside
         if before is not None and item.requested_time in before.ahead and item.requested_time not in consumed
     )
-    if not consumed and before is not None and not is_earliest(position) and before.consumed:
+    if not consumed and before is not None and not position.is_earliest and before.consumed:
         consumed = {max(before.consumed | _consumed_at(whole, position))}
     return Progress(position, layout, frozenset(consumed), ahead, before.table_id if before is not None else "")
 
@@ -151,7 +150,7 @@ def moved_to_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Pr
     consumed instants after it become `ahead`. DataInvalidated if the old position lies inside an instant that other
     instants precede in the new order.
     """
-    if progress.layout in (0, layout) or is_earliest(progress.position):
+    if progress.layout in (0, layout) or progress.position.is_earliest:
         return replace(progress, layout=layout)
     order_key = facts.timeline.order_key
     known = progress.consumed | progress.ahead

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from penstock.enumerator.planning.commit_order import (
     completed_in_order,
-    is_earliest,
     may_be_cut,
     newest_position,
     stat_groups,
@@ -74,7 +73,7 @@ def next_end(
     of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
     end, amount, commits = after, Amount(), 0
     for order_key, instants in data_instants_after(facts, after):
-        if is_earliest(after) and order_key < facts.complete_from:
+        if after.is_earliest and order_key < facts.complete_from:
             end = Position(order_key)  # the state there depends on archived instants: the first round ends later
             continue
         counted = [item for item in instants if item.requested_time not in ahead]
@@ -175,6 +174,6 @@ def reshaped_in(facts: TimelineFacts, commit_range: CommitRange) -> frozenset[st
             and order_key < str(commit_range.upto.order_key)
         ):
             late.update(dict.fromkeys((stat.partition, stat.file_id) for stat in commit.stats))
-    if is_earliest(commit_range.after):
+    if commit_range.after.is_earliest:
         return frozenset(partitions)
     return frozenset(partitions | {group[0] for group in late if group in written})

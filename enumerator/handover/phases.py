@@ -17,7 +17,6 @@ from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.handover.topic_plans import topic_plan
 from penstock.enumerator.handover.topic_position import advanced_place, initial_place, next_ranges, validated_place
 from penstock.enumerator.log import log_event
-from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.plan import Planning
 from penstock.enumerator.snapshots.plan import plan_snapshot
 from penstock.proto.errors import InvariantViolation
@@ -46,11 +45,11 @@ def advance_hybrid(
     progress = following.progress
     if progress.kafka is not None:
         return topic_round(table, name, following, hybrid, topic_source)
-    if hybrid.mode is HybridMode.CHANGELOG and is_earliest(progress.position):
+    if hybrid.mode is HybridMode.CHANGELOG and progress.position.is_earliest:
         return _state_as_inserts(table, name, following, planned)
     if hybrid.mode is not HybridMode.CHANGELOG:
         advance = in_lake(following)
-        if isinstance(advance, NextRound) or is_earliest(progress.position):
+        if isinstance(advance, NextRound) or progress.position.is_earliest:
             return advance
     if not following.drained:
         return NothingNew()
@@ -141,7 +140,7 @@ def _round(
 
 def _state_as_inserts(table: HudiTable, name: str, following: Following, planned: Planning) -> Advance:
     newest = start_progress(table, None)
-    if is_earliest(newest.position):
+    if newest.position.is_earliest:
         return NothingNew()
     plan, splits = plan_snapshot(table, name, following.request, newest.position, ChangeFormat.ROWS, planned)
     commit_range = CommitRange(following.progress.position, newest.position)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, select
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.queries import Changes, Incremental, Latest, Query, SnapshotAsOf
@@ -66,7 +65,7 @@ def needs_every_partition(query: Query, facts: TimelineFacts) -> bool:
     if facts.archive_begins is None:
         return False
     match query:
-        case Incremental(after=after) if not is_earliest(after):
+        case Incremental(after=after) if not after.is_earliest:
             return after.order_key < facts.archive_begins[1]
         case Changes(after=after):
             return after.order_key < facts.archive_begins[1]
@@ -144,7 +143,7 @@ def _bounds(query: Query) -> tuple[str, str]:
             return instant, instant
         case Incremental(after=after, upto=upto):
             end = "" if isinstance(upto, Latest) else str(upto.order_key)
-            return (end or "9" * 24, end) if is_earliest(after) else (after.order_key, end)
+            return (end or "9" * 24, end) if after.is_earliest else (after.order_key, end)
         case Changes(after=after, upto=upto):
             return after.order_key, "" if isinstance(upto, Latest) else str(upto.order_key)
         case _:

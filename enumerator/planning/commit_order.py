@@ -45,11 +45,6 @@ def completed_in_order(timeline: Timeline, pending_clusterings: Collection[str])
     return tuple(sorted(below, key=lambda item: (timeline.order_key(item), item.requested_time)))
 
 
-def is_earliest(position: Position) -> bool:
-    """Whether the position is before every instant: an order key of zeros, of any length."""
-    return not position.order_key.strip("0")
-
-
 def newest_position(
     timeline: Timeline,
     pending_clusterings: Collection[str],
@@ -71,7 +66,7 @@ def newest_position(
         newest = max(islice(filter(is_data, later), max_commits), key=timeline.order_key, default=None)
     else:
         newest = next(filter(is_data, reversed(later)), None)
-    if newest is None and later and is_earliest(start):
+    if newest is None and later and start.is_earliest:
         newest = later[-1]  # the services rearranged rows of archived instants
     return start if newest is None else Position(timeline.order_key(newest))
 

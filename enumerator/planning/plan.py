@@ -12,7 +12,7 @@ from penstock.enumerator.log import log_event, log_fallback
 from penstock.enumerator.planning.annotate import TimeSources, with_event_times
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.change_planner import plan_changes
-from penstock.enumerator.planning.commit_order import is_earliest, newest_position
+from penstock.enumerator.planning.commit_order import newest_position
 from penstock.enumerator.planning.discovery import (
     complete_from,
     discover,
@@ -106,7 +106,7 @@ def newest(table: HudiTable, after: Position | None, max_commits: int) -> Positi
     first range is the state at its end.
     """
     timeline = table.timeline()
-    if after is not None and not is_earliest(after) and _lags(table, timeline, after):
+    if after is not None and not after.is_earliest and _lags(table, timeline, after):
         facts = with_archive(read_timeline(table), table.archive())
         select(Incremental(after), facts)
         return newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after, max_commits)

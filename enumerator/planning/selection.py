@@ -14,7 +14,6 @@ from penstock.enumerator.planning.commit_order import (
     completed_in_order,
     cut_at,
     horizon,
-    is_earliest,
     newest_position,
     resolved_range,
 )
@@ -280,7 +279,7 @@ def _range_selection(
     """The selection of a range. A range from EARLIEST is the snapshot at its end: every group, every row."""
     instants = _instants_inside(commit_range, facts, without)
     selection = Selection(view=view, commit_range=commit_range, instants=instants, starts_at=cuts[0], ends_at=cuts[1])
-    if is_earliest(commit_range.after) and not without:
+    if commit_range.after.is_earliest and not without:
         return selection
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     return replace(
@@ -349,7 +348,7 @@ def reaches_back(query: Query, facts: TimelineFacts) -> bool:
         case SnapshotAsOf(instant):
             return instant < (facts.oldest_known or facts.timeline.first_active)
         case Incremental(after, upto, without):
-            if not is_earliest(after) or without:
+            if not after.is_earliest or without:
                 return after != upto and after < known_from
             commit_range = resolved_range(facts.timeline, facts.pending_clusterings, facts.is_data, query)
             return commit_range.upto != after and commit_range.upto < known_from

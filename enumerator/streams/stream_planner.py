@@ -16,7 +16,7 @@ from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
 from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.log import log_event
-from penstock.enumerator.planning.commit_order import horizon, is_earliest
+from penstock.enumerator.planning.commit_order import horizon
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
@@ -141,11 +141,11 @@ class StreamPlanner:
     def _in_lake_of(self, hybrid: Hybrid, point: StreamPoint) -> NextBatch | None:
         """The next batch of the lake; None at its end. The lake of a changelog is its snapshot only, because the newest
         rows of later commits do not show deletes."""
-        empty = is_earliest(point.progress.position)
+        empty = point.progress.position.is_earliest
         if hybrid.mode is HybridMode.CHANGELOG:
             started = self._start_snapshot(point.watermark) if empty else point
             if started.snapshot is None or started.snapshot.done == started.snapshot.total:
-                return NextBatch(point=point) if is_earliest(started.progress.position) else None
+                return NextBatch(point=point) if started.progress.position.is_earliest else None
             return self._in_snapshot(started, started.snapshot)
         batch = self._in_commits(point)
         return batch if batch.point != point or empty else None

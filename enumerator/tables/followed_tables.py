@@ -19,7 +19,7 @@ from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
-from penstock.table.arrow_errors import translates_errors
+from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import Storage
 
@@ -33,32 +33,31 @@ class FollowedTables:
     def __init__(self, tables: OpenTables, *, hollow_after_ms: int | None = None) -> None:
         self._tables, self._hollow_after_ms = tables, hollow_after_ms
 
-    @translates_errors
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
         """See `GroupTables.allow_topic`."""
         self._tables.allow_topic(name, hybrid)
 
-    @translates_errors
     def probe(self, path: str) -> TableFingerprint:
         """See `GroupTables.probe`. With `hollow_after_ms` no listing: time alone may complete a round."""
-        return self._tables.probe(path, closely=self._hollow_after_ms is None)
+        with errors_of_table(path):
+            return self._tables.probe(path, closely=self._hollow_after_ms is None)
 
-    @translates_errors
     def advance(self, path: str, name: str, following: Following) -> Advance:
         """See `continuous.advance.advance`, and `handover.phases.advance_hybrid` for a hybrid read."""
-        table = self._tables.current(path)
-        request = self._tables.with_topic_access(name, following.request)
-        if request.hybrid is None:
-            return self._in_lake(table, name, following)
-        return advance_hybrid(
-            table,
-            name,
-            replace(following, request=request),
-            request.hybrid,
-            self._tables.topic_source,
-            lambda in_lake: self._in_lake(table, name, in_lake),
-            self._tables.plan_table,
-        )
+        with errors_of_table(path):
+            table = self._tables.current(path)
+            request = self._tables.with_topic_access(name, following.request)
+            if request.hybrid is None:
+                return self._in_lake(table, name, following)
+            return advance_hybrid(
+                table,
+                name,
+                replace(following, request=request),
+                request.hybrid,
+                self._tables.topic_source,
+                lambda in_lake: self._in_lake(table, name, in_lake),
+                self._tables.plan_table,
+            )
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(
@@ -70,39 +69,38 @@ class FollowedTables:
             planned=self._tables.plan_table,
         )
 
-    @translates_errors
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         """See `continuous.retention.earliest_position`."""
-        return earliest_position(self._tables.current(path), request)
+        with errors_of_table(path):
+            return earliest_position(self._tables.current(path), request)
 
-    @translates_errors
     def start(self, path: str, position: Position | None) -> Progress:
         """See `continuous.advance.start_progress`."""
-        return start_progress(self._tables.current(path), position)
+        with errors_of_table(path):
+            return start_progress(self._tables.current(path), position)
 
-    @translates_errors
     def newest_clean(self, path: str) -> str:
         """See `GroupTables.newest_clean`."""
-        cleans = read_timeline(self._tables.current(path)).timeline.completed_cleans
-        return cleans[-1].requested_time if cleans else ""
+        with errors_of_table(path):
+            cleans = read_timeline(self._tables.current(path)).timeline.completed_cleans
+            return cleans[-1].requested_time if cleans else ""
 
-    @translates_errors
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         """See `GroupTables.missing_file`."""
-        return _missing_file(self._tables.current(path).storage, splits)
+        with errors_of_table(path):
+            return _missing_file(self._tables.current(path).storage, splits)
 
-    @translates_errors
     def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
         """See `continuous.retention.lag`. After the hand-over to a topic there is no lag in commits."""
         return self.lags(path, [(progress, committed)])[0]
 
-    @translates_errors
     def lags(self, path: str, groups: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
         """The lag of each (progress, committed position), from one read of the table."""
-        in_lake = [group for group in groups if group[0].kafka is None]
-        measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
-        no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
-        return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]
+        with errors_of_table(path):
+            in_lake = [group for group in groups if group[0].kafka is None]
+            measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
+            no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
+            return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]
 
 
 def _paths_of(split: Split) -> Iterator[str]:

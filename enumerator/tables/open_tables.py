@@ -13,7 +13,6 @@ from penstock.enumerator.continuous.change_probe import ChangeProbe, TableFinger
 from penstock.enumerator.handover.topic_access import TopicAccessRegistry, TopicSource
 from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
-from penstock.enumerator.planning.commit_order import is_earliest
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
 from penstock.enumerator.streams.plan_cache import IdlePoint, StreamPlanCache
@@ -27,7 +26,7 @@ from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
-from penstock.table.arrow_errors import translates_errors
+from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable, open_table
 
 MAX_TABLES: Final = 64
@@ -64,72 +63,74 @@ class OpenTables:
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
 
-    @translates_errors
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
-        self.current(path)
+        with errors_of_table(path):
+            self.current(path)
 
-    @translates_errors
     def describe(self, path: str, name: str) -> TableDescription:
         """The table now, under `name`."""
-        return planning.describe(self.current(path), name)
+        with errors_of_table(path):
+            return planning.describe(self.current(path), name)
 
-    @translates_errors
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
-        return planning.newest(self.current(path), after, max_commits)
+        with errors_of_table(path):
+            return planning.newest(self.current(path), after, max_commits)
 
-    @translates_errors
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; the table of its scan is `name`."""
-        request = self.with_topic_access(name, request)
-        prepared = self._streams.take_plan(path, request)
-        if prepared is not None:
-            return _named(prepared, name)
-        table = self.current(path)
-        if isinstance(request.query, SnapshotPart):
-            return plan_part(table, name, request, request.query, self.plan_table)
-        if isinstance(request.query, TopicRanges):
-            from penstock.enumerator.handover.topic_plans import topic_plan
+        with errors_of_table(path):
+            request = self.with_topic_access(name, request)
+            prepared = self._streams.take_plan(path, request)
+            if prepared is not None:
+                return _named(prepared, name)
+            table = self.current(path)
+            if isinstance(request.query, SnapshotPart):
+                return plan_part(table, name, request, request.query, self.plan_table)
+            if isinstance(request.query, TopicRanges):
+                from penstock.enumerator.handover.topic_plans import topic_plan
 
-            return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
-        return self.plan_table(table, name, request, ())
+                return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
+            return self.plan_table(table, name, request, ())
 
-    @translates_errors
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
-        check_scope(scope)
-        scope = replace(scope, request=self.with_topic_access(name, scope.request))
-        try:
-            table = self.current(path)
-        except TableNotFound:
-            return StreamPoint(progress=Progress(EARLIEST))
-        return self._stream_planner(table, path, name, scope).start(start)
+        with errors_of_table(path):
+            check_scope(scope)
+            scope = replace(scope, request=self.with_topic_access(name, scope.request))
+            try:
+                table = self.current(path)
+            except TableNotFound:
+                return StreamPoint(progress=Progress(EARLIEST))
+            return self._stream_planner(table, path, name, scope).start(start)
 
-    @translates_errors
     def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations."""
-        check_scope(scope)
-        scope = replace(scope, request=self.with_topic_access(name, scope.request))
-        hybrid = scope.request.hybrid is not None
-        idle = None if hybrid else self._streams.idle.get((path, scope))
-        try:
-            if idle is not None and idle.point == point and is_unchanged(idle.fingerprint, self.probe(path)):
-                return NextBatch(point=point)
-            table = self.current(path)
-            fingerprint = self.probe(path)
-            batch = self._stream_planner(table, path, name, scope).next_batch(point)
-        except TableNotFound:
-            if is_earliest(point.progress.position) and point.snapshot is None:
-                return NextBatch(point=point)
-            raise
-        except CorruptFile as error:
-            if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
+        with errors_of_table(path):
+            check_scope(scope)
+            scope = replace(scope, request=self.with_topic_access(name, scope.request))
+            hybrid = scope.request.hybrid is not None
+            idle = None if hybrid else self._streams.idle.get((path, scope))
+            try:
+                if idle is not None and idle.point == point and is_unchanged(idle.fingerprint, self.probe(path)):
+                    return NextBatch(point=point)
+                table = self.current(path)
+                fingerprint = self.probe(path)
+                batch = self._stream_planner(table, path, name, scope).next_batch(point)
+            except TableNotFound:
+                if point.progress.position.is_earliest and point.snapshot is None:
+                    return NextBatch(point=point)
                 raise
-            raise StorageError(f"{error}; it is waited for, as a listing may be stale: a retry may succeed") from error
-        if batch.point == point and scope.upto is None and not hybrid:
-            self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
-        return batch
+            except CorruptFile as error:
+                if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
+                    raise
+                raise StorageError(
+                    f"{error}; it is waited for, as a listing may be stale: a retry may succeed"
+                ) from error
+            if batch.point == point and scope.upto is None and not hybrid:
+                self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
+            return batch
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
         return StreamPlanner(

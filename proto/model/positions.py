@@ -53,6 +53,11 @@ class Position:
         if not 0 <= self.index <= WHOLE_INSTANT:
             raise ConfigurationError(f"position index {self.index}: expected 0 to {WHOLE_INSTANT}")
 
+    @property
+    def is_earliest(self) -> bool:
+        """Whether the position is before every instant: an order key of zeros, of any length."""
+        return not self.order_key.strip("0")
+
     def __str__(self) -> str:
         return str(self.order_key) if self.index == WHOLE_INSTANT else f"{self.order_key}+{self.index}"
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from penstock.enumerator.planning.commit_order import (
     completed_in_order,
     horizon,
-    is_earliest,
     newest_position,
     resolved_range,
 )
@@ -151,11 +150,6 @@ class TestRange:
         inside = Position(InstantTime("10"), 3)
         assert resolved_range(self.LINE, (), always, Incremental(EARLIEST, inside)) == CommitRange(EARLIEST, inside)
         assert resolved_range(self.LINE, (), always, Incremental(inside, at("10"))) == CommitRange(inside, at("10"))
-
-
-def test_earliest_is_all_zeros() -> None:
-    assert is_earliest(EARLIEST) and is_earliest(at("000"))
-    assert not is_earliest(at("001"))
 
 
 instants = st.dictionaries(st.integers(10, 99), st.tuples(st.integers(0, 9), st.booleans()), max_size=12)

@@ -81,3 +81,8 @@ def test_range_touches_the_instants_that_its_ends_lie_inside() -> None:
     assert [key for key in ("09", "10", "20", "30", "31") if inside.touches(key)] == ["10", "20", "30"]
     whole = CommitRange(Position(InstantTime("10")), Position(InstantTime("30"), 0))
     assert [key for key in ("10", "20", "30") if whole.touches(key)] == ["20"]
+
+
+def test_earliest_is_all_zeros() -> None:
+    assert EARLIEST.is_earliest and Position(InstantTime("000"), 3).is_earliest
+    assert not Position(InstantTime("001"), 0).is_earliest
