@@ -21,7 +21,9 @@ from penstock.engine.spark.query.narrowing import columns_in, where_of_all
 from penstock.engine.spark.query.occurrences import Analysis, Occurrence
 from penstock.engine.spark.query.sql_tree import expression_of
 
-_ALL_COLUMNS: Final = frozenset({"natural", "pivot", "unpivot", "table", "match_recognize"})
+_RESHAPING: Final = frozenset({"pivot", "unpivot", "match_recognize"})
+"""Key words of clauses that make other columns, possibly with the names of the table's."""
+_ALL_COLUMNS: Final = _RESHAPING | {"natural", "table"}
 """Key words of clauses that use columns without naming them."""
 _NO_FILTERS: Final = frozenset(
     {
@@ -111,7 +113,7 @@ def conditions_for(
     select = occurrence.select
     if select is None or occurrence.renames or occurrence.sampled or select.args.get("sample"):
         return []
-    if any(token.is_word(*_NO_FILTERS) for token in tokens) or not isinstance(
+    if any(token.is_word(*_NO_FILTERS, *_RESHAPING) for token in tokens) or not isinstance(
         occurrence.node.parent, exp.From | exp.Join
     ):
         return []

@@ -118,6 +118,8 @@ FIXED = [
     "SELECT a.id FROM orders a FULL JOIN orders b ON a.id = b.id AND a.v > 5000 WHERE a.v IS NULL OR a.v > 2000",
     "FROM orders |> WHERE v > 2000 |> SELECT id",
     "TABLE items",
+    "SELECT id, v FROM orders PIVOT (count(v) FOR p IN ('a' AS v)) WHERE v = 1",
+    "SELECT id, v, name FROM orders UNPIVOT (v FOR name IN (v AS b, ts AS a)) WHERE v > 2000 AND name = 'a'",
 ]
 
 

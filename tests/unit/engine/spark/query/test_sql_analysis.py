@@ -85,6 +85,8 @@ def text(query: str) -> str:
         ("SELECT * EXCEPT (id) FROM orders", ALL, ""),
         ("SELECT x FROM orders AS o(x, y, z) WHERE x > 5", ALL, ""),
         ("SELECT id FROM orders PIVOT (sum(amount) FOR customer IN (1, 2))", ALL, ""),
+        ("SELECT * FROM orders PIVOT (sum(id) AS amount FOR customer IN (1)) WHERE amount > 5", ALL, ""),
+        ("SELECT * FROM orders UNPIVOT (amount FOR name IN (id, customer)) WHERE amount > 5", ALL, ""),
         ("SELECT id FROM orders TABLESAMPLE (10 PERCENT) WHERE id > 5", ("id",), ""),
         ("SELECT id, rand() FROM orders WHERE id > 5", ("id",), ""),
         ("SELECT IDENTIFIER('amount') FROM orders WHERE id > 5", ALL, "`id` > 5"),
