@@ -30,7 +30,6 @@ test: java .venv/.ready lint wheel ## every kind of suite, with a sample of larg
 
 test-rest: java .venv/.ready wheel ## the other parameter sets, and `make test-ops`
 	@$(WHEEL_PY) -P tools/run_suites.py rest
-	@$(MAKE) --no-print-directory test-ops-only
 
 test-all: test test-rest ## every suite, as CI runs them
 

@@ -1,10 +1,10 @@
 """Runs the suites of a selection, its parts in parallel.
 
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
-(tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out.
-Suites with a JVM are mostly idle, and share one Spark session, one process of Hudi and one broker. They run one after
-the other, in parallel with the suites without a JVM, which use several processes. More processes with a JVM than one
-would overload two cores: Spark gives a Python worker ten seconds to start. Further arguments are passed to pytest.
+(tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
+`make test-ops`. Suites with a JVM wait much, so two processes run them, and each shares one Spark session, one process
+of Hudi and one broker among its suites. Everything else has a lower priority (`nice`) and uses the processor time that
+they leave: Spark gives a Python worker ten seconds to start. Further arguments are passed to pytest.
 
 Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
 exit status that is not 0.
@@ -23,11 +23,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-WITH_JVM = "(spark or interop or kafka or packaging)"
-WITHOUT_JVM = f"not {WITH_JVM}"
+HUDI = "((interop or packaging) and not kafka)"
+"""Suites that compare with real Hudi, and those of the installed packages."""
+SPARK_AND_KAFKA = "(kafka or spark and not (interop or packaging))"
+"""Suites with a broker, and those of Spark alone."""
+WITHOUT_JVM = "not (spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
-PARALLEL_TARGETS = {"sample": ("types-only",), "rest": ()}
-"""The targets of the Makefile that run in parallel with the suites of a selection."""
+PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
+"""The target of the Makefile that runs in parallel with the suites of a selection."""
+LOW_PRIORITY = ("nice", "-n", "10")
 PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal")
 
 
@@ -66,9 +70,10 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     """The parts of a selection; the output of the first one is printed as it is written."""
     suites = environments(variables)
     return [
-        Part(command(selection, WITHOUT_JVM, *PARALLEL, *options), suites.without_jvm),
-        Part(command(selection, WITH_JVM, *options), suites.with_jvm),
-        *(Part(["make", "--no-print-directory", name], dict(variables)) for name in PARALLEL_TARGETS[selection]),
+        Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
+        Part(command(selection, HUDI, *options), suites.with_jvm),
+        Part(command(selection, SPARK_AND_KAFKA, *options), suites.with_jvm),
+        Part([*LOW_PRIORITY, "make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
 
