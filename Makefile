@@ -17,6 +17,9 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # Suites without a JVM run kernels that check every index, which have other machine code; suites with a JVM do not.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
+# JVMs of Spark start in a third of the processor time.
+SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
+
 .PHONY: help demo test test-rest test-all test-ops test-ops-only check long soak proto docs site locks release bench parts java lint wheel types types-only clean
 
 help: ## this list
@@ -26,10 +29,10 @@ demo: java .venv/.ready wheel ## reads a Hudi table in four ways (≤ 90 s after
 	@.venv-wheel/bin/penstock demo
 
 test: java .venv/.ready lint wheel ## every kind of suite, with a sample of large parameter sets (≤ 15 minutes)
-	@$(WHEEL_PY) -P tools/run_suites.py sample
+	@$(SPARK_JVM) $(WHEEL_PY) -P tools/run_suites.py sample
 
 test-rest: java .venv/.ready wheel ## the other parameter sets, and `make test-ops`
-	@$(WHEEL_PY) -P tools/run_suites.py rest
+	@$(SPARK_JVM) $(WHEEL_PY) -P tools/run_suites.py rest
 
 test-all: test test-rest ## every suite, as CI runs them
 

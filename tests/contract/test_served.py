@@ -296,7 +296,7 @@ def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyP
         for client in clients:
             assert client.newest_position("trips")
         expected = most if bounded else requested
-        for _ in range(1000):
+        for _ in range(12_000):
             if open_sockets(port) == expected:
                 break
             threading.Event().wait(0.01)

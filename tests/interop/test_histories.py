@@ -86,7 +86,7 @@ def test_history_of_an_older_release_reads_as_hudi_reads_it(
     assert history_checker.compared > 20
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_history_reads_as_hudi_reads_it(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config

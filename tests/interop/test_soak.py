@@ -46,8 +46,9 @@ EXCUSES = re.compile(
 was unreachable for longer than their retry timeout."""
 
 
+@pytest.mark.exhaustive
 def test_streams_are_exact_in_a_short_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """A short run for `make test`."""
+    """A short run for `make test-all`."""
     _soak(hudi, tmp_path, SHORT_S)
 
 
