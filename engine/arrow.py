@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.engine.read_tasks import OpenedRead, open_read
+from penstock.engine.requests.where import Where, where_text
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
@@ -80,7 +81,7 @@ def read(
     upto: str | None = None,
     as_of: str | None = None,
     columns: Sequence[str] | str | None = None,
-    where: str | None = None,
+    where: Where | None = None,
     limit: int | None = None,
     server: str | None = None,
     **options: object,
@@ -91,8 +92,10 @@ def read(
     default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
     (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change by them, in the order
     of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
-    `limit` is exact. `options` are the others of the registry (docs/reference/options.md) in snake_case, and Hudi's own
-    names where they can be translated. What is not given comes from PENSTOCK_* in the environment.
+    `where` is SQL text, a `pyarrow.compute.Expression`, or a list of (column, operator, value) as in
+    `pyarrow.parquet`. `limit` is exact. `options` are the others of the registry (docs/reference/options.md) in
+    snake_case, and Hudi's own names where they can be translated. What is not given comes from PENSTOCK_* in the
+    environment.
 
     The table's own types: timestamps in microseconds UTC, decimals exact. Files are released when the reader is
     exhausted, fails, or is dropped. Errors are `penstock.errors`, also from the reader; ConfigurationError for
@@ -104,7 +107,7 @@ def read(
         "upto": upto,
         "as_of": as_of,
         "columns": columns if columns is None or isinstance(columns, str) else tuple(columns),
-        "where": where,
+        "where": where if where is None else where_text(where),
         "limit": limit,
         "server": server,
     }

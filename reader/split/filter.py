@@ -14,15 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import InvariantViolation
+from penstock.reader.split.filter_functions import function_values
 from penstock.table.predicate.literals import Op
 from penstock.table.predicate.tree import (
     And,
-    Column,
+    Call,
     Compare,
     Constant,
     IsNull,
     Not,
     OneOf,
+    Operand,
     Or,
     Predicate,
     StartsWith,
@@ -50,17 +52,17 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return functools.reduce(pc.or_kleene, (evaluate(term, batch) for term in terms))
         case Not(term):
             return pc.invert(evaluate(term, batch))
-        case IsNull(column):
-            return pc.is_null(_values(column, batch))
-        case Constant(column, answer):
-            values = _values(column, batch)
+        case IsNull(operand):
+            return pc.is_null(_values(operand, batch))
+        case Constant(operand, answer):
+            values = _values(operand, batch)
             return pc.if_else(pc.is_valid(values), pa.scalar(answer), pa.scalar(None, pa.bool_()))
-        case StartsWith(column, prefix):
-            return pc.starts_with(_values(column, batch), pattern=prefix)
-        case Compare(column, op, value):
-            return _compare(_values(column, batch), op, value)
-        case OneOf(column, candidates):
-            values = _values(column, batch)
+        case StartsWith(operand, prefix):
+            return pc.starts_with(_values(operand, batch), pattern=prefix)
+        case Compare(operand, op, value):
+            return _compare(_values(operand, batch), op, value)
+        case OneOf(operand, candidates):
+            values = _values(operand, batch)
             if pa.types.is_floating(values.type):
                 values = pc.add(values.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, as in the values to compare with
                 candidates = pc.add(candidates, 0.0)
@@ -85,8 +87,10 @@ def _compare(values: pa.Array, op: Op, value: pa.Scalar) -> pa.BooleanArray:
     return pc.or_(answers, pc.is_nan(doubles)) if op in (Op.GT, Op.GE) else answers
 
 
-def _values(column: Column, batch: pa.RecordBatch) -> pa.Array:
-    values = batch.column(column.path[0])
-    for name in column.path[1:]:
+def _values(operand: Operand, batch: pa.RecordBatch) -> pa.Array:
+    if isinstance(operand, Call):
+        return function_values(operand, [_values(argument, batch) for argument in operand.arguments])
+    values = batch.column(operand.path[0])
+    for name in operand.path[1:]:
         values = pc.struct_field(values, [name])
     return values

@@ -25,6 +25,7 @@ from penstock.table.predicate.tree import (
     IsNull,
     Not,
     OneOf,
+    Operand,
     Or,
     Predicate,
     StartsWith,
@@ -132,13 +133,13 @@ class MayMatch:
             case Not(term):
                 inner = self._results(term, bounds)
                 return _Results(inner.false, inner.true, inner.null)
-            case IsNull(column):
-                column_bounds = bounds(column)
-                return _Results(column_bounds.nulls, column_bounds.values, False)
+            case IsNull(operand):
+                known = _operand_bounds(operand, bounds)
+                return _Results(known.nulls, known.values, False)
             case _:
-                column_bounds = bounds(node.column)
-                true, false = self._of_values(node, column_bounds) if column_bounds.values else (False, False)
-                return _Results(true, false, column_bounds.nulls)
+                known = _operand_bounds(node.operand, bounds)
+                true, false = self._of_values(node, known) if known.values else (False, False)
+                return _Results(true, false, known.nulls)
 
     def _of_values(self, node: Predicate, known: ColumnBounds) -> tuple[bool, bool]:
         """(whether the predicate may be true, whether it may be false) for values within the bounds."""
@@ -161,6 +162,11 @@ class MayMatch:
             exact = [value for value in values if value is not None]
             self._sorted_values[key] = sorted(exact) if len(exact) == len(values) else None
         return self._sorted_values[key]
+
+
+def _operand_bounds(operand: Operand, bounds: BoundsLookup) -> ColumnBounds:
+    """Bounds of a column. The bounds of its functions are unknown."""
+    return bounds(operand) if isinstance(operand, Column) else UNKNOWN
 
 
 def _compare(op: Op, value: Comparable | None, known: ColumnBounds) -> tuple[bool, bool]:

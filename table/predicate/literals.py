@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import struct
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -24,6 +25,7 @@ _MOMENT = re.compile(
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 _DAY_US: Final = 86_400_000_000
+_MAX_SINGLE: Final = 3.4028234663852886e38
 
 
 class Op(StrEnum):
@@ -43,6 +45,19 @@ class NumberLiteral:
 
     value: Decimal
     """The number."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleLiteral:
+    """A floating-point number, such as 1.5D or CAST('Infinity' AS DOUBLE)."""
+
+    value: float
+    """The number, never NaN."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a single-precision number."""
+        return (abs(self.value) <= _MAX_SINGLE and _single(self.value) == self.value) or math.isinf(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +92,32 @@ class TimestampLiteral:
     """The text between the quotes."""
 
 
-Literal = NumberLiteral | TextLiteral | BooleanLiteral | DateLiteral | TimestampLiteral
+@dataclass(frozen=True, slots=True)
+class TimeLiteral:
+    """TIME 'HH:MM[:SS[.ffffff]]'."""
+
+    text: str
+    """The text between the quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryLiteral:
+    """X'…': bytes."""
+
+    value: bytes
+    """The bytes."""
+
+
+Literal = (
+    NumberLiteral
+    | DoubleLiteral
+    | TextLiteral
+    | BinaryLiteral
+    | BooleanLiteral
+    | DateLiteral
+    | TimeLiteral
+    | TimestampLiteral
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +138,18 @@ class ConstantComparison:
     """The result."""
 
 
+@dataclass(frozen=True, slots=True)
+class RangeComparison:
+    """A test whether a value is in a closed range, or outside of it if `negated`."""
+
+    low: pa.Scalar
+    """The lowest value of the range."""
+    high: pa.Scalar
+    """The highest value of the range."""
+    negated: bool
+    """Whether the values outside of the range match."""
+
+
 def number(text: str) -> NumberLiteral:
     """The exact number in `text`. ConfigurationError for text that is not a number, or one too long or too large."""
     try:
@@ -112,13 +164,41 @@ def number(text: str) -> NumberLiteral:
     return NumberLiteral(value)
 
 
-def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comparison | ConstantComparison:
-    """The comparison `column op literal` for a column of type `kind`.
+def double(text: str, *, single: bool = False) -> DoubleLiteral:
+    """The double nearest to `text`, or with `single` the nearest single-precision number. ConfigurationError for text
+    that is not a number, and for NaN."""
+    try:
+        value = float(text) if "_" not in text else math.nan
+        value = _single(value) if single and math.isfinite(value) else value
+    except (ValueError, OverflowError):
+        value = math.nan
+    if math.isnan(value):
+        raise ConfigurationError(f"not a number in the filter: {text[:_SHOWN_CHARS]!r}; isnan(column) tests for NaN")
+    return DoubleLiteral(value)
+
+
+def _single(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def comparison(
+    operand: str, kind: pa.DataType, op: Op, literal: Literal
+) -> Comparison | ConstantComparison | RangeComparison:
+    """The comparison `operand op literal` for values of type `kind`; `operand` is for error texts.
 
     Integers and decimals compare exactly with any number; `double` and `float` as doubles, with the double nearest to
-    the literal. ConfigurationError if the literal does not match the type.
+    the literal. Decimals compare with a double by their nearest doubles, as in Spark. ConfigurationError if the literal
+    does not match the type.
     """
     match literal:
+        case DoubleLiteral(value) if pa.types.is_floating(kind):
+            return Comparison(op, pa.scalar(value, pa.float64()))
+        case DoubleLiteral(value) if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            if math.isinf(value):
+                return ConstantComparison(op is Op.NE or op in ((Op.LT, Op.LE) if value > 0 else (Op.GT, Op.GE)))
+            if pa.types.is_decimal(kind):
+                return _nearest_doubles(kind, op, value)
+            return comparison(operand, kind, op, NumberLiteral(Decimal(value)))
         case NumberLiteral(value) if pa.types.is_integer(kind):
             bits = kind.bit_width - (0 if pa.types.is_unsigned_integer(kind) else 1)
             low = 0 if pa.types.is_unsigned_integer(kind) else -(2**bits)
@@ -129,7 +209,7 @@ def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comp
         case NumberLiteral(value) if pa.types.is_floating(kind):
             nearest = float(value)
             if math.isinf(nearest):
-                raise ConfigurationError(f"{value} is beyond what column {column!r} ({kind}) can hold")
+                raise ConfigurationError(f"{value} is beyond what {operand} ({kind}) can hold")
             return Comparison(op, pa.scalar(nearest, pa.float64()))
         case TextLiteral(text) if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return Comparison(op, pa.scalar(text, kind))
@@ -138,12 +218,14 @@ def comparison(column: str, kind: pa.DataType, op: Op, literal: Literal) -> Comp
         case DateLiteral(text) | TextLiteral(text) if pa.types.is_date(kind):
             return Comparison(op, pa.scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
         case TimestampLiteral(text) | DateLiteral(text) | TextLiteral(text) if pa.types.is_timestamp(kind):
-            micros = pa.scalar(_micros(column, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
+            micros = pa.scalar(_micros(operand, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
             return Comparison(op, micros)
-        case TextLiteral(text) if pa.types.is_time(kind):
+        case BinaryLiteral(value) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            return Comparison(op, pa.scalar(value, kind))
+        case TimeLiteral(text) | TextLiteral(text) if pa.types.is_time(kind):
             return Comparison(op, pa.scalar(_time_of_day(text), pa.time64("us")))
     raise ConfigurationError(
-        f"column {column!r} is {kind}: {op} {_spelled(literal)} does not match this type; {_expected(kind)}"
+        f"{operand} is {kind}: {op} {_spelled(literal)} does not match this type; {_expected(kind)}"
     )
 
 
@@ -156,10 +238,53 @@ def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Deci
             return ConstantComparison(op is Op.NE)
         op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
     if floor in units:
-        unscaled = Decimal((0 if floor >= 0 else 1, tuple(int(digit) for digit in str(abs(floor))), -scale))
-        return Comparison(op, pa.scalar(floor if pa.types.is_integer(kind) else unscaled, kind))
+        return Comparison(op, pa.scalar(floor, kind) if pa.types.is_integer(kind) else _unscaled(kind, floor))
     beyond_above = floor >= units.stop
     return ConstantComparison(op is Op.NE or op in ((Op.LT, Op.LE) if beyond_above else (Op.GT, Op.GE)))
+
+
+def _nearest_doubles(kind: pa.DataType, op: Op, value: float) -> Comparison | ConstantComparison | RangeComparison:
+    """Compares the doubles nearest to decimals with a double. The decimals of one double are a range."""
+    low, high = _decimals_of(kind.scale, value)
+    most = 10**kind.precision - 1
+    if op in (Op.EQ, Op.NE):
+        low, high = max(low, -most), min(high, most)
+        if low > high:
+            return ConstantComparison(op is Op.NE)
+        if low < high:
+            return RangeComparison(_unscaled(kind, low), _unscaled(kind, high), negated=op is Op.NE)
+        return Comparison(op, _unscaled(kind, low))
+    # below the range: <; in it: <= and >=; `low > high` if no decimal has this double
+    limit = low - 1 if op in (Op.LT, Op.GE) else high
+    op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
+    if not -most <= limit <= most:
+        return ConstantComparison(op is (Op.LE if limit > 0 else Op.GT))
+    return Comparison(op, _unscaled(kind, limit))
+
+
+def _decimals_of(scale: int, value: float) -> tuple[int, int]:
+    """The lowest and the highest multiple of 10^-scale whose nearest double is `value`; (n + 1, n) if there is none,
+    where n is the highest multiple below it."""
+    unit = 10**scale
+    below, above = math.nextafter(value, -math.inf), math.nextafter(value, math.inf)
+    exact = Fraction(value)
+    half_below = (exact + Fraction(below)) / 2 if math.isfinite(below) else exact
+    half_above = (exact + Fraction(above)) / 2 if math.isfinite(above) else exact
+    low, high = math.ceil(half_below * unit), math.floor(half_above * unit)
+    low += not _has_double(low, unit, value)
+    high -= not _has_double(high, unit, value)
+    return (low, high) if low <= high else (math.floor(exact * unit) + 1, math.floor(exact * unit))
+
+
+def _has_double(multiple: int, unit: int, value: float) -> bool:
+    """Whether `value` is the double nearest to multiple / unit; true for one beyond the ends of a range."""
+    return multiple / unit == value  # the division of integers rounds correctly
+
+
+def _unscaled(kind: pa.DataType, unscaled: int) -> pa.Scalar:
+    """The decimal unscaled * 10^-scale."""
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return pa.scalar(Decimal((0 if unscaled >= 0 else 1, digits, -kind.scale)), kind)
 
 
 def _days(text: str) -> int:
@@ -179,7 +304,7 @@ def _clock_us(hours: str | None, minutes: str | None, seconds: str | None, fract
     return ((hour * 60 + minute) * 60 + second) * 1_000_000 + int((fraction or "0").ljust(6, "0"))
 
 
-def _micros(column: str, text: str, *, zoned: bool) -> int:
+def _micros(operand: str, text: str, *, zoned: bool) -> int:
     match = _MOMENT.fullmatch(text.strip())
     clock = _clock_us(*match.groups()[1:5]) if match else None
     if match is None or clock is None:
@@ -189,7 +314,7 @@ def _micros(column: str, text: str, *, zoned: bool) -> int:
         )
     zone = (match[6] or "").upper()
     if zone and not zoned:
-        raise ConfigurationError(f"column {column!r} holds local timestamps: {text[:_SHOWN_CHARS]!r} must have no zone")
+        raise ConfigurationError(f"{operand} holds local timestamps: {text[:_SHOWN_CHARS]!r} must have no zone")
     shift_min = 0
     if zone not in ("", "Z", "UTC"):
         shift_min = int(zone[1:3]) * 60 + int(zone[4:6])
@@ -211,12 +336,18 @@ def _spelled(literal: Literal) -> str:
     match literal:
         case NumberLiteral(value):
             return str(value)[:_SHOWN_CHARS]
+        case DoubleLiteral(value):
+            return f"{value}D"
+        case BinaryLiteral(value):
+            return f"X{value.hex()[:_SHOWN_CHARS].upper()!r}"
         case BooleanLiteral(value):
             return str(value).upper()
         case TextLiteral(text):
             return repr(text[:_SHOWN_CHARS])
         case DateLiteral(text):
             return f"DATE {text[:_SHOWN_CHARS]!r}"
+        case TimeLiteral(text):
+            return f"TIME {text[:_SHOWN_CHARS]!r}"
         case TimestampLiteral(text):
             return f"TIMESTAMP {text[:_SHOWN_CHARS]!r}"
 
@@ -233,6 +364,8 @@ def _expected(kind: pa.DataType) -> str:
         return "compare it with DATE 'YYYY-MM-DD'"
     if pa.types.is_timestamp(kind):
         return "compare it with TIMESTAMP 'YYYY-MM-DD HH:MM:SS'"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "compare it with X'…'"
     if pa.types.is_time(kind):
         return "compare it with 'HH:MM:SS'"
     return "only IS [NOT] NULL is possible"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -23,11 +24,39 @@ class Column:
         return ".".join(self.path)
 
 
+class Function(StrEnum):
+    """A function of values. Its docs say when it is null."""
+
+    IS_NAN = "isnan"
+    """Whether a number is NaN; never null: false for null."""
+    SIGN_BIT = "signbit"
+    """Whether a number is negative or -0.0; null for null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of a column."""
+
+    function: Function
+    """The function."""
+    arguments: tuple[Operand, ...]
+    """Its arguments, in order."""
+    type: pa.DataType
+    """Type of the result."""
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Operand = Column | Call
+"""What a condition tests."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`column op value`; null where the column is null. A floating column compares as double."""
+    """`operand op value`; null where the operand is null. A floating operand compares as double."""
 
-    column: Column
+    operand: Operand
     """Left side."""
     op: Op
     """Operator."""
@@ -37,40 +66,40 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A comparison with the same result for every value, such as `int_column = 3.5`; null where the column is null."""
+    """A comparison with the same result for every value, such as `int_column = 3.5`; null where the operand is null."""
 
-    column: Column
-    """The compared column."""
+    operand: Operand
+    """The compared operand."""
     result: bool
     """The result for every value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """The column equals one of the values; null where the column is null."""
+    """The operand equals one of the values; null where the operand is null."""
 
-    column: Column
-    """The compared column."""
+    operand: Operand
+    """The compared operand."""
     values: pa.Array
     """The values, none of them null."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """The column's text starts with `prefix`; null where the column is null."""
+    """The operand's text starts with `prefix`; null where the operand is null."""
 
-    column: Column
-    """A text column."""
+    operand: Operand
+    """A text."""
     prefix: str
     """Not escaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """The column is null; never null itself."""
+    """The operand is null; never null itself."""
 
-    column: Column
-    """The tested column."""
+    operand: Operand
+    """The tested operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +132,19 @@ Predicate = Compare | Constant | OneOf | StartsWith | IsNull | Not | And | Or
 def columns_of(predicate: Predicate) -> tuple[str, ...]:
     """The table's columns in the predicate: top-level names, each once, in order of appearance."""
 
-    def leaves(node: Predicate) -> Iterator[str]:
+    def leaves(node: Predicate | Operand) -> Iterator[str]:
         match node:
             case And(terms) | Or(terms):
                 for term in terms:
                     yield from leaves(term)
             case Not(term):
                 yield from leaves(term)
+            case Column(path):
+                yield path[0]
+            case Call(_, arguments):
+                for argument in arguments:
+                    yield from leaves(argument)
             case _:
-                yield node.column.path[0]
+                yield from leaves(node.operand)
 
     return tuple(dict.fromkeys(leaves(predicate)))
