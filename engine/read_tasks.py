@@ -7,6 +7,7 @@ its report goes to the server that planned it, if one did. Limits, retries and r
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -97,21 +98,25 @@ class ReadTask:
         return self.split.size_bytes
 
     def batches(
-        self, limit: int | None = None, on_report: Callable[[SplitReport], None] | None = None
+        self,
+        limit: int | None = None,
+        on_report: Callable[[SplitReport], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows of the split in its order, in batches of at least one row; at most the read's limit, and at most
         `limit`. May be called again. Closing the generator closes the files that it holds open.
 
         A split that was read to its end or to the limit is reported to the server that planned it, and to `on_report`;
         one left by an error or by closing is not. A report that cannot be delivered fails nothing. After a retryable
-        error the split is read again from the next row, by the retry policy. Errors: `penstock.proto.errors`.
+        error the split is read again from the next row, by the retry policy; when `stop` is set, no longer. Errors:
+        `penstock.proto.errors`.
         """
         limits = [one for one in (self.shared.limit, limit) if one is not None]
         left = min(limits, default=None)
         tally = SplitTally(event_time=self.shared.event_time, event_time_unit=self.shared.event_time_unit)
         rows = 0
         if left != 0:
-            with closing(resumed(partial(self._opened, tally, left), Retry(policy=self.shared.retry))) as parts:
+            with closing(resumed(partial(self._opened, tally, left), self._retry(stop))) as parts:
                 for part in parts:
                     batch = self._checked(part.batch)
                     if left is not None:
@@ -122,6 +127,10 @@ class ReadTask:
                     if rows == left:
                         break
         self._finish(replace(tally.report(), rows=rows), on_report)
+
+    def _retry(self, stop: threading.Event | None) -> Retry:
+        policy = self.shared.retry
+        return Retry(policy=policy) if stop is None else Retry(policy=policy, wait=stop.wait, stopped=stop.is_set)
 
     def _opened(self, tally: SplitTally, limit: int | None, start: int) -> Generator[SplitBatch, None, None]:
         batch_rows = self.shared.batch_rows

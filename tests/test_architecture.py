@@ -89,6 +89,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "event_time_scan",
         "connect",
         "read_tasks",
+        "parallel",
         "arrow group spark",
         "consumer demo",
         "doctor",

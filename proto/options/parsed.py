@@ -25,6 +25,8 @@ class ParsedOptions:
     columns: tuple[str, ...] = ()
     where: str = ""
     limit: int | None = None
+    threads: int = 0
+    ordered: str = "on"
     server: str | None = None
     server_ca: str = ""
     server_cert: str = ""

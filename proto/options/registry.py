@@ -108,6 +108,24 @@ OPTIONS: Final[tuple[Option, ...]] = (
         doc="The maximum number of rows: exact in Arrow and on the command line; in Spark it applies to each split.",
     ),
     Option(
+        name="threads",
+        type=Number(0, 256),
+        default=0,
+        entry_points=frozenset({EntryPoint.ARROW, EntryPoint.CLI}),
+        doc="The number of splits that are read side by side, each in its own thread. 1: one split after the other, in "
+        "the caller's thread. 0: one for each CPU, at most four; one if the read has one split, or a `limit` of at "
+        "most `batchRows`. At most 32 MiB of decoded batches wait for the caller.",
+    ),
+    Option(
+        name="ordered",
+        type=OnOff(),
+        default="on",
+        entry_points=frozenset({EntryPoint.ARROW, EntryPoint.CLI}),
+        doc="The order of rows with several `threads`. `on`: all rows of a split, then those of the next one, in the "
+        "order of the plan, as with one thread. `off`: batches as they are decoded; those of one split keep their "
+        "order. A split that takes long then delays no other.",
+    ),
+    Option(
         name="server",
         type=Address(),
         entry_points=EVERYWHERE,

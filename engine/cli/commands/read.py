@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,7 +49,9 @@ def read(
     profile: Annotated[
         bool,
         typer.Option(
-            "--profile", help="Print the time of each phase on stderr; with --format jsonl as a line of JSON."
+            "--profile",
+            help="Print the time of each phase on stderr; with --format jsonl as a line of JSON. Reads in one thread, "
+            "unless --threads is given: then times are sums over threads.",
         ),
     ] = False,
 ) -> None:
@@ -61,7 +64,9 @@ def read(
 
     _return_memory()
     spent = _profile() if profile else None
-    reading = open_reading(shell.file.path_of(table, options.server), options)
+    if profile and not options.threads:
+        options = replace(options, threads=1)
+    reading = open_reading(shell.file.path_of(table, options.server), options, ahead=True)
     if spent is not None:
         spent.planned()
     on_report = None if spent is None else spent.add

@@ -19,6 +19,8 @@ app = typer.Typer(help="Splits of a read.")
 
 _FLAGS_OF_READING = (
     "limit",
+    "threads",
+    "ordered",
     "server",
     "serverCa",
     "serverCert",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from penstock.engine import arrow, read_tasks
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
+    CorruptFile,
     InvariantViolation,
     TableNotFound,
 )
@@ -138,11 +140,16 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> ScriptedEnumerator:
     enumerator = ScriptedEnumerator([["a:1,2|3", "b:", "c:4"], ["d:5,6"]])
     monkeypatch.setattr(read_tasks, "enumerator_for", lambda *arguments: enumerator)
     monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
+    monkeypatch.setenv("PENSTOCK_THREADS", "1")
     return enumerator
 
 
 def options(**given: object) -> ParsedOptions:
     return parse_options(given, entry_point=EntryPoint.ARROW, environment=os.environ)
+
+
+def reader_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock-read")]
 
 
 def ids(reader: pa.RecordBatchReader) -> list[int]:
@@ -232,6 +239,40 @@ def test_dropped_reader_closes_its_split(reader: Reader, plan: ScriptedEnumerato
     gc.collect()
     assert reader.closed == ["a:1,2|3"]
     assert plan.reports == {}
+
+
+@pytest.mark.parametrize("limit", [None, 1, 3, 5, 6, 9])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_limit_is_exact_with_threads(
+    reader: Reader, plan: ScriptedEnumerator, limit: int | None, ordered: bool
+) -> None:
+    rows = ids(penstock.read("t", limit=limit, threads=3, ordered=ordered))
+    assert len(rows) == len(set(rows)) == min(6, limit or 6)
+    assert not ordered or rows == sorted(rows)
+    assert sorted(reader.closed) == sorted(reader.opened)
+
+
+def test_threads_report_splits(reader: Reader, plan: ScriptedEnumerator) -> None:
+    progress: list[arrow.Progress] = []
+    list(arrow.open_reading("t", options(threads=2)).batches(progress.append))
+    assert {place: report.rows for place, report in plan.reports.items()} == {
+        (0, 0): 3,
+        (0, 1): 0,
+        (0, 2): 1,
+        (1, 0): 2,
+    }
+    assert progress[-1] == arrow.Progress(rows=6, splits_done=4, splits=4)
+
+
+def test_threads_raise_error_of_split_after_rows_before_it(reader: Reader, plan: ScriptedEnumerator) -> None:
+    plan.slots = [["a:1", "b:2|!", "c:3", "d:!"]]
+    rows = penstock.read("t", threads=3)
+    assert [rows.read_next_batch()["id"].to_pylist() for _ in range(2)] == [[1], [2]]
+    with pytest.raises(CorruptBlock, match="block of t is damaged"):
+        rows.read_next_batch()
+    assert sorted(reader.closed) == sorted(reader.opened)
+    with pytest.raises(StopIteration):
+        rows.read_next_batch()
 
 
 def test_progress(reader: Reader, plan: ScriptedEnumerator) -> None:
@@ -352,6 +393,43 @@ class TestRealTables:
         assert sum(batch.num_rows for batch in batches) == 5
         assert max(batch.num_rows for batch in batches) <= 2
 
+    @pytest.mark.parametrize("threads", [2, 4])
+    @pytest.mark.parametrize(
+        ("name", "given"),
+        [
+            ("B_v9_inc_cow", {}),
+            ("B_v9_inc_mor", {"batch_rows": 3}),
+            ("B_v9_inc_mor", {"query": "incremental", "after": "earliest"}),
+            ("B_v8_cdc_cow_data_before_after", {"query": "cdc", "after": "earliest"}),
+            ("B_v9_inc_mor", {"limit": 7}),
+        ],
+    )
+    def test_threads_have_rows_of_one_thread(
+        self, golden: GoldenTables, name: str, given: dict[str, Any], threads: int
+    ) -> None:
+        table = golden.table(name)
+        expected = penstock.read(table, threads=1, **given).read_all()
+        assert expected.num_rows and arrow.open_reading(str(table), options(threads=threads, **given)).threads > 1
+        assert penstock.read(table, threads=threads, **given).read_all() == expected
+        unordered = penstock.read(table, threads=threads, ordered=False, **given).read_all()
+        assert unordered.num_rows == expected.num_rows
+        if "limit" not in given:
+            assert sorted(map(str, unordered.to_pylist())) == sorted(map(str, expected.to_pylist()))
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_bad_split_ends_read_with_threads(
+        self, golden: GoldenTables, tmp_path: pathlib.Path, ordered: bool
+    ) -> None:
+        table = golden.copy("B_v9_inc_cow", tmp_path)
+        planned = {
+            task.split.base.path for task in read_tasks.plan_read(str(table), options()).tasks if task.split.base
+        }
+        file = next(table / path for path in sorted(planned))
+        file.write_bytes(file.read_bytes()[:-50])
+        with pytest.raises(CorruptFile, match=file.name):
+            penstock.read(table, threads=3, ordered=ordered).read_all()
+        assert not reader_threads()
+
     def test_event_times_are_reported(self, golden: GoldenTables) -> None:
         reports: list[SplitReport] = []
         table = str(golden.table("A_merge_event_timestamp_v9_h120"))
@@ -363,12 +441,15 @@ class TestRealTables:
         assert [report.max_event_time_us for report in reports] == [highest.value]
         assert sum(report.rows for report in reports) == rows
 
-    def test_dropped_reader_holds_no_file_open(self, golden: GoldenTables) -> None:
-        table = golden.table("A_merge_event_long_v9_h120")
-        reader = penstock.read(table, batch_rows=1)
+    @pytest.mark.parametrize(("name", "threads"), [("A_merge_event_long_v9_h120", 1), ("B_v9_inc_mor", 3)])
+    def test_dropped_reader_holds_no_file_and_no_thread(self, golden: GoldenTables, name: str, threads: int) -> None:
+        table = golden.table(name)
+        reader = penstock.read(table, batch_rows=1, threads=threads)
         reader.read_next_batch()
+        assert bool(reader_threads()) == (threads > 1)
         del reader
         gc.collect()
+        assert not reader_threads()
         held = [file.path for file in psutil.Process().open_files() if str(table) in file.path]
         held += [region.path for region in psutil.Process().memory_maps() if str(table) in region.path]
         assert held == []

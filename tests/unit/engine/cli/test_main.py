@@ -93,7 +93,18 @@ def test_no_command_shows_help(cli: Cli, arguments: list[str]) -> None:
 def test_every_option_of_the_command_line_has_its_flag(cli: Cli, option: Option) -> None:
     own = re.compile(rf"^\W*{option.flag} ", re.MULTILINE)
     assert own.search(cli("read", "--help").text)
-    without = {"limit", "server", "serverCa", "serverCert", "serverKey", "serverToken", "batchRows", "retryTimeout"}
+    without = {
+        "limit",
+        "threads",
+        "ordered",
+        "server",
+        "serverCa",
+        "serverCert",
+        "serverKey",
+        "serverToken",
+        "batchRows",
+        "retryTimeout",
+    }
     assert bool(own.search(cli("splits", "plan", "--help").text)) == (option.name not in without)
 
 
