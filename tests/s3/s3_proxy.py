@@ -11,13 +11,14 @@ import enum
 import http.client
 import http.server
 import re
+import sys
 import threading
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 _PASSED_ON: Final = ("content-type", "etag", "last-modified", "accept-ranges", "content-range", "x-amz-request-id")
 
@@ -52,6 +53,17 @@ _REFUSALS: Final = {
 Plan = Callable[[Request], Fault | None]
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    """Closes quietly a connection that a client reset, as clients do after a fault. Other errors are printed."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Called in the except block of a connection's thread."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class S3Proxy:
     """A proxy between clients and the store at `target` (HOST:PORT). The context manager closes it."""
 
@@ -80,8 +92,7 @@ class S3Proxy:
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  the base class names it
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import socket
+import struct
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +23,7 @@ from tests.faults.served import Served, differing, following, until
 from tests.ops.places import BIN
 from tests.s3.bucket import BUCKET
 from tests.s3.fault_schedule import FaultSchedule, growing
-from tests.s3.s3_proxy import Fault, Request
+from tests.s3.s3_proxy import Fault, Request, S3Proxy
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 MERGED = "A_merge_event_long_v9_h120"
@@ -96,11 +99,35 @@ def test_wrong_region_is_an_error_with_the_right_one(
     for fault in [Fault.ELSEWHERE, *([None] if (BIN / "versitygw").exists() else [])]:
         proxy.fresh(lambda request, fault=fault: fault)
         assert run(["read", uri]) == 2
-        (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error ")]
-        assert line.startswith("error [CONFIGURATION]: ") and uri in line
-        assert line.endswith(
-            "not in region eu-central-1, it is in us-east-1: give ?region=us-east-1 in the table's URI, or AWS_REGION"
+        errors = capfd.readouterr().err
+        assert errors.startswith("error [CONFIGURATION]: ") and uri in errors
+        assert errors.endswith(
+            "not in region eu-central-1, it is in us-east-1: give ?region=us-east-1 in the table's URI, or AWS_REGION\n"
         )
+        assert errors.count("\n") == 1, errors
+
+
+def test_reset_connection_leaves_nothing_on_stderr_and_other_errors_do(capfd: pytest.CaptureFixture[str]) -> None:
+    """Else a late thread of the proxy adds lines to those of a command in this process."""
+    with S3Proxy("127.0.0.1:9") as proxy:
+        host, _, port = proxy.address.partition(":")
+        broken: list[threading.Thread] = []
+
+        def plan(request: Request) -> Fault | None:
+            broken.append(threading.current_thread())
+            if request.key == "/error":
+                raise ValueError("a defect of the proxy")
+            return Fault.DENIED
+
+        proxy.fresh(plan)
+        for path, text in (("/reset", ""), ("/error", "a defect of the proxy")):
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                client.recv(1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a close is a reset
+            broken.pop().join(60)
+            errors = capfd.readouterr().err
+            assert (text in errors) if text else not errors, errors
 
 
 def test_missing_bucket_or_table_is_named(proxy: Any, upload: Callable[[str], str]) -> None:

@@ -61,8 +61,8 @@ def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, s
     """The rows of a load, and maybe rows that its filter (`where`) leaves out: the caller keeps the filter in Spark.
 
     The columns are those of `spark.read.format("penstock")`. Plans now. None if Spark's Parquet reader is not used for
-    such a load: ranges, `limit`, `eventTime`, and sessions whose settings change its rows (`unusable_setting`). Errors:
-    `penstock.proto.errors`.
+    such a load: ranges, `limit`, `eventTime`, plans with very many splits that Penstock reads, and sessions whose
+    settings change its rows (`unusable_setting`). Errors: `penstock.proto.errors`.
     """
     load = loaded({**read_options, "path": table}, EntryPoint.BATCH, os.environ)
     reason = _unusable(load.options) or unusable_setting(spark)
@@ -92,7 +92,11 @@ def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, s
             division = Division((), splits)
             description = _description(division, given)
     if division.rest or not frames:
-        frames.insert(0, _rest_frame(spark, scan, division, load, description))
+        rest = _rest_frame(spark, scan, division, load, description)
+        if rest is None:
+            log.warning("table %s: Spark's Parquet reader is not used: the plan has too many splits with logs", name)
+            return None
+        frames.insert(0, rest)
     log.info(
         "table %s: %d splits planned: %d files for Spark's Parquet reader in %d scans, %d splits for Penstock%s",
         name,
@@ -134,12 +138,17 @@ def _spark_frames(
     return [parquet_frame(spark, folder, part, output, stored, description) for part in division.spark]
 
 
-def _rest_frame(spark: SparkSession, scan: Scan, division: Division, load: Loaded, description: str) -> DataFrame:
-    """The rows of the other splits. The plan has the query, columns and filter; only options of reading remain."""
+def _rest_frame(
+    spark: SparkSession, scan: Scan, division: Division, load: Loaded, description: str
+) -> DataFrame | None:
+    """The rows of the other splits; None if they are too many for an option. The plan has the query, columns and
+    filter; only options of reading remain."""
     options = {"batchRows": str(load.options.batch_rows)}
     if load.options.retry_timeout_us is not None:
         options["retryTimeout"] = f"{load.options.retry_timeout_us // 1000} ms"
     planned = as_option(scan, division.rest, os.cpu_count() or 1, load.options.slots)
+    if planned is None:
+        return None
     reader = spark.read.format("penstock").options(**options).option(PLANNED, planned).option(DESCRIBED, description)
     with missing_format_explained():
         return reader.schema(spark_schema(output_schema(scan))).load(load.table)

@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,6 +23,8 @@ PLANNED: Final = "_penstockplannedslots"
 """The option with the splits, in the lower case in which Spark passes names."""
 DESCRIBED: Final = "_penstockscan"
 """The option with the `ScanDescription`."""
+MAX_CONTENT_BYTES: Final = 256 << 20
+"""The most bytes of splits in an option, before they are compressed: several hundred thousand splits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +51,51 @@ class ScanDescription:
         return cls(scan_id, options, spark_files, penstock_splits)
 
 
-def as_option(scan: Scan, splits: Sequence[Split], cores: int, requested: int) -> str:
-    """The splits in slots (`pack`), as text. The scan has the table's URI without credentials: tasks have their own."""
+def as_option(
+    scan: Scan, splits: Sequence[Split], cores: int, requested: int, max_bytes: int = MAX_CONTENT_BYTES
+) -> str | None:
+    """The splits in slots (`pack`), as text; None if they are more than `max_bytes`.
+
+    The scan has the table's URI without credentials: tasks have their own.
+    """
     slots = [
         [_text(encode_split(splits[index])) for index in slot]
         for slot in pack([split.size_bytes for split in splits], cores, requested)
     ]
     shared = encode_scan(replace(scan, base_path=uri_without_credentials(scan.base_path)))
-    return _text(zlib.compress(json.dumps({"scan": _text(shared), "slots": slots}).encode(), 1))
+    content = json.dumps({"scan": _text(shared), "slots": slots}).encode()
+    return _text(zlib.compress(content, 1)) if len(content) <= max_bytes else None
 
 
-def taken_from(options: MutableMapping[str, str]) -> tuple[dict[str, str], list[PackedSlot] | None]:
-    """The other options, and the slots; None if the option is not given. ConfigurationError: the text is damaged."""
+def taken_from(
+    options: Mapping[str, str], max_bytes: int = MAX_CONTENT_BYTES
+) -> tuple[dict[str, str], list[PackedSlot] | None]:
+    """The other options, and the slots; None if the option is not given.
+
+    ConfigurationError: the text is damaged, or holds more than `max_bytes`. No more than that is decompressed.
+    """
     others = {name: value for name, value in options.items() if name.lower() not in (PLANNED, DESCRIBED)}
     text = next((value for name, value in options.items() if name.lower() == PLANNED), None)
     if text is None:
         return others, None
     try:
-        content = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+        content = json.loads(_decompressed(base64.b64decode(text, validate=True), max_bytes))
         scan = base64.b64decode(content["scan"])
         slots = [PackedSlot(scan, tuple(base64.b64decode(split) for split in slot)) for slot in content["slots"]]
     except (ValueError, binascii.Error, zlib.error, KeyError, TypeError) as error:
         raise ConfigurationError(f"option {PLANNED} is written by Penstock alone, and is damaged: {error}") from None
     return others, slots
+
+
+def _decompressed(data: bytes, max_bytes: int) -> bytes:
+    """ValueError for data that is cut short, followed by something else, or larger than `max_bytes`."""
+    inflate = zlib.decompressobj()
+    content = inflate.decompress(data, max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"it decompresses to more than {max_bytes} bytes")
+    if not inflate.eof or inflate.unused_data:
+        raise ValueError("it is cut short, or followed by something else")
+    return content
 
 
 def _text(data: bytes) -> str:

@@ -12,11 +12,8 @@ import pytest
 
 from penstock.engine.spark.slices.divide import Division, divided
 from penstock.engine.spark.slices.footers import FileFacts
-from penstock.engine.spark.slices.handed_over import PLANNED, as_option, taken_from
 from penstock.engine.spark.slices.layout import FileLayout, Leaf
 from penstock.engine.spark.slices.parquet_frame import spark_folder
-from penstock.errors import ConfigurationError
-from penstock.proto.codec.serialized import decode_scan, decode_split
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import (
@@ -130,21 +127,6 @@ def test_small_partitions_are_no_branches_of_their_own() -> None:
     division = divided(scan, splits, lambda files, columns: [FACTS] * len(files), branch_bytes=11)
     assert (len(paths(division)), len(division.rest)) == (1, 2)
     assert sum(files for _, files in division.reasons) == 2
-
-
-def test_splits_survive_as_an_option() -> None:
-    splits = [a_split("a"), a_split("b", logs=(LOG,))]
-    text = as_option(dataclasses.replace(SCAN, base_path="s3://key:secret@bucket/t"), splits, 1, 0)
-    others, slots = taken_from({"path": "/lake/t", PLANNED.upper(): text})
-    assert others == {"path": "/lake/t"}
-    assert slots is not None
-    assert [decode_split(data) for slot in slots for data in slot.splits] == splits
-    assert decode_scan(slots[0].scan).base_path == "s3://bucket/t"
-    assert taken_from({"path": "/lake/t"}) == ({"path": "/lake/t"}, None)
-    assert taken_from({PLANNED: as_option(SCAN, [], 1, 0)})[1] == []
-    for damaged in ("", "x", text[:-8], text[8:]):
-        with pytest.raises(ConfigurationError, match="written by Penstock alone"):
-            taken_from({PLANNED: damaged})
 
 
 @pytest.mark.parametrize(
