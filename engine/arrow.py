@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,9 @@ from penstock.engine.read_tasks import OpenedRead, open_read
 from penstock.engine.requests.where import Where, where_text
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
+
+if TYPE_CHECKING:
+    from penstock.enumerator.embedded import EmbeddedEnumerator
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,16 @@ class Reading:
         notify(Progress(rows, read.done, self.opened.splits))
 
 
-def open_reading(table: str, options: ParsedOptions, *, ahead: bool = False) -> Reading:
-    """Plans a read; `table` is a path or URI, or with `server` a name. Errors: `penstock.proto.errors`.
+def open_reading(
+    table: str, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None, *, ahead: bool = False
+) -> Reading:
+    """Plans a read; see `open_read`. Errors: `penstock.proto.errors`.
 
     `ahead`: unless one thread is requested, even a single split is read in a thread, while the caller uses a batch.
     """
     from penstock.enumerator.embedded import available_cpus
 
-    opened = open_read(table, options)
+    opened = open_read(table, options, embedded)
     threads = threads_of(options, opened.splits, available_cpus(), ahead=ahead)
     return Reading(opened, threads, options.ordered == "on")
 
@@ -150,5 +156,10 @@ def read(
     parsed = parse_options({**explicit, **options}, entry_point=EntryPoint.ARROW, environment=os.environ)
     for text in parsed.warnings:
         warnings.warn(f"penstock.read: {text}", UserWarning, stacklevel=2)
-    reading = open_reading(os.fspath(table), parsed)
+    return read_parsed(os.fspath(table), parsed)
+
+
+def read_parsed(table: str, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None) -> pa.RecordBatchReader:
+    """`read` with parsed options; see `open_reading`."""
+    reading = open_reading(table, options, embedded)
     return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())

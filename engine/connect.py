@@ -12,6 +12,7 @@ from penstock.proto.model.access import NO_ACCESS, ServerAccess
 
 if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator
+    from penstock.enumerator.tables.open_tables import OpenTables
 
 
 def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enumerator:
@@ -28,10 +29,17 @@ def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enum
     return embedded_enumerator()
 
 
-def embedded_enumerator() -> EmbeddedEnumerator:
-    """An enumerator inside this process that can read splits for their event times."""
-    from penstock.engine.event_time_scan import scan_event_time
+def embedded_enumerator(reads: OpenTables | None = None) -> EmbeddedEnumerator:
+    """An enumerator inside this process that can read splits for their event times. `reads` are tables that stay open
+    between enumerators."""
     from penstock.enumerator.embedded import EmbeddedEnumerator
-    from penstock.enumerator.tables.open_tables import OpenTables
 
-    return EmbeddedEnumerator(reads=OpenTables(scan_event_time=scan_event_time))
+    return EmbeddedEnumerator(reads=open_tables() if reads is None else reads)
+
+
+def open_tables(max_tables: int | None = None) -> OpenTables:
+    """Tables that are opened at their first use and stay open; at most `max_tables`."""
+    from penstock.engine.event_time_scan import scan_event_time
+    from penstock.enumerator.tables.open_tables import MAX_TABLES, OpenTables
+
+    return OpenTables(max_tables or MAX_TABLES, scan_event_time=scan_event_time)

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,6 +32,9 @@ from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, outp
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import uri_without_credentials
+
+if TYPE_CHECKING:
+    from penstock.enumerator.embedded import EmbeddedEnumerator
 
 log = logging.getLogger("penstock.engine.arrow")
 
@@ -222,17 +226,17 @@ def plan_read(table: str, options: ParsedOptions) -> PlannedRead:
     return open_read(table, options).planned()
 
 
-def open_read(table: str, options: ParsedOptions) -> OpenedRead:
+def open_read(table: str, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None) -> OpenedRead:
     """Plans a read: its schema is known, no file of rows is opened yet.
 
-    `table` is a path or URI, or with `server` a name. A read as of a time at which no file exists logs a warning.
-    Errors: `penstock.proto.errors`.
+    `table` is a path or URI, or with `server` a name. Without a server `embedded` plans the read, by default a new
+    enumerator. A read as of a time at which no file exists logs a warning. Errors: `penstock.proto.errors`.
     """
     retry = Retry(policy=options.retry_if_given)
     if options.server is None:
-        embedded = embedded_enumerator()
-        request = plan_request(table, options, lambda: retry.call(lambda: embedded.describe_table(table)), slots=1)
-        plan = retry.call(lambda: embedded.plan(request))
+        planner = embedded or embedded_enumerator()
+        request = plan_request(table, options, lambda: retry.call(lambda: planner.describe_table(table)), slots=1)
+        plan = retry.call(lambda: planner.plan(request))
         opened = OpenedRead(_shared(plan.scan, options, None), len(plan.splits), plan)
     else:
         server: Enumerator = enumerator_for(options.server, options.access)

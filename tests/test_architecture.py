@@ -91,7 +91,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "read_tasks",
         "parallel",
         "arrow group spark",
-        "consumer demo",
+        "consumer demo table",
         "doctor",
         "cli",
     ),
@@ -511,6 +511,7 @@ def test_third_party_imports_are_declared() -> None:
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        **{library: (REPOSITORY / "engine", names(extras[library])) for library in ("duckdb", "pandas", "polars")},
     }
     lines = []
     for source in package_sources():

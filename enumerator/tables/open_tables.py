@@ -27,7 +27,9 @@ from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
 from penstock.table.arrow_errors import errors_of_table
+from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.timeline.active import Timeline
 
 MAX_TABLES: Final = 64
 """Open tables; the least recently used one is closed."""
@@ -72,6 +74,12 @@ class OpenTables:
         """The table now, under `name`."""
         with errors_of_table(path):
             return planning.describe(self.current(path), name)
+
+    def timeline(self, path: str) -> tuple[TableProperties, Timeline]:
+        """The table's properties and its active timeline now."""
+        with errors_of_table(path):
+            table = self.current(path)
+            return table.properties, table.timeline()
 
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""

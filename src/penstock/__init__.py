@@ -1,7 +1,8 @@
 """Penstock: consume Apache Hudi tables from Python and Spark, row for row what Hudi returns.
 
-`read` reads a table into Arrow; `Consumer` reads a table as a member of a consumer group; `errors` holds the exceptions
-and `spark` the functions for Spark programs. Everything else in this package is internal and may change.
+`read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
+member of a consumer group; `errors` holds the exceptions and `spark` the functions for Spark programs. The classes are
+those of results. Everything else in this package is internal and may change.
 """
 
 from __future__ import annotations
@@ -16,16 +17,41 @@ if TYPE_CHECKING:
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
     from penstock.engine.group.reader import ConsumedBatch
+    from penstock.engine.table.instants import TableInstant
+    from penstock.engine.table.plan import PlannedSplit, TablePlan
+    from penstock.engine.table.scan import Scan
+    from penstock.engine.table.table import Table, open_table
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
 
-__all__ = ["ConsumedBatch", "Consumer", "Position", "ResetOutcome", "__version__", "errors", "read", "spark"]
+__all__ = [
+    "ConsumedBatch",
+    "Consumer",
+    "PlannedSplit",
+    "Position",
+    "ResetOutcome",
+    "Scan",
+    "Table",
+    "TableInstant",
+    "TablePlan",
+    "__version__",
+    "errors",
+    "open_table",
+    "read",
+    "spark",
+]
 
 _MODULES = {
     "ConsumedBatch": "penstock.engine.group.reader",
     "Consumer": "penstock.engine.consumer",
+    "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
     "ResetOutcome": "penstock.proto.model.groups",
+    "Scan": "penstock.engine.table.scan",
+    "Table": "penstock.engine.table.table",
+    "TableInstant": "penstock.engine.table.instants",
+    "TablePlan": "penstock.engine.table.plan",
+    "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""

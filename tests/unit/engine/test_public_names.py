@@ -19,7 +19,22 @@ import penstock
 from penstock.proto.errors import InvariantViolation, all_error_classes
 
 ROOT = pathlib.Path(__file__).parents[3]
-NAMES = ["ConsumedBatch", "Consumer", "Position", "ResetOutcome", "__version__", "errors", "read", "spark"]
+NAMES = [
+    "ConsumedBatch",
+    "Consumer",
+    "PlannedSplit",
+    "Position",
+    "ResetOutcome",
+    "Scan",
+    "Table",
+    "TableInstant",
+    "TablePlan",
+    "__version__",
+    "errors",
+    "open_table",
+    "read",
+    "spark",
+]
 SPARK_NAMES = [
     "CreatedViews",
     "await_end",
@@ -90,7 +105,8 @@ def test_completion_shows_the_public_names_also_after_imports_of_internals() -> 
     names = in_new_process(
         "import json, penstock\n"
         "first = dir(penstock)\n"
-        "penstock.read, penstock.Consumer, penstock.spark.with_source_watermark, penstock.spark.register\n"
+        "penstock.read, penstock.Consumer, penstock.open_table\n"
+        "penstock.spark.with_source_watermark, penstock.spark.register\n"
         "import penstock.engine.cli.main, penstock.table.columns\n"
         "print(json.dumps([first, dir(penstock), dir(penstock.errors), dir(penstock.spark)]))"
     )
@@ -116,7 +132,9 @@ def test_errors_hold_every_exception_of_the_tree() -> None:
     assert exported == {*all_error_classes().values(), InvariantViolation}
 
 
-@pytest.mark.parametrize("value", ["ConsumedBatch", "Position", "ResetOutcome"])
+@pytest.mark.parametrize(
+    "value", ["ConsumedBatch", "PlannedSplit", "Position", "ResetOutcome", "Scan", "TableInstant", "TablePlan"]
+)
 def test_public_values_document_each_field(value: str) -> None:
     cls = getattr(penstock, value)
     source = ast.parse((ROOT / "src" / cls.__module__.replace(".", "/")).with_suffix(".py").read_text())
