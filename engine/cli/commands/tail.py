@@ -39,6 +39,28 @@ class TailFormat(StrEnum):
     PARQUET = "parquet"
 
 
+_Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        min=0,
+        help="Exit after exactly N rows on stdout. A batch of which only a part was printed is not committed.",
+        show_default=False,
+    ),
+]
+
+
+_OutputDir = Annotated[
+    str | None,
+    typer.Option(
+        "--output-dir",
+        metavar="DIR",
+        help="Write one file per split, exactly once. Default: rows on stdout, at least once.",
+    ),
+]
+
+
 @with_registry_flags(but=("after",), entry_point=EntryPoint.CONSUMER)
 def tail(
     context: typer.Context,
@@ -64,14 +86,8 @@ def tail(
     exit_at_end: Annotated[
         bool, typer.Option("--exit-at-end", help="Exit when nothing is left, instead of waiting for new commits.")
     ] = False,
-    output_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--output-dir",
-            metavar="DIR",
-            help="Write one file per split, exactly once. Default: rows on stdout, at least once.",
-        ),
-    ] = None,
+    limit: _Limit = None,
+    output_dir: _OutputDir = None,
     form: Annotated[
         TailFormat | None,
         typer.Option(
@@ -88,7 +104,7 @@ def tail(
     chosen = _checked_form(form, output_dir)
     table = shell.file.path_of(table, options.server)
     own_group = options.group is None
-    _check_group(options, output_dir)
+    _check_flags(options, output_dir, limit)
     options = _named(options)
     from penstock.engine.cli.output.tail_scope import ScopedFolder, scope_of
     from penstock.engine.cli.output.tail_sink import FilesBySplit, RowsOnStdout, checked_folder
@@ -100,7 +116,9 @@ def tail(
         enumerator = at_end.enter_context(open_group_enumerator(options.server, options.access))
         consumer = GroupReader(table, options, enumerator)
         stop = _Stop(consumer)
-        output = FilesBySplit(consumer, folder.path, chosen, stop.requested) if folder else RowsOnStdout(consumer)
+        output = (
+            FilesBySplit(consumer, folder.path, chosen, stop.requested) if folder else RowsOnStdout(consumer, limit)
+        )
         at_end.enter_context(ended_by_signal(stop.request))
         consumer.join()
         if own_group:
@@ -112,7 +130,9 @@ def tail(
         _follow(consumer, output, stop, exit_at_end, on_progress)
 
 
-def _check_group(options: ParsedOptions, output_dir: str | None) -> None:
+def _check_flags(options: ParsedOptions, output_dir: str | None, limit: int | None) -> None:
+    if limit is not None and output_dir is not None:
+        raise ConfigurationError("--limit with --output-dir: a file holds a whole split: give one of them")
     if options.group is None and output_dir is not None:
         raise ConfigurationError(
             "--output-dir without --group: exactly-once files need a group that keeps its position: give --group"
@@ -141,11 +161,12 @@ class _Stop:
 def _follow(
     consumer: GroupReader, output: Output, stop: _Stop, exit_at_end: bool, on_progress: Callable[[int, int], None]
 ) -> None:
-    """Writes batches until a stop is requested, the group ends, or with `exit_at_end` nothing is left."""
+    """Writes batches until a stop is requested, the output has all rows that it takes, the group ends, or with
+    `exit_at_end` nothing is left."""
     from penstock.engine.cli.output.tail_sink import Stopped
 
     rows = splits = 0
-    while not stop.requested():
+    while not (stop.requested() or output.is_full):
         batch = consumer.poll(0) if exit_at_end else None
         if batch is None and not consumer.ended and not (exit_at_end and consumer.caught_up):
             batch = consumer.poll(POLL_MS)

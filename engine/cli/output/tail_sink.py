@@ -37,21 +37,37 @@ class Output(Protocol):
         """Returns the number of rows written. Stopped: a stop was requested before the split was complete."""
         ...
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no further batch."""
+        ...
+
 
 class RowsOnStdout:
     """Writes one JSON object per line. A batch is committed after its lines were flushed. At least once: the lines of a
     batch whose commit was lost are written again."""
 
-    def __init__(self, consumer: GroupReader) -> None:
-        self._consumer = consumer
+    def __init__(self, consumer: GroupReader, limit: int | None = None) -> None:
+        """`limit`: the number of rows after which it is full. A batch that this number cuts is not committed, because a
+        position inside a filtered batch is not known: the group hands it out again."""
+        self._consumer, self._left = consumer, limit
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit is reached."""
+        return self._left == 0
 
     def take(self, batch: ConsumedBatch) -> int:
         """Writes, flushes, commits."""
-        stream = sys.stdout.buffer
-        write_json_lines(batch.batch, stream)
-        stream.flush()
-        self._consumer.commit(batch)
         rows: int = batch.batch.num_rows
+        if self._left is not None:
+            rows = min(rows, self._left)
+            self._left -= rows
+        stream = sys.stdout.buffer
+        write_json_lines(batch.batch.slice(0, rows), stream)
+        stream.flush()
+        if rows == batch.batch.num_rows:
+            self._consumer.commit(batch)
         return rows
 
 
@@ -66,6 +82,11 @@ class FilesBySplit:
     def __init__(self, consumer: GroupReader, folder: Path, form: RowFormat, ended: Callable[[], bool]) -> None:
         """`ended`: whether a stop was requested."""
         self._consumer, self._folder, self._form, self._ended = consumer, folder, form, ended
+
+    @property
+    def is_full(self) -> bool:
+        """Never: a folder takes every split."""
+        return False
 
     def take(self, batch: ConsumedBatch) -> int:
         """Writes the whole split that `batch` begins, or skips it if its file exists, and commits it."""

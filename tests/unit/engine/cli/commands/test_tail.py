@@ -68,6 +68,37 @@ class TestStdout:
         assert not service.calls_of("delete")
         assert ids(cli("tail", "trips", *NAMED, "--exit-at-end").stdout) == []
 
+    @pytest.mark.parametrize(
+        ("limit", "committed"),
+        [
+            (0, {}),
+            (4, {}),
+            (10, {"a": (10, False)}),
+            (24, {"a": (20, False)}),
+            (25, {"a": (25, True)}),
+            (34, {"a": (25, True)}),
+            (35, {"a": (25, True), "b": (0, True), "c": (10, True)}),
+        ],
+    )
+    def test_limit_is_exact_and_batch_that_it_cuts_is_not_committed(
+        self, cli: Cli, service: Any, limit: int, committed: dict[str, tuple[int, bool]]
+    ) -> None:
+        result = cli("tail", "trips", *NAMED, "--limit", str(limit))
+        assert (result.code, result.stderr) == (0, "")
+        assert ids(result.stdout) == ROWS[:limit]
+        assert {split: done for split, done in service.committed().items() if done != (0, False)} == committed
+        rest = ids(cli("tail", "trips", *NAMED, "--exit-at-end").stdout)
+        assert rest == ROWS[sum(rows for rows, _ in committed.values()) :]
+
+    def test_limit_above_rows_waits_for_more(self, cli: Cli, service: Any) -> None:
+        service.ends = True
+        assert ids(cli("tail", "trips", *NAMED, "--limit", "36").stdout) == ROWS
+
+    @pytest.mark.parametrize("arguments", [("--limit", "-1"), ("--limit", "x"), ("--limit", "3", "--output-dir", "d")])
+    def test_limit_is_checked(self, cli: Cli, service: Any, arguments: tuple[str, ...]) -> None:
+        result = cli("tail", "trips", *NAMED, *arguments)
+        assert result.code == 2 and "--limit" in result.stderr and not service.calls_of("join")
+
     def test_batch_is_committed_after_its_lines(self, cli: Cli, service: Any, capsysbinary: Any) -> None:
         printed: list[int] = []
         real = service.commit_splits
@@ -390,7 +421,7 @@ def rows_of(folder: pathlib.Path) -> dict[str, list[int]]:
         ((*SERVER, "--group", ""), "`group`: got nothing"),
         ((*SERVER, "--group", "a b"), "group 'a b': expected letters"),
         ((*SERVER, "--reader-id", "é"), "reader id 'é': expected letters"),
-        ((*NAMED, "--limit", "3"), "No such option"),
+        ((*NAMED, "--limits", "3"), "No such option"),
         ((*NAMED, "--from", "soon"), "got 'soon'"),
         ((*NAMED, "--query", "snapshot"), "query=snapshot cannot be consumed by a group"),
         ((*NAMED, "--upto", "latest"), "upto=latest"),
