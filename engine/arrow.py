@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.engine.parallel.threads import ThreadedRead, threads_of
 from penstock.engine.read_tasks import OpenedRead, open_read
+from penstock.engine.requests.times import Time
 from penstock.engine.requests.where import Where, where_text
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
@@ -114,9 +115,9 @@ def read(
     table: str | os.PathLike[str],
     *,
     query: str | None = None,
-    after: str | None = None,
-    upto: str | None = None,
-    as_of: str | None = None,
+    after: Time | None = None,
+    upto: Time | None = None,
+    as_of: Time | None = None,
     columns: Sequence[str] | str | None = None,
     where: Where | None = None,
     limit: int | None = None,
@@ -131,11 +132,13 @@ def read(
     default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
     (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change by them, in the order
     of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
-    `where` is SQL text, a `pyarrow.compute.Expression`, or a list of (column, operator, value) as in
-    `pyarrow.parquet`. `limit` is exact. `threads` is by default one for each CPU, at most four; 1: the caller's thread
-    reads. With `ordered=False` batches come as they are decoded. Few batches wait. `options` are the others of the
-    registry (docs/reference/options.md) in snake_case, and Hudi's own names where they can be translated. What is not
-    given comes from PENSTOCK_* in the environment.
+    Times are text, a `datetime` (that millisecond; in the timeline's zone if it has none) or a `date` (that day as a
+    whole: `upto` and `as_of` include it, `after` begins after it). `where` is SQL text, a
+    `pyarrow.compute.Expression`, or a list of (column, operator, value) as in `pyarrow.parquet`. `limit` is exact.
+    `threads` is by default one for each CPU, at most four; 1: the caller's thread reads. With `ordered=False` batches
+    come as they are decoded. Few batches wait. `options` are the others of the registry (docs/reference/options.md) in
+    snake_case, and Hudi's own names where they can be translated. What is not given comes from PENSTOCK_* in the
+    environment.
 
     The table's own types: timestamps in microseconds UTC, decimals exact. Files and threads are released when the
     reader is exhausted, fails, or is dropped. Errors are `penstock.errors`, also from the reader; ConfigurationError

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
 from penstock.engine.group.lease import Runtime
 from penstock.engine.group.reader import ConsumedBatch, GroupReader
+from penstock.engine.requests.times import Time
 from penstock.engine.requests.where import Where, where_text
 from penstock.proto.options.registry import EntryPoint, parse_options
 
@@ -41,8 +42,8 @@ class Consumer(GroupReader):
         reader_id: str,
         query: str | None = None,
         cdc_format: str | None = None,
-        after: str | None = None,
-        upto: str | None = None,
+        after: Time | None = None,
+        upto: Time | None = None,
         columns: Sequence[str] | str | None = None,
         where: Where | None = None,
         on_lost_range: str | None = None,
@@ -55,9 +56,9 @@ class Consumer(GroupReader):
 
         `server` (HOST:PORT) stores the group and serves `table` under that name. `query`: incremental (the default:
         rows as the end of each round leaves them) or cdc (each change). `after` (earliest, the default; latest; an
-        instant; an ISO time) applies when the group is created. `where` is as in `penstock.read`. `options` are the
-        other options in docs/reference/options.md, in snake_case. `enumerator` and `runtime` replace the server and the
-        clock in tests.
+        instant; an ISO time) applies when the group is created. Times and `where` are as in `penstock.read`. `options`
+        are the other options in docs/reference/options.md, in snake_case. `enumerator` and `runtime` replace the server
+        and the clock in tests.
         ConfigurationError for options that are unknown, invalid or exclude each other."""
         explicit: dict[str, object] = {
             "group": group,

@@ -21,6 +21,7 @@ from penstock.proto.options.types import (
     OnOff,
     OptionType,
     Text,
+    Time,
     TrueFalse,
 )
 
@@ -103,5 +104,5 @@ def _metavar(kind: OptionType) -> str:
             return "DURATION"
         case Choice(values=values):
             return "|".join(values)
-        case Address(form=form) | Text(form=form):
+        case Address(form=form) | Text(form=form) | Time(form=form):
             return form.rpartition(" ")[2].upper()

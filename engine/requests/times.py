@@ -20,13 +20,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TypeAlias
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Latest
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
+
+Time: TypeAlias = str | datetime | date
+"""A time as callers write it; `penstock.proto.options.types.Time` gives its text."""
 
 ZoneFor = Callable[[str], tzinfo]
 """Returns the timeline's zone for the conversion of a text. ConfigurationError: unknown; the error names the option."""
@@ -118,13 +122,13 @@ def _iso_instant(word: str, zone: ZoneFor) -> InstantTime | None:
     match = _ISO.fullmatch(word)
     if match is None:
         return None
-    date, clock, fraction, offset = match.groups()
+    day, clock, fraction, offset = match.groups()
     timeline = zone(word)
     if clock is None:
         clock, fraction = "00:00:00", "000"
     millisecond = "999" if fraction is None else (fraction + "00")[:3]
     try:
-        moment = datetime.fromisoformat(f"{date}T{clock}.{millisecond}{(offset or '').upper()}")
+        moment = datetime.fromisoformat(f"{day}T{clock}.{millisecond}{(offset or '').upper()}")
         return _digits(moment if moment.tzinfo is None else moment.astimezone(timeline))
     except (ValueError, OverflowError) as error:
         raise ConfigurationError(f"not a calendar time: {word!r} ({error})") from error

@@ -36,6 +36,7 @@ from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
+from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.history import check_current, parse_history
 
 _ALL_NINES: Final = "9" * 24
@@ -48,6 +49,8 @@ def bind_request(request: PlanRequest, schema: TableSchema, returned: pa.Schema)
     a column, filter, event-time column or delete marker that does not fit.
     """
     columns = resolve_columns(request.columns, returned.names)
+    if not request.columns and not request.meta:
+        columns = tuple(name for name in columns if name not in (*META_COLUMNS, OPERATION))
     predicate = parse_predicate(request.where, returned) if request.where else None
     event_time = None
     if request.event_time:

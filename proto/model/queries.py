@@ -142,6 +142,8 @@ class PlanRequest:
     default: a renamed column is then null."""
     hybrid: Hybrid | None = None
     """The topic in which the read continues after the table."""
+    meta: bool = True
+    """Whether Hudi's meta columns are returned if `columns` is empty."""
     completion_time: bool = False
     """Whether the columns include `_completion_time`."""
     timeline_timezone: str = ""

@@ -52,6 +52,7 @@ class ParsedOptions:
     idle_timeout_us: int | None = None
     end_watermark_us: int | None = None
     metadata: str = "on"
+    meta: str = "on"
     columns_by_name: str = "off"
     completion_time: str = "off"
     native_parquet: str = "on"

@@ -28,6 +28,7 @@ from penstock.proto.options.types import (
     Number,
     OnOff,
     Text,
+    Time,
     nearest,
     plain_spelling,
 )
@@ -65,7 +66,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         name="after",
-        type=Text("time"),
+        type=Time(),
         entry_points=EVERYWHERE,
         doc="The start of the range, exclusive: an order key, which is a completion time on timeline layout 2 "
         "and a requested time on layout 1. `earliest`: before every instant. A consumer group starts at "
@@ -75,7 +76,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         name="upto",
-        type=Text("time"),
+        type=Time(),
         entry_points=EVERYWHERE,
         doc="The end of the range, inclusive: an order key. Not given, or `latest`: the newest position when "
         "the plan is made. A stream or a consumer group ends there and does not accept `latest`; not "
@@ -83,7 +84,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         name="asOf",
-        type=Text("time"),
+        type=Time(),
         entry_points=READS,
         doc="Time travel: the snapshot as of this *requested* time, as Hudi's `as.of.instant`.",
     ),
@@ -204,6 +205,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         entry_points=EVERYWHERE,
         doc="Whether planning uses the listings and statistics of the table's metadata table where that is "
         "valid; `off`: it lists folders. The rows are the same.",
+    ),
+    Option(
+        name="meta",
+        type=OnOff(),
+        default="on",
+        entry_points=frozenset({EntryPoint.ARROW, EntryPoint.CLI, EntryPoint.CONSUMER}),
+        doc="Whether Hudi's meta columns (`_hoodie_commit_time` to `_hoodie_file_name`, `_hoodie_operation`) are "
+        "returned if `columns` is empty; `off`: they are left out. `where` may name them in any case.",
     ),
     Option(
         name="columnsByName",

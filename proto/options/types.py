@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import json
 import re
@@ -48,6 +49,32 @@ class Text:
     def parse(self, name: str, value: object) -> str:
         """The text itself."""
         return _text(name, value, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time of a timeline: text, or in Python a `datetime` or a `date`.
+
+    A `datetime` is that millisecond; without a time zone it is in the timeline's zone. A `date` is that day as a whole,
+    so its last millisecond, in the timeline's zone: `upto` includes the day, `after` begins after it, and ranges cut at
+    days neither lose nor repeat an instant.
+    """
+
+    form: str = "time"
+    """The type's name in the documentation."""
+
+    def parse(self, name: str, value: object) -> str:
+        """The text of the time."""
+        if not isinstance(value, datetime.date):
+            return _text(name, value, self.form)
+        try:
+            if not isinstance(value, datetime.datetime):
+                return f"{value.isoformat()}T23:59:59.999"
+            moment = value if value.tzinfo is None else value.astimezone(datetime.UTC)
+            text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")[: len("YYYY-MM-DDTHH:MM:SS.mmm")]
+            return text if value.tzinfo is None else f"{text}Z"
+        except (ValueError, OverflowError, TypeError) as error:
+            raise ConfigurationError(f"option {name}: got {value!r:.80}, expected a time in UTC ({error})") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +257,7 @@ class ClientSettings:
         return tuple(sorted(settings))
 
 
-OptionType = Text | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
+OptionType = Text | Time | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
 
 
 def _setting(option: str, name: object) -> str:

@@ -45,6 +45,7 @@ def scope_of(table: str, options: ParsedOptions, form: RowFormat) -> Scope:
         "query": query,
         "cdcFormat": options.cdc_format if query == "cdc" else "",
         "columns": list(options.columns),
+        "meta": "off" if options.meta == "off" else "",
         "where": options.where,
         "format": form.value,
         "splitBytes": options.split_bytes,

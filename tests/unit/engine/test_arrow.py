@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import pathlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -17,6 +19,7 @@ import pytest
 
 import penstock
 from penstock.engine import arrow, read_tasks
+from penstock.engine.requests.times import Time
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptBlock,
@@ -30,6 +33,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Snap
 from penstock.proto.model.reports import EndOfSlot, NextSplit, OpenedPlan, SplitAnswer, SplitReport, TableDescription
 from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
+from penstock.table.schema.avro import META_COLUMNS
 
 if TYPE_CHECKING:
     from tests.golden_tables import GoldenTables
@@ -384,6 +388,52 @@ class TestRealTables:
         )
         late = penstock.read(golden.table(name), query="incremental", after=middle, columns=["_hoodie_commit_time"])
         assert not set(early.read_all()[0].to_pylist()) & set(late.read_all()[0].to_pylist())
+
+    @pytest.mark.parametrize("query", ["incremental", "cdc"])
+    def test_ranges_cut_at_datetimes_and_days_meet(self, golden: GoldenTables, query: str) -> None:
+        name = "B_v9_inc_mor"
+        keys = sorted(completed for _, completed, _ in golden.case(name)["instants"])
+        moments = [datetime.strptime(key, "%Y%m%d%H%M%S%f").replace(tzinfo=UTC) for key in keys]
+
+        def rows(after: Time, upto: Time) -> int:
+            range_of_table = {"query": query, "after": after, "upto": upto, "timeline_timezone": "UTC"}
+            return penstock.read(golden.table(name), **range_of_table).read_all().num_rows  # type: ignore[arg-type]
+
+        digits = [rows(*cut) for cut in itertools.pairwise(["earliest", *keys])]
+        aware = [rows(*cut) for cut in itertools.pairwise(["earliest", *moments])]
+        naive = [rows(*cut) for cut in itertools.pairwise(["earliest", *(at.replace(tzinfo=None) for at in moments)])]
+        assert digits == aware == naive
+        assert sum(count > 0 for count in digits) > 1, "else the cuts divide nothing"
+        first, last = moments[0].date(), moments[-1].date()
+        days = [first - timedelta(1), *(first + timedelta(n) for n in range((last - first).days + 1))]
+        whole = rows("earliest", "latest")
+        assert whole > 0
+        if query == "cdc" or first == last:
+            assert sum(rows(*cut) for cut in itertools.pairwise(days)) == whole
+        assert rows(last, "latest") == 0
+
+    def test_day_of_as_of_is_the_whole_day(self, golden: GoldenTables) -> None:
+        table, zone = golden.table("A_merge_event_long_v9_h120"), "UTC"
+        at_end = penstock.read(table, as_of=date(2026, 11, 20), timeline_timezone=zone).read_all()
+        at_midnight = penstock.read(table, as_of=datetime(2026, 11, 20, tzinfo=UTC), timeline_timezone=zone).read_all()
+        assert at_end.num_rows == penstock.read(table).read_all().num_rows > 0
+        assert at_midnight.num_rows == 0
+
+    @pytest.mark.parametrize(
+        "query", [{}, {"query": "incremental", "after": "earliest"}, {"query": "cdc", "after": "earliest"}], ids=str
+    )
+    def test_meta_columns_are_left_out(self, golden: GoldenTables, query: dict[str, Any]) -> None:
+        table = golden.table("A_merge_event_long_v9_h120")
+        whole = penstock.read(table, **query).read_all()
+        own = [name for name in whole.column_names if name not in META_COLUMNS]
+        assert "_hoodie_is_deleted" in own, "a column of the writer"
+        assert penstock.read(table, meta=False, **query).read_all() == whole.select(own)
+        assert len(own) < len(whole.column_names)
+        newest = max(filter(None, whole["_hoodie_commit_time"].to_pylist()))
+        filtered = penstock.read(table, meta=False, where=[("_hoodie_commit_time", "=", newest)], **query).read_all()
+        assert filtered == whole.filter(pc.field("_hoodie_commit_time") == newest).select(own)
+        named = penstock.read(table, meta=False, columns=["_hoodie_record_key"], **query)
+        assert named.schema.names == ["_hoodie_record_key"]
 
     def test_limit_and_columns_and_where(self, golden: GoldenTables) -> None:
         table = golden.table("A_merge_event_long_v9_h120")

@@ -109,7 +109,7 @@ def test_option_of_another_entry_point_is_refused(entry_point: EntryPoint) -> No
 def test_streams_refuse_limit_and_batch_bounds() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
     of_groups = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.CONSUMER}}
-    assert refused - of_groups == {"limit", "threads", "ordered", "asOf", "nativeParquet"}
+    assert refused - of_groups == {"limit", "threads", "ordered", "asOf", "meta", "nativeParquet"}
 
 
 def test_consumers_refuse_batch_options() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+import itertools
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.engine.requests.times import TimelineZone, range_bound, requested_
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Latest
+from penstock.proto.options.types import Time
 from penstock.table.timeline.zones import named_zone
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -181,3 +183,56 @@ def test_order_of_moments_is_order_of_keys(first: datetime, second: datetime) ->
     assert isinstance(one, Position)
     assert isinstance(two, Position)
     assert (one < two) == (first < second)
+
+
+class TestPythonTimes:
+    @pytest.mark.parametrize(
+        ("value", "digits"),
+        [
+            (datetime(2026, 1, 31, 23, 59, 59), "20260131235959000"),  # noqa: DTZ001
+            (datetime(2026, 1, 31, 23, 59, 59, 123_999), "20260131235959123"),  # noqa: DTZ001
+            (datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC), "20260201005959000"),
+            (datetime(2026, 7, 31, 23, 59, 59, tzinfo=UTC), "20260801015959000"),
+            (datetime(2026, 1, 31, 0, tzinfo=timezone(timedelta(hours=1))), "20260131000000000"),
+            (datetime(2026, 1, 31, 0, tzinfo=timezone(timedelta(seconds=3600.5))), "20260130235959500"),
+            (date(2026, 1, 31), "20260131235959999"),
+            (date(9999, 12, 31), "99991231235959999"),
+        ],
+    )
+    def test_in_the_zone_of_the_timeline(self, value: date, digits: str) -> None:
+        text = Time().parse("after", value)
+        assert range_bound("after", text, berlin) == Position(InstantTime(digits))
+        assert requested_time("asOf", text, berlin) == digits
+
+    def test_naive_times_and_days_need_the_zone_of_a_local_timeline(self) -> None:
+        for value in (date(2026, 1, 31), datetime(2026, 1, 31), datetime(2026, 1, 31, tzinfo=UTC)):  # noqa: DTZ001
+            with pytest.raises(ConfigurationError, match="timelineTimezone"):
+                range_bound("upto", Time().parse("upto", value), TimelineZone("t", "LOCAL").required)
+
+    @pytest.mark.parametrize("value", [7, None, 1.5, ["2026-01-31"], timedelta(1)])
+    def test_other_values_are_refused(self, value: object) -> None:
+        with pytest.raises(ConfigurationError, match="option after: got"):
+            Time().parse("after", value)
+
+    def test_time_before_the_calendar_is_refused(self) -> None:
+        value = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
+        with pytest.raises(ConfigurationError, match="option after: got"):
+            Time().parse("after", value)
+
+    @given(
+        st.lists(st.dates(date(2026, 3, 27), date(2026, 4, 2)), min_size=2, max_size=5, unique=True).map(sorted),
+        st.lists(st.integers(0, 8 * 86_400_000), min_size=1, max_size=30),
+        st.sampled_from(["UTC", "Europe/Berlin"]),  # the clock in Berlin changes on 2026-03-29
+    )
+    def test_ranges_cut_at_days_have_each_instant_once(
+        self, days: list[date], offsets: list[int], zone_name: str
+    ) -> None:
+        start = datetime(2026, 3, 26, 12, tzinfo=UTC)
+        zone = named_zone(zone_name)
+        walls = [(start + timedelta(milliseconds=offset)).astimezone(zone) for offset in offsets]
+        instants = [Position(InstantTime(wall.strftime("%Y%m%d%H%M%S%f")[:17])) for wall in walls]
+        bounds = [range_bound("upto", Time().parse("upto", day), lambda _: zone) for day in days]
+        ranges = list(itertools.pairwise(bounds))
+        for instant, wall in zip(instants, walls, strict=True):
+            times = sum(after < instant <= upto for after, upto in ranges)  # type: ignore[operator]
+            assert times == (days[0] < wall.date() <= days[-1])

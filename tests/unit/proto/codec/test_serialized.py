@@ -213,6 +213,7 @@ requests = st.builds(
     delete_marker=st.none() | st.builds(DeleteMarker, names, names),
     skip_corrupt=st.booleans(),
     columns_by_name=st.booleans(),
+    meta=st.booleans(),
     completion_time=st.booleans(),
     timeline_timezone=text,
 )
