@@ -17,8 +17,8 @@ from penstock.enumerator.core.records import GroupKey, PlanQuery, QueryKind
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.open import open_sqlite
-from penstock.enumerator.store.row_format import FORMAT_VERSION
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.row_format import FORMAT_VERSION
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest

@@ -340,6 +340,11 @@ INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
 """The code of every exception that is not a PenstockError."""
 
 
+def copy_of(error: PenstockError) -> PenstockError:
+    """A new error of the same class and text, for another thread or a later call: a traceback must not be shared."""
+    return type(error)(str(error))
+
+
 def code_and_text(error: BaseException) -> tuple[str, str]:
     """The code and text of any exception for operators and callers. An exception that is not a PenstockError is a bug;
     its text contains its type."""

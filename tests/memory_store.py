@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.enumerator.store.journal import Ticket
-from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, Store, StoredRecord
-from penstock.enumerator.store.row_format import check_record
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, Store, StoredRecord, check_record
 from penstock.proto.errors import Fenced, StorageError
 
 

@@ -22,12 +22,12 @@ from penstock.enumerator.coordinator.coordinator import recovered
 from penstock.enumerator.core.codec import encode_record
 from penstock.enumerator.core.records import Durable, Gone, NumbersUsed, PlansForgotten, ReaderGone
 from penstock.enumerator.core.state import State
-from penstock.enumerator.store.check import StateReport, check_state, unchanged
-from penstock.enumerator.store.connections import connect
-from penstock.enumerator.store.errors import translated_errors
-from penstock.enumerator.store.lock import Clocks, read_lock, take_lock
-from penstock.enumerator.store.open import open_sqlite
-from penstock.enumerator.store.row_format import DATABASE, REPLACED, WAL
+from penstock.enumerator.store.sqlite.check import StateReport, check_state, unchanged
+from penstock.enumerator.store.sqlite.connections import connect
+from penstock.enumerator.store.sqlite.errors import translated_errors
+from penstock.enumerator.store.sqlite.lock import Clocks, read_lock, take_lock
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.row_format import DATABASE, REPLACED, WAL
 from penstock.proto.errors import ConfigurationError, StateDamaged, StorageError
 
 EPOCHS_A_SECOND: Final = 1 << 20

@@ -25,10 +25,9 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
-from penstock.enumerator.store.errors import copy_of
 from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
-from penstock.proto.errors import Fenced, PenstockError, StorageError
+from penstock.proto.errors import Fenced, PenstockError, StorageError, copy_of
 from penstock.proto.model.splits import Plan
 
 REWRITE_RECORDS: Final = 20_000

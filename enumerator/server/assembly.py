@@ -82,8 +82,8 @@ def running_service(
         with _following(settings, coordinator, scan_event_time, activity) as service:
             yield service
         return
-    from penstock.enumerator.store.lock import Clocks, read_lock
-    from penstock.enumerator.store.open import open_sqlite
+    from penstock.enumerator.store.sqlite.lock import Clocks, read_lock
+    from penstock.enumerator.store.sqlite.open import open_sqlite
 
     def sleep(seconds: float) -> None:
         if (ended or threading.Event()).wait(seconds):

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from penstock.enumerator.store.errors import copy_of
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
-from penstock.proto.errors import Overloaded, PenstockError, StorageError
+from penstock.proto.errors import Overloaded, PenstockError, StorageError, copy_of
 
 MAX_QUEUED_RECORDS: Final = 100_000
 MAX_QUEUED_BYTES: Final = 256 << 20

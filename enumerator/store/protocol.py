@@ -22,6 +22,12 @@ class StoredRecord:
     """The encoded record."""
 
 
+def check_record(record: StoredRecord) -> None:
+    """ValueError for a record without a kind, or with a version outside 0 to MAX_VERSION."""
+    if not record.kind or not 0 <= record.version <= MAX_VERSION:
+        raise ValueError(f"record {record.kind!r} version {record.version}: expected a kind and a version below 2^31")
+
+
 @dataclass(frozen=True, slots=True)
 class PlanPieces:
     """A plan, encoded in pieces that are read one by one."""
@@ -34,6 +40,8 @@ class PlanPieces:
     """The encoded splits, in order."""
 
 
+MAX_VERSION: Final = (1 << 31) - 1
+"""The highest version of a record."""
 AHEAD_BYTES: Final = 256 << 10
 """The most bytes that one call of `Store.splits_from` returns, except for a single larger split."""
 

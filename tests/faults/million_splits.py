@@ -19,7 +19,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.open import open_sqlite
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.model.groups import GroupScope, Joined, SplitProgress, SplitRef
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest

@@ -16,10 +16,10 @@ import sqlite3
 import sys
 import threading
 
-from penstock.enumerator.store.connections import connect as plain_connect
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite.connections import connect as plain_connect
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import PenstockError
 
 

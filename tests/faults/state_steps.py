@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import Store
+from penstock.enumerator.store.sqlite.open import open_sqlite
 
 PROGRAM = pathlib.Path(__file__).parent / "state_process.py"
 

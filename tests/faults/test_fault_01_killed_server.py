@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.store.open import open_sqlite
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import AssignedSplit, GroupScope, GroupSpec, SplitProgress

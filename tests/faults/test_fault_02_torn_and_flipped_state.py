@@ -11,9 +11,9 @@ import struct
 
 import pytest
 
-from penstock.enumerator.store.check import check_state
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite.check import check_state
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import StateDamaged, StateVersionError, StorageError
 from tests.faults.state_steps import copied, reopened, started
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.enumerator.store.connections import connect as plain_connect
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
-from penstock.enumerator.store.sqlite import SqliteStore
+from penstock.enumerator.store.sqlite.connections import connect as plain_connect
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.store import SqliteStore
 from penstock.proto.errors import StorageError
 from tests.faults.state_steps import reopened, started
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.enumerator.store.check import check_state
-from penstock.enumerator.store.lock import Clocks
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.store.sqlite.check import check_state
+from penstock.enumerator.store.sqlite.lock import Clocks
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import Fenced, StorageError
 from tests.faults.state_steps import everything, reopened, started
 

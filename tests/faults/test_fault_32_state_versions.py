@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-from penstock.enumerator.store.check import KindCount, check_state
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
-from penstock.enumerator.store.row_format import FORMAT_VERSION
+from penstock.enumerator.store.sqlite.check import KindCount, check_state
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.row_format import FORMAT_VERSION
 from penstock.proto.errors import StateDamaged, StateVersionError
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures" / "state"

@@ -23,7 +23,7 @@ from penstock.enumerator.server.metrics.prometheus import Metrics
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
-from penstock.enumerator.store.open import open_sqlite
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import StateDamaged
 from penstock.proto.model.hybrid import KafkaAccess

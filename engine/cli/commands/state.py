@@ -11,7 +11,7 @@ from penstock.engine.cli.shell import shell_of, show_help, working
 from penstock.proto.errors import StateDamaged
 
 if TYPE_CHECKING:
-    from penstock.enumerator.store.check import StateReport
+    from penstock.enumerator.store.sqlite.check import StateReport
 
 app = typer.Typer(help="A server's state directory.")
 
@@ -29,7 +29,7 @@ def check(
     form: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TABLE,
 ) -> None:
     """Read a whole state directory, and report its content and any damage. Changes nothing; a server may run."""
-    from penstock.enumerator.store.check import check_state
+    from penstock.enumerator.store.sqlite.check import check_state
 
     with working(shell_of(context), f"reading {directory}"):
         report = check_state(directory)

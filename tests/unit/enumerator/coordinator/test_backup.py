@@ -18,10 +18,10 @@ from penstock.enumerator.coordinator.backup import EPOCHS_A_SECOND, LEAST_JUMP, 
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.store.check import check_state
-from penstock.enumerator.store.lock import Clocks
-from penstock.enumerator.store.open import open_sqlite
-from penstock.enumerator.store.sqlite import SqliteStore
+from penstock.enumerator.store.sqlite.check import check_state
+from penstock.enumerator.store.sqlite.lock import Clocks
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.store import SqliteStore
 from penstock.proto.errors import (
     ConfigurationError,
     Fenced,

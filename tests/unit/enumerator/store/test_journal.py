@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from penstock.enumerator.store.journal import AnyJournal, Journal
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import Fenced, Overloaded, StorageError
 from tests.memory_store import DirectJournal, MemoryStore
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, Store, StoredRecord
-from penstock.enumerator.store.sqlite import SqliteStore
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.store import SqliteStore
 from penstock.proto.errors import Fenced, StorageError
 from tests.memory_store import MemoryStore
 

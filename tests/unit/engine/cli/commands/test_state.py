@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
-from penstock.enumerator.store.sqlite import SqliteStore
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     from tests.unit.engine.cli.command_line import Cli

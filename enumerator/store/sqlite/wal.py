@@ -16,7 +16,7 @@ from typing import IO, Final
 import numpy as np
 import numpy.typing as npt
 
-from penstock.enumerator.store.row_format import DamagedRow
+from penstock.enumerator.store.sqlite.row_format import DamagedRow
 
 _HEADER_BYTES: Final = 32
 _FRAME_HEADER_BYTES: Final = 24

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.errors import newer_version
-from penstock.enumerator.store.row_format import (
+from penstock.enumerator.store.sqlite.errors import newer_version
+from penstock.enumerator.store.sqlite.row_format import (
     APPLICATION_ID,
     FORMAT_VERSION,
     SELECT_META,

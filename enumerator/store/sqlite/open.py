@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.connections import (
+from penstock.enumerator.store.sqlite.connections import (
     Connect,
     checked_meta,
     connect,
@@ -22,9 +22,9 @@ from penstock.enumerator.store.connections import (
     set_up_writer,
     uri_of,
 )
-from penstock.enumerator.store.errors import translated_errors
-from penstock.enumerator.store.lock import Clocks, DirectoryLock, take_lock
-from penstock.enumerator.store.row_format import (
+from penstock.enumerator.store.sqlite.errors import translated_errors
+from penstock.enumerator.store.sqlite.lock import Clocks, DirectoryLock, take_lock
+from penstock.enumerator.store.sqlite.row_format import (
     DATABASE,
     FORMAT_VERSION,
     REPLACED,
@@ -36,8 +36,8 @@ from penstock.enumerator.store.row_format import (
     Meta,
     plan_of,
 )
-from penstock.enumerator.store.sqlite import SqliteStore, log_of
-from penstock.enumerator.store.wal import check_wal
+from penstock.enumerator.store.sqlite.store import SqliteStore, log_of
+from penstock.enumerator.store.sqlite.wal import check_wal
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged, StorageError
 
 CHECKED_BYTES: Final = 256 << 20

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.protocol import MAX_VERSION, PlanPieces, StoredRecord, check_record
 
 FORMAT_VERSION: Final = 1
 """The version of the store's format, in SQLite's `user_version` and in `meta`. Records have their own versions."""
@@ -31,7 +31,6 @@ SCAN_PLACE: Final = 0
 FIRST_SPLIT_PLACE: Final = 1
 _PLACE_BITS: Final = 32
 MAX_SPLITS: Final = (1 << _PLACE_BITS) - FIRST_SPLIT_PLACE
-_MAX_VERSION: Final = 1 << 31
 
 SCHEMA: Final = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, kind TEXT NOT NULL, "
@@ -141,12 +140,6 @@ def record_row(seq: int, epoch: int, record: StoredRecord) -> tuple[int | str | 
     return (seq, epoch, record.kind, record.version, record.payload, _record_crc(seq, epoch, record))
 
 
-def check_record(record: StoredRecord) -> None:
-    """ValueError for a record without a kind, or with a version outside 0 to 2^31."""
-    if not record.kind or not 0 <= record.version < _MAX_VERSION:
-        raise ValueError(f"record {record.kind!r} version {record.version}: expected a kind and a version below 2^31")
-
-
 def record_of(row: Sequence[object], expected_seq: int) -> StoredRecord:
     """The parsed row of `records`. DamagedRow if it is damaged, or its sequence number is not the expected one."""
     match row:
@@ -154,7 +147,7 @@ def record_of(row: Sequence[object], expected_seq: int) -> StoredRecord:
             if seq != expected_seq:
                 raise DamagedRow(f"record {expected_seq} is missing (the next one there is {seq})")
             record = StoredRecord(kind, version, payload)
-            if 0 <= version < _MAX_VERSION and crc == _record_crc(seq, epoch, record):
+            if 0 <= version <= MAX_VERSION and crc == _record_crc(seq, epoch, record):
                 return record
     raise DamagedRow(f"record {expected_seq}: its checksum does not fit its bytes")
 

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.row_format import LOCK
+from penstock.enumerator.store.sqlite.row_format import LOCK
 from penstock.proto.errors import ConfigurationError, StorageError
 
 try:

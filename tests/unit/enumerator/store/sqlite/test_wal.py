@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.enumerator.store.row_format import DamagedRow
-from penstock.enumerator.store.wal import _Sums, check_wal
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.enumerator.store.sqlite.row_format import DamagedRow
+from penstock.enumerator.store.sqlite.wal import _Sums, check_wal
 
 FRAME = 24 + 4096
 

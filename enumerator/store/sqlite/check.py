@@ -15,12 +15,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.enumerator.store.connections import checked_meta, connect, pragma, set_up_reader, uri_of
-from penstock.enumerator.store.errors import translated_errors
-from penstock.enumerator.store.lock import Holder, read_lock
-from penstock.enumerator.store.open import check_plan_list, check_structure, check_wal_at_rest
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.enumerator.store.row_format import (
+from penstock.enumerator.store.sqlite.connections import checked_meta, connect, pragma, set_up_reader, uri_of
+from penstock.enumerator.store.sqlite.errors import translated_errors
+from penstock.enumerator.store.sqlite.lock import Holder, read_lock
+from penstock.enumerator.store.sqlite.open import check_plan_list, check_structure, check_wal_at_rest
+from penstock.enumerator.store.sqlite.row_format import (
     DATABASE,
     FIRST_SPLIT_PLACE,
     SELECT_PIECES,
@@ -32,7 +32,7 @@ from penstock.enumerator.store.row_format import (
     piece_of,
     plan_of,
 )
-from penstock.enumerator.store.sqlite import log_of
+from penstock.enumerator.store.sqlite.store import log_of
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateDamaged
 
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.connections import (
+from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite.connections import (
     Connect,
     find_piece,
     find_pieces,
@@ -22,10 +23,9 @@ from penstock.enumerator.store.connections import (
     set_up_reader,
     uri_of,
 )
-from penstock.enumerator.store.errors import copy_of, translated_errors
-from penstock.enumerator.store.lock import DirectoryLock, newest_holder
-from penstock.enumerator.store.protocol import AHEAD_BYTES, PlanPieces, StoredRecord
-from penstock.enumerator.store.row_format import (
+from penstock.enumerator.store.sqlite.errors import translated_errors
+from penstock.enumerator.store.sqlite.lock import DirectoryLock, newest_holder
+from penstock.enumerator.store.sqlite.row_format import (
     DATABASE,
     DROP_PIECES,
     DROP_PLAN,
@@ -46,14 +46,14 @@ from penstock.enumerator.store.row_format import (
     record_of,
     record_row,
 )
-from penstock.proto.errors import Fenced, PenstockError, StorageError
+from penstock.proto.errors import Fenced, PenstockError, StorageError, copy_of
 
 READ_ROWS: Final = 256
 """Records that one fetch returns."""
 
 
 class SqliteStore:
-    """`penstock.enumerator.store.protocol.Store` on a directory. `penstock.enumerator.store.open` creates it."""
+    """`penstock.enumerator.store.protocol.Store` on a directory. `penstock.enumerator.store.sqlite.open` creates it."""
 
     def __init__(
         self, directory: Path, meta: Meta, writer: sqlite3.Connection, lock: DirectoryLock, connect: Connect

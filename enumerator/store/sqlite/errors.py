@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.enumerator.store.row_format import DATABASE, FORMAT_VERSION, DamagedRow
+from penstock.enumerator.store.sqlite.row_format import DATABASE, FORMAT_VERSION, DamagedRow
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError, StorageError
 
 _DAMAGE: Final = frozenset(
@@ -59,11 +59,6 @@ def newer_version(directory: Path, version: int) -> StateVersionError:
         f"state directory {directory}: {DATABASE} has store format version {version}, this Penstock reads and writes "
         f"version {FORMAT_VERSION}: use the version of Penstock that wrote it, or a new directory"
     )
-
-
-def copy_of(error: PenstockError) -> PenstockError:
-    """A new error of the same class and text, for another thread or a later call: a traceback must not be shared."""
-    return type(error)(str(error))
 
 
 def _has_no_room(directory: Path) -> bool:

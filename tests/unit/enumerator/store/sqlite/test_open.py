@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-from penstock.enumerator.store.connections import connect as plain_connect
-from penstock.enumerator.store.lock import Clocks, read_lock, take_lock
-from penstock.enumerator.store.open import open_sqlite
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
+from penstock.enumerator.store.sqlite.connections import connect as plain_connect
+from penstock.enumerator.store.sqlite.lock import Clocks, read_lock, take_lock
+from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import ConfigurationError, StorageError
 
 RECORD = StoredRecord("k", 1, b"a")
