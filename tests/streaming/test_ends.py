@@ -128,7 +128,7 @@ def test_stream_beside_a_live_writer_equals_the_model(spark: Any, hudi: Any, tmp
     try:
         driven.wait_for_rows()
         writer.start()
-        writer.join(120)
+        writer.join(600)
         assert not failures and not writer.is_alive(), failures
         table = Recorded(path, tmp_path / "steps")
         driven.catch_up(table.commits[-1].order_key)
