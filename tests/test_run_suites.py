@@ -8,10 +8,10 @@ from collections.abc import Collection
 import pytest
 from _pytest.mark.expression import Expression
 
-from tools.run_suites import HUDI, SELECTIONS, SPARK_AND_KAFKA, WITHOUT_JVM
+from tools.run_suites import PEERS, SELECTIONS, SPARK, WITHOUT_JVM
 
 MARKERS = ("spark", "interop", "kafka", "packaging")
-SUITES = (WITHOUT_JVM, HUDI, SPARK_AND_KAFKA)
+SUITES = (WITHOUT_JVM, PEERS, SPARK)
 
 
 def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:

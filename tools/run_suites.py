@@ -23,10 +23,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-HUDI = "((interop or packaging) and not kafka)"
-"""Suites that compare with real Hudi, and those of the installed packages."""
-SPARK_AND_KAFKA = "(kafka or spark and not (interop or packaging))"
-"""Suites with a broker, and those of Spark alone."""
+PEERS = "(interop or kafka or packaging)"
+"""Suites with real Hudi or a broker, and those of the installed packages."""
+SPARK = f"(spark and not {PEERS})"
+"""Suites of Spark alone."""
 WITHOUT_JVM = "not (spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
@@ -71,8 +71,8 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     suites = environments(variables)
     return [
         Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
-        Part(command(selection, HUDI, *options), suites.with_jvm),
-        Part(command(selection, SPARK_AND_KAFKA, *options), suites.with_jvm),
+        Part(command(selection, PEERS, *options), suites.with_jvm),
+        Part(command(selection, SPARK, *options), suites.with_jvm),
         Part([*LOW_PRIORITY, "make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
