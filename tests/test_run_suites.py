@@ -8,10 +8,9 @@ from collections.abc import Collection
 import pytest
 from _pytest.mark.expression import Expression
 
-from tools.run_suites import PEERS, SELECTIONS, SPARK, WITHOUT_JVM
+from tools.run_suites import SELECTIONS, WITH_JVM, WITHOUT_JVM
 
 MARKERS = ("spark", "interop", "kafka", "packaging")
-SUITES = (WITHOUT_JVM, PEERS, SPARK)
 
 
 def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
@@ -19,13 +18,14 @@ def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
     return [text for text in suites if Expression.compile(text).evaluate(lambda name: name in markers)]
 
 
+@pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(
     "markers",
     [names for count in range(5) for names in itertools.combinations(MARKERS, count)],
     ids=lambda names: "-".join(names) or "none",
 )
-def test_suites_together_include_each_test_once(markers: tuple[str, ...]) -> None:
-    assert len(parts_of(markers, SUITES)) == 1
+def test_suites_together_include_each_test_once(markers: tuple[str, ...], selection: str) -> None:
+    assert len(parts_of(markers, (WITHOUT_JVM, *WITH_JVM[selection]))) == 1
     assert len(parts_of(markers, tuple(SELECTIONS.values()))) == 1
 
 

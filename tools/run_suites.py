@@ -23,10 +23,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-PEERS = "(interop or kafka or packaging)"
-"""Suites with real Hudi or a broker, and those of the installed packages."""
-SPARK = f"(spark and not {PEERS})"
-"""Suites of Spark alone."""
+WITH_JVM = {
+    "sample": ("(interop or kafka or packaging)", "(spark and not (interop or kafka or packaging))"),
+    "rest": ("((interop or packaging) and not kafka)", "(kafka or spark and not (interop or packaging))"),
+}
+"""The suites of each of the two processes, which take about as long as each other."""
 WITHOUT_JVM = "not (spark or interop or kafka or packaging)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
@@ -71,8 +72,7 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     suites = environments(variables)
     return [
         Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
-        Part(command(selection, PEERS, *options), suites.with_jvm),
-        Part(command(selection, SPARK, *options), suites.with_jvm),
+        *(Part(command(selection, some, *options), suites.with_jvm) for some in WITH_JVM[selection]),
         Part([*LOW_PRIORITY, "make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
