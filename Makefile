@@ -44,7 +44,7 @@ test-ops-only:
 	@$(PYTEST) tests/ops tests/s3 -m ops
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
-	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"
+	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture*.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"
 
 long: java .venv/.ready wheel ## long tests that are not in `make test`; writes docs/results/
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py

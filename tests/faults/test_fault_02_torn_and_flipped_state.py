@@ -49,7 +49,7 @@ def expected(transactions: int) -> tuple[list[bytes], dict[str, list[bytes]]]:
 
 
 @pytest.mark.parametrize(("transactions", "checkpoint"), [(8, -1), (8, 4)])
-def test_fault_02_a_torn_tail_gives_a_prefix_of_whole_transactions(
+def test_fault_02_torn_tail_gives_a_prefix_of_whole_transactions(
     tmp_path: pathlib.Path, transactions: int, checkpoint: int
 ) -> None:
     wal = killed(tmp_path / "state", transactions, checkpoint)
@@ -83,7 +83,7 @@ def test_fault_02_torn_state_continues(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("into_frame", [0, 8, 16, 24 + 2000])
-def test_fault_02_a_flip_in_the_middle_of_the_wal_is_refused(tmp_path: pathlib.Path, into_frame: int) -> None:
+def test_fault_02_flip_in_the_middle_of_the_wal_is_refused(tmp_path: pathlib.Path, into_frame: int) -> None:
     wal = killed(tmp_path / "state", 8)
     ends = commit_ends(wal)
     for number, end in enumerate(ends[:-2]):
@@ -97,7 +97,7 @@ def test_fault_02_a_flip_in_the_middle_of_the_wal_is_refused(tmp_path: pathlib.P
     assert reopened(state) == expected(7)  # a flip in the last transaction cannot be distinguished from a torn write
 
 
-def test_fault_02_a_flip_in_the_header_of_the_wal_is_refused(tmp_path: pathlib.Path) -> None:
+def test_fault_02_flip_in_the_header_of_the_wal_is_refused(tmp_path: pathlib.Path) -> None:
     killed(tmp_path / "state", 3)
     for offset in range(HEADER):
         state = copied(tmp_path / "state", tmp_path / "copy")
@@ -127,7 +127,7 @@ def stopped_state(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[
     return reopened(directory)
 
 
-def test_fault_02_a_flipped_bit_in_the_database_never_gives_other_content(tmp_path: pathlib.Path) -> None:
+def test_fault_02_flipped_bit_in_the_database_never_gives_other_content(tmp_path: pathlib.Path) -> None:
     whole = stopped_state(tmp_path / "state")
     size = (tmp_path / "state" / "penstock.db").stat().st_size
     refused = 0
@@ -165,7 +165,7 @@ def test_fault_02_damage_names_the_record_and_what_to_do(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.7])
-def test_fault_02_a_database_cut_short_is_refused(tmp_path: pathlib.Path, share: float) -> None:
+def test_fault_02_database_cut_short_is_refused(tmp_path: pathlib.Path, share: float) -> None:
     stopped_state(tmp_path / "state")
     database = tmp_path / "state" / "penstock.db"
     data = database.read_bytes()
@@ -175,7 +175,7 @@ def test_fault_02_a_database_cut_short_is_refused(tmp_path: pathlib.Path, share:
     assert check_state(tmp_path / "state").damage
 
 
-def test_fault_02_a_missing_database_beside_its_wal_is_refused(tmp_path: pathlib.Path) -> None:
+def test_fault_02_missing_database_beside_its_wal_is_refused(tmp_path: pathlib.Path) -> None:
     killed(tmp_path / "state", 2)
     (tmp_path / "state" / "penstock.db").unlink()
     with pytest.raises(StateDamaged, match="missing"):

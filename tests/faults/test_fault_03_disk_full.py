@@ -54,7 +54,7 @@ def stays_down(store: SqliteStore, text: str) -> None:
             call()
 
 
-def test_fault_03_a_full_disk_is_unavailable_and_the_store_stays_down(tmp_path: pathlib.Path) -> None:
+def test_fault_03_full_disk_is_unavailable_and_the_store_stays_down(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path / "state", connect=small)
     durable = 0
     with pytest.raises(StorageError, match="the disk is full: make room") as caught:
@@ -66,7 +66,7 @@ def test_fault_03_a_full_disk_is_unavailable_and_the_store_stays_down(tmp_path: 
     assert [int(p.split()[0]) for p in reopened(tmp_path / "state")[0]] == list(range(durable))
 
 
-def test_fault_03_a_plan_that_does_not_fit_leaves_nothing(tmp_path: pathlib.Path) -> None:
+def test_fault_03_plan_that_does_not_fit_leaves_nothing(tmp_path: pathlib.Path) -> None:
     store = open_sqlite(tmp_path / "state", connect=small)
     store.append([record(0)])
     with pytest.raises(StorageError, match="the disk is full"):
@@ -76,7 +76,7 @@ def test_fault_03_a_plan_that_does_not_fit_leaves_nothing(tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize("rewriting", [False, True])
-def test_fault_03_a_failed_sync_is_not_tried_again(tmp_path: pathlib.Path, rewriting: bool) -> None:
+def test_fault_03_failed_sync_is_not_tried_again(tmp_path: pathlib.Path, rewriting: bool) -> None:
     store = open_sqlite(tmp_path / "state", connect=failing)
     store.append([record(0)])
     FailingConnection.failing = True

@@ -38,7 +38,7 @@ def test_fault_04_second_server_waits_and_takes_over_after_a_kill(golden: Any, t
             assert not differing(golden, drain(reader))
 
 
-def test_fault_04_a_takeover_fences_the_first_whose_next_write_is_refused(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_fault_04_takeover_fences_the_first_whose_next_write_is_refused(golden: Any, tmp_path: pathlib.Path) -> None:
     """Calls to the first server then fail like calls to an unreachable server, so readers are not fenced but retry."""
     table = golden.table(CASE)
     first, second = Served(tmp_path, table), Served(tmp_path, table, name="second", flags=["--takeover"])

@@ -72,7 +72,7 @@ def test_fault_04_second_server_waits_until_the_first_ends(tmp_path: pathlib.Pat
     second.close()
 
 
-def test_fault_04_a_killed_servers_directory_is_free_at_once(tmp_path: pathlib.Path) -> None:
+def test_fault_04_killed_servers_directory_is_free_at_once(tmp_path: pathlib.Path) -> None:
     with started("serve", tmp_path / "state") as other:
         assert first_line(other) == "epoch 1" and ask(other, "a") == "durable a"
         other.kill()
@@ -82,7 +82,7 @@ def test_fault_04_a_killed_servers_directory_is_free_at_once(tmp_path: pathlib.P
     store.close()
 
 
-def test_fault_04_a_takeover_fences_the_first(tmp_path: pathlib.Path) -> None:
+def test_fault_04_takeover_fences_the_first(tmp_path: pathlib.Path) -> None:
     state = tmp_path / "state"
     with started("serve", state) as other:
         assert first_line(other) == "epoch 1" and ask(other, "a") == "durable a"

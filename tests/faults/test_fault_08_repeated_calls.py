@@ -129,7 +129,7 @@ def test_fault_08_calls_repeated_lost_and_reordered_count_once(first_seed: int) 
     assert faults > 50 * 3
 
 
-def test_fault_08_a_repeated_plan_is_one_plan() -> None:
+def test_fault_08_repeated_plan_is_one_plan() -> None:
     world = World(Script(newest=3))
     request = PlanRequest(table="t", query=Snapshot(), slots=2)
     once = world.service.open_plan(request, "x")

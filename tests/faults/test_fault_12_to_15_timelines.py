@@ -90,7 +90,7 @@ def test_fault_13_planned_instant_rolled_back_before_reading_is_dropped(
 
 
 @pytest.mark.parametrize("case", COW)
-def test_fault_13_a_consumed_instant_that_was_rolled_back_stops_the_group(
+def test_fault_13_consumed_instant_that_was_rolled_back_stops_the_group(
     golden: Any, tmp_path: pathlib.Path, case: str
 ) -> None:
     """Case (c), and a restore to before the position."""
@@ -226,7 +226,7 @@ def test_fault_15_writers_with_clock_skew_are_read_in_order_of_completion(golden
     assert seen == [second, first]
 
 
-def test_fault_20_a_lost_or_damaged_metadata_table_changes_no_round(golden: Any, tmp_path: pathlib.Path) -> None:
+def test_fault_20_lost_or_damaged_metadata_table_changes_no_round(golden: Any, tmp_path: pathlib.Path) -> None:
     table = open_table(str(golden.copy("A_mdt_all_v9_h120", tmp_path)))
     start = start_progress(table, earliest_position(table, PlanRequest(table="t", query=CHANGES)))
     expected = advance(table, "t", following(start, metadata=True))

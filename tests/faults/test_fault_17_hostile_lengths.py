@@ -152,14 +152,14 @@ def test_fault_17_values_that_take_no_bytes_are_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
-def test_fault_17_a_compressed_metadata_file_is_never_unpacked(codec: str) -> None:
+def test_fault_17_compressed_metadata_file_is_never_unpacked(codec: str) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
     sink = io.BytesIO()
     fastavro.writer(sink, schema, [{"a": bytes(24 << 20)}], codec=codec)
     bounded(lambda: single_record(sink.getvalue(), "file"), CorruptFile)
 
 
-def test_fault_17_a_commit_of_deep_json() -> None:
+def test_fault_17_commit_of_deep_json() -> None:
     time = InstantTime("20260101000000000")
     instant = Instant(
         requested_time=time, completion_time=time, action=Action.COMMIT, state=State.COMPLETED, file_name="f"
@@ -173,7 +173,7 @@ def test_fault_17_a_commit_of_deep_json() -> None:
             parse_commit(text.encode(), instant)
 
 
-def test_fault_17_a_gzip_bomb_in_an_hfile() -> None:
+def test_fault_17_gzip_bomb_in_an_hfile() -> None:
     """The block declares fewer bytes than it contains, or more than possible: neither is decompressed."""
     member: Member = members()["hfile"][0]
     for announced in (1, 2**31 - 1, 2**30):

@@ -126,7 +126,7 @@ def test_fault_18_empty_completed_commit_file_is_read_twice_then_corrupt(
 
 
 @pytest.mark.parametrize("missing", ["files", "column_stats", ""])
-def test_fault_18_a_missing_partition_of_the_metadata_table_changes_no_row(
+def test_fault_18_missing_partition_of_the_metadata_table_changes_no_row(
     golden: Any, tmp_path: pathlib.Path, missing: str
 ) -> None:
     case = "A_mdt_all_v9_h120"

@@ -115,7 +115,7 @@ def test_weak_point_06_filters_apply_to_the_finished_change(golden: Any, case: s
 
 
 @pytest.mark.parametrize("case", [*LOGGED[:6], *INFERRED])
-def test_weak_point_14_a_pending_compaction_changes_no_row(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
+def test_weak_point_14_pending_compaction_changes_no_row(golden: Any, tmp_path: pathlib.Path, case: str) -> None:
     table = golden.copy(case, tmp_path)
     every = changes(table)
     assert fold(every) == snapshot(table)

@@ -113,7 +113,7 @@ def lease_by_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.golden
 @pytest.mark.parametrize("by_ms", [DAY_MS, -DAY_MS])
-def test_fault_30_a_wall_clock_that_jumps_a_day_ends_no_lease(
+def test_fault_30_wall_clock_that_jumps_a_day_ends_no_lease(
     golden: Any, monkeypatch: pytest.MonkeyPatch, by_ms: int
 ) -> None:
     """Nor is a lease extended: the service and the readers use the monotonic clock."""
@@ -138,7 +138,7 @@ def test_lease_check_detects_leases_on_the_wall_clock(golden: Any, monkeypatch: 
 
 
 @pytest.mark.golden
-def test_fault_30_a_monotonic_clock_that_jumps_over_a_lease_ends_none(
+def test_fault_30_monotonic_clock_that_jumps_over_a_lease_ends_none(
     golden: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A suspended machine: the readers could not renew their leases meanwhile."""

@@ -108,7 +108,7 @@ def newer(directory: pathlib.Path, *statements: str) -> pathlib.Path:
         ("PRAGMA user_version = 2", "DROP TABLE meta", "CREATE TABLE other (a)"),
     ],
 )
-def test_fault_32_a_newer_store_is_refused_by_name_and_left_alone(
+def test_fault_32_newer_store_is_refused_by_name_and_left_alone(
     tmp_path: pathlib.Path, statements: tuple[str, ...]
 ) -> None:
     state = newer(unpacked(1, tmp_path / "state"), *statements)
@@ -119,7 +119,7 @@ def test_fault_32_a_newer_store_is_refused_by_name_and_left_alone(
     assert (state / "penstock.db").read_bytes() == before
 
 
-def test_fault_32_a_header_that_contradicts_the_content_is_damage(tmp_path: pathlib.Path) -> None:
+def test_fault_32_header_that_contradicts_the_content_is_damage(tmp_path: pathlib.Path) -> None:
     state = newer(unpacked(1, tmp_path / "state"), "PRAGMA user_version = 3")
     with pytest.raises(StateDamaged, match="header says store format version 3, its content 1"):
         open_sqlite(state)

@@ -146,7 +146,7 @@ def test_fault_32_state_of_a_release_gives_the_answers_of_that_release(replay: R
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fault_32_a_releases_calls_get_its_answers_from_an_empty_state(replay: Replay, version: str) -> None:
+def test_fault_32_releases_calls_get_its_answers_from_an_empty_state(replay: Replay, version: str) -> None:
     """Split ids, positions and plans equal those of the release: readers of both versions can share a table."""
     before, after = parts(version)
     replay.run(before)
@@ -155,7 +155,7 @@ def test_fault_32_a_releases_calls_get_its_answers_from_an_empty_state(replay: R
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fault_32_the_recording_holds_every_situation(version: str) -> None:
+def test_fault_32_recording_holds_every_situation(version: str) -> None:
     before, after = parts(version)
     opened_plans = {
         kind
@@ -196,7 +196,7 @@ def test_fault_32_mangled_query_kind_in_a_stored_state_is_detected(replay: Repla
     assert any(line.startswith("metrics") for line in replay.differences)
 
 
-def test_fault_32_a_mangled_phase_in_a_stored_group_is_damage(replay: Replay) -> None:
+def test_fault_32_mangled_phase_in_a_stored_group_is_damage(replay: Replay) -> None:
     """Negative control: the phase of a group that reads its topic is a name in the state, too."""
     after = opened(replay, VERSIONS[0])
     assert mangled(replay.state, b'"phase":"kafka"', b'"phase":"topic"')

@@ -84,7 +84,7 @@ def test_weak_point_05_another_process_plans_the_same_split_ids(golden: Any) -> 
 
 
 @pytest.mark.parametrize("changed", [{"where": "id > 'a'"}, {"columns": ("id",)}], ids=str)
-def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_nothing(changed: dict[str, Any]) -> None:
+def test_weak_point_09_changed_scope_is_refused_after_a_restart_and_changes_nothing(changed: dict[str, Any]) -> None:
     world = World(Script(newest=2))
     world.service.split_discovery.discover()
     world.restart()
@@ -102,7 +102,7 @@ def test_weak_point_09_a_changed_scope_is_refused_after_a_restart_and_changes_no
     assert names(world.request_splits()) == ["1/0", "1/1"]
 
 
-def test_weak_point_11_an_empty_a_failed_and_a_paused_discovery_move_nothing() -> None:
+def test_weak_point_11_empty_a_failed_and_a_paused_discovery_move_nothing() -> None:
     world = World(Script(newest=1))
     for fails in ([], [StorageError("reset")], []):
         world.script.fails = list(fails)

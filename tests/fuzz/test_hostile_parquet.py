@@ -243,7 +243,7 @@ def test_column_of_more_or_fewer_values_than_rows_is_corrupt(values: int) -> Non
 
 @pytest.mark.parametrize("field", [2, 3], ids=["uncompressed", "compressed"])
 @pytest.mark.parametrize("value", [2**31 - 1, 2**30, 1 << 24, -1, -(2**31)])
-def test_fault_17_a_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(field: int, value: int) -> None:
+def test_fault_17_page_of_a_hostile_size_is_corrupt_before_it_is_allocated(field: int, value: int) -> None:
     data = written(use_dictionary=False)
     size = int.from_bytes(data[-8:-4], "little")
     root, _ = thrift_tree.parse(data[-8 - size : -8])

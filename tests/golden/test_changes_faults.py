@@ -183,9 +183,7 @@ def test_weak_point_06_hudis_form_is_filtered_by_its_own_columns(golden: Golden,
         "A_compaction_pending_v9_h120",
     ],
 )
-def test_weak_point_14_an_unfinished_compaction_changes_nothing(
-    golden: Golden, tmp_path: pathlib.Path, case: str
-) -> None:
+def test_weak_point_14_unfinished_compaction_changes_nothing(golden: Golden, tmp_path: pathlib.Path, case: str) -> None:
     """The same changes with and without the plan; logs after it are compared with the state before it."""
     path = golden.copy(case, tmp_path)
     layout = open_table(str(path)).properties.layout
@@ -227,7 +225,7 @@ def without_change_logs(path: pathlib.Path) -> int:
 
 
 @pytest.mark.parametrize("case", MODES)
-def test_weak_point_14_a_first_write_into_a_new_partition_needs_no_change_log(golden: Golden, case: str) -> None:
+def test_weak_point_14_first_write_into_a_new_partition_needs_no_change_log(golden: Golden, case: str) -> None:
     """Groups that a commit created have none: each row is an insert, also if other groups of that commit logged
     changes."""
     table = open_table(str(golden.table(case)))
@@ -270,7 +268,7 @@ def test_fault_23_changes_without_their_logs_are_the_same(golden: Golden, tmp_pa
 
 
 @pytest.mark.parametrize("case", MODES)
-def test_fault_23_a_compaction_or_clustering_between_adds_no_change(golden: Golden, case: str) -> None:
+def test_fault_23_compaction_or_clustering_between_adds_no_change(golden: Golden, case: str) -> None:
     """The range of only a service is empty; ranges that end before it and begin after it miss nothing."""
     path = golden.table(case)
     table = open_table(str(path))

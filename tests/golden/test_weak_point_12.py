@@ -74,7 +74,7 @@ def test_weak_point_12_closing_twice_is_safe_wherever_the_reader_is(query: Query
         assert read(plan, split) == whole
 
 
-def test_weak_point_12_a_step_without_changes_is_not_the_end(golden: Golden) -> None:
+def test_weak_point_12_step_without_changes_is_not_the_end(golden: Golden) -> None:
     """A step without changes before each of the others: later steps are still returned."""
     plan = planned(golden.table(CASES[0]), CHANGES)
     checked = 0
@@ -102,7 +102,7 @@ def _fields(split: Split) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES[:2])
-def test_weak_point_12_a_truncated_image_is_an_error_and_no_loop(
+def test_weak_point_12_truncated_image_is_an_error_and_no_loop(
     case: str, golden: Golden, tmp_path: pathlib.Path
 ) -> None:
     path = golden.copy(case, tmp_path)

@@ -29,7 +29,7 @@ LAST = "20261120213117962"
 
 
 @pytest.mark.parametrize(("version", "deployment"), [("v9", "server"), ("v6", "embedded")])
-def test_a_client_reads_the_rows_of_hudi(
+def test_client_reads_the_rows_of_hudi(
     connect: SparkSession, golden: Any, server: RunningServer, version: str, deployment: str, rows_of: RowsOf
 ) -> None:
     case = CASES[version]
@@ -45,7 +45,7 @@ def test_a_client_reads_the_rows_of_hudi(
     assert above.count() == len([key for key in keys if key > min(keys)]) < len(keys)
 
 
-def test_a_client_hands_columns_and_filters_down(connect: SparkSession, golden: Any, rows_of: RowsOf) -> None:
+def test_client_pushes_columns_and_filters_down(connect: SparkSession, golden: Any, rows_of: RowsOf) -> None:
     path, expected = str(golden.table(CASES["v9"])), golden.expected(CASES["v9"], "snapshot")
     kept = expected.filter(pc.greater(expected["id"], "id-020")).select(["id", "ts"])
     assert 0 < kept.num_rows < expected.num_rows
@@ -63,7 +63,7 @@ SELECT late.id, count(*) AS n, max(other.ts) AS newest FROM late JOIN orders oth
 GROUP BY late.id"""
 
 
-def test_a_client_runs_queries_of_its_own_text(
+def test_client_runs_queries_of_its_own_text(
     connect: SparkSession, spark: SparkSession, golden: Any, rows_of: RowsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows of plain Spark over the materialized table; each occurrence of the table has its own scan."""
@@ -108,7 +108,7 @@ def test_windows_close_by_the_watermark_of_the_source(
     assert sum(emitted.values()) >= seen.num_rows
 
 
-def test_an_error_is_its_sentence(connect: SparkSession, tmp_path: pathlib.Path) -> None:
+def test_error_is_its_sentence(connect: SparkSession, tmp_path: pathlib.Path) -> None:
     with pytest.raises(PySparkException) as failed:
         connect.read.format("penstock").load(str(tmp_path / "nothing")).count()
     assert "TableNotFound: no table at" in str(failed.value)
@@ -116,7 +116,7 @@ def test_an_error_is_its_sentence(connect: SparkSession, tmp_path: pathlib.Path)
 
 
 @pytest.mark.exhaustive
-def test_a_client_registers_the_format(connect: SparkSession, golden: Any) -> None:
+def test_client_registers_the_format(connect: SparkSession, golden: Any) -> None:
     penstock.spark.register(connect)
     case = CASES["v6"]
     frame = connect.read.format("penstock").load(str(golden.table(case)))

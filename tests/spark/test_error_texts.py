@@ -55,13 +55,13 @@ def damaged(golden: Any, tmp_path: pathlib.Path) -> pathlib.Path:
     return table
 
 
-def test_a_missing_table(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+def test_missing_table(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     missing = tmp_path / "nothing"
     assert batch_text(spark, missing) == f"{CREATED}{sentence(missing)}{STATE}"
 
 
 @pytest.mark.exhaustive
-def test_a_damaged_file(spark: SparkSession, damaged: pathlib.Path) -> None:
+def test_damaged_file(spark: SparkSession, damaged: pathlib.Path) -> None:
     """The task fails, four times in this session."""
     shown = batch_text(spark, damaged, columns="ts")
     *step, text = shown.strip().splitlines()
@@ -70,7 +70,7 @@ def test_a_damaged_file(spark: SparkSession, damaged: pathlib.Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_client_of_spark_connect(connect: SparkSession, damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_client_of_spark_connect(connect: SparkSession, damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """The sentence comes first. Spark appends the stack of the JVM, which a setting of Spark leaves out."""
     missing = tmp_path / "nothing"
     text = f"{CREATED}{sentence(missing)}{STATE}"
@@ -91,21 +91,21 @@ def test_a_client_of_spark_connect(connect: SparkSession, damaged: pathlib.Path,
 class TestOtherErrors:
     """One error of each step."""
 
-    def test_an_unknown_option(self, spark: SparkSession, golden: Any) -> None:
+    def test_unknown_option(self, spark: SparkSession, golden: Any) -> None:
         shown = batch_text(spark, golden.table(CASE), colums="ts")
         text = "penstock.proto.errors.ConfigurationError: unknown option 'colums': did you mean columns?"
         assert shown == f"{CREATED}{text}{STATE}"
 
-    def test_an_unknown_column(self, spark: SparkSession, golden: Any) -> None:
+    def test_unknown_column(self, spark: SparkSession, golden: Any) -> None:
         table = golden.table(CASE)
         assert batch_text(spark, table, columns="nosuch") == f"{CREATED}{sentence(table, columns='nosuch')}{STATE}"
 
     @pytest.mark.parametrize("where", ["nosuch = 3", "upper(name) = 'A'", "ts ="])
-    def test_a_filter_that_cannot_be_used(self, spark: SparkSession, golden: Any, where: str) -> None:
+    def test_filter_that_cannot_be_used(self, spark: SparkSession, golden: Any, where: str) -> None:
         table = golden.table(CASE)
         assert batch_text(spark, table, where=where) == f"{PLANNED}{sentence(table, where=where)}{STATE}"
 
-    def test_a_server_that_does_not_run(self, spark: SparkSession) -> None:
+    def test_server_that_does_not_run(self, spark: SparkSession) -> None:
         port = free_port()
         shown = batch_text(spark, "orders", server=f"127.0.0.1:{port}", retryTimeout="0s")
         first, *rest = shown.splitlines()
@@ -115,25 +115,25 @@ class TestOtherErrors:
         )
         assert rest == [" SQLSTATE: 38000"]
 
-    def test_a_schema_of_another_type(self, spark: SparkSession, golden: Any) -> None:
+    def test_schema_of_another_type(self, spark: SparkSession, golden: Any) -> None:
         with pytest.raises(PySparkException) as caught:
             spark.read.format("penstock").schema("ts string").load(str(golden.table(CASE))).count()
         first, *rest = str(caught.value).splitlines()
         assert first.startswith(f"{PLANNED}penstock.proto.errors.ConfigurationError: column ts: the table's type is")
         assert rest == [" SQLSTATE: 38000"]
 
-    def test_a_stream_of_a_missing_table(self, spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    def test_stream_of_a_missing_table(self, spark: SparkSession, tmp_path: pathlib.Path) -> None:
         missing = tmp_path / "nothing"
         assert stream_text(spark, missing, tmp_path) == f"{CREATED}{sentence(missing)}{STATE}"
 
-    def test_a_stream_that_plans(self, spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
+    def test_stream_that_plans(self, spark: SparkSession, golden: Any, tmp_path: pathlib.Path) -> None:
         shown = stream_text(spark, golden.table(CASE), tmp_path, schema="ts string")
         first = shown.splitlines()[0]
         assert " terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python " in first
         assert f"latestOffset: penstock.proto.errors.SchemaMismatch: table {golden.table(CASE)} no longer fits" in first
         assert "Traceback" not in shown
 
-    def test_a_stream_that_reads(self, spark: SparkSession, damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def test_stream_that_reads(self, spark: SparkSession, damaged: pathlib.Path, tmp_path: pathlib.Path) -> None:
         shown = stream_text(spark, damaged, tmp_path)
         first = shown.splitlines()[0]
         start = "An exception was thrown from the Python worker: penstock.proto.errors.CorruptFile: table "
@@ -150,7 +150,7 @@ class TestOtherErrors:
         assert "`nosuch`" in str(caught.value).splitlines()[0]
 
     @pytest.mark.parametrize("function", ["penstock_changes", "penstock_timeline", "penstock_splits"])
-    def test_a_table_valued_function(self, spark: SparkSession, tmp_path: pathlib.Path, function: str) -> None:
+    def test_table_valued_function(self, spark: SparkSession, tmp_path: pathlib.Path, function: str) -> None:
         register_functions(spark)
         missing = tmp_path / "nothing"
         arguments = f"'{missing}', 'earliest', 'latest'" if function == "penstock_changes" else f"'{missing}'"

@@ -234,7 +234,7 @@ def test_logged_slices_and_repeated_actions(either: Any, golden: Any, rows_of: A
     assert rows_of(bases) == rows_of(either.read(query="read_optimized"))
 
 
-def test_a_plan_keeps_its_state(golden: Any, tmp_path: pathlib.Path, table: Frames, exact: Exact, spark: Any) -> None:
+def test_plan_keeps_its_state(golden: Any, tmp_path: pathlib.Path, table: Frames, exact: Exact, spark: Any) -> None:
     crafted = CraftedTable(tmp_path / "odd {a,b}*[1]?#%20 é", {"id": "string"})
     crafted.commit(("", small(spark, "concat('k', id) id")))
     first = table(crafted.path)

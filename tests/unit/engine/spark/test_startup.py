@@ -29,16 +29,16 @@ def chosen(
     return choice(environment, properties, own, {"python3": python3}.get)
 
 
-def test_an_environment_that_is_not_activated_needs_its_own_python() -> None:
+def test_environment_that_is_not_activated_needs_its_own_python() -> None:
     assert chosen({}, {}) is Choice.SET
     assert chosen({}, {}, python3=None) is Choice.SET
 
 
-def test_an_activated_environment_keeps_python3() -> None:
+def test_activated_environment_keeps_python3() -> None:
     assert chosen({}, {}, python3="/venv/bin/python3") is Choice.KEEP
 
 
-def test_the_folder_counts_and_not_the_file_behind_a_link(tmp_path: pathlib.Path) -> None:
+def test_folder_counts_and_not_the_file_behind_a_link(tmp_path: pathlib.Path) -> None:
     """The interpreter of a virtual environment is a link to the Python that created it."""
     for folder in ("system", "venv", "other"):
         (tmp_path / folder).mkdir()
@@ -58,22 +58,22 @@ def test_the_folder_counts_and_not_the_file_behind_a_link(tmp_path: pathlib.Path
 
 @pytest.mark.parametrize("name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
 @pytest.mark.parametrize("value", ["/other/python", "python3", ""])
-def test_a_variable_of_the_user_is_kept(name: str, value: str) -> None:
+def test_variable_of_the_user_is_kept(name: str, value: str) -> None:
     assert chosen({name: value}, {}) is Choice.KEEP
 
 
 @pytest.mark.parametrize("name", ["spark.pyspark.python", "spark.pyspark.driver.python"])
-def test_a_property_of_the_user_is_kept(name: str) -> None:
+def test_property_of_the_user_is_kept(name: str) -> None:
     assert chosen({}, {name: "/other/python"}) is Choice.KEEP
     assert chosen({}, {name: "/other/python", "spark.master": "yarn"}) is Choice.KEEP
 
 
 @pytest.mark.parametrize("environment", [{"PYSPARK_GATEWAY_PORT": "4711"}, {"SPARK_REMOTE": "sc://host"}])
-def test_a_process_that_starts_no_jvm_is_left_alone(environment: dict[str, str]) -> None:
+def test_process_that_starts_no_jvm_is_left_alone(environment: dict[str, str]) -> None:
     assert chosen(environment, {}) is Choice.KEEP
 
 
-def test_a_connect_server_in_this_process_needs_it_too() -> None:
+def test_connect_server_in_this_process_needs_it_too() -> None:
     assert chosen({"SPARK_REMOTE": "local[2]"}, {}) is Choice.SET
 
 
@@ -92,7 +92,7 @@ def test_on_a_cluster_it_only_warns(master: str, expected: Choice) -> None:
     assert chosen({}, {"spark.master": master}) is expected
 
 
-def test_a_process_without_an_executable_is_left_alone() -> None:
+def test_process_without_an_executable_is_left_alone() -> None:
     assert chosen({}, {}, own="") is Choice.KEEP
 
 
@@ -181,7 +181,7 @@ class TestImport:
     def test_other_imports_change_nothing(self, other_path: pathlib.Path, code: str) -> None:
         assert changed_by(code, other_path, {})[0] == {}
 
-    def test_a_setting_of_the_user_stays(self, other_path: pathlib.Path) -> None:
+    def test_setting_of_the_user_stays(self, other_path: pathlib.Path) -> None:
         for environment in (
             {"PYSPARK_PYTHON": "mine"},
             {"PYSPARK_DRIVER_PYTHON": "mine"},
@@ -189,7 +189,7 @@ class TestImport:
         ):
             assert changed_by("import penstock.spark", other_path, environment) == ({}, False, "")
 
-    def test_a_setting_in_the_defaults_of_spark_stays(self, other_path: pathlib.Path) -> None:
+    def test_setting_in_the_defaults_of_spark_stays(self, other_path: pathlib.Path) -> None:
         (other_path / "conf").mkdir()
         (other_path / "conf" / "spark-defaults.conf").write_text("spark.pyspark.driver.python mine\n")
         for environment in ({"SPARK_HOME": str(other_path)}, {"SPARK_CONF_DIR": str(other_path / "conf")}):
@@ -235,7 +235,7 @@ class TestMissingFormat:
         assert caught.value.__cause__ is error
         return str(caught.value)
 
-    def test_the_default_python(self, monkeypatch: pytest.MonkeyPatch, other_path: pathlib.Path) -> None:
+    def test_default_python(self, monkeypatch: pytest.MonkeyPatch, other_path: pathlib.Path) -> None:
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PATH", str(other_path))
@@ -247,7 +247,7 @@ class TestMissingFormat:
             f"PYSPARK_PYTHON={command()}; `penstock doctor` checks it"
         )
 
-    def test_the_python_that_the_user_chose(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_python_that_the_user_chose(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYSPARK_PYTHON", "/other/python")
         monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
         assert "(PYSPARK_PYTHON=/other/python) has no Penstock" in self.explained(ValueError(self.TEXT))
