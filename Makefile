@@ -84,7 +84,7 @@ parts: java .venv/.ready wheel ## measure planning, the service, streams and top
 java:
 	@bash tools/need_java.sh
 
-.venv/.ready: pyproject.toml requirements/constraints.txt
+.venv/.ready: pyproject.toml requirements/constraints.txt requirements/daft.txt
 	@bash tools/make_venv.sh
 
 lint: .venv/.ready

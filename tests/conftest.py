@@ -68,7 +68,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of damaged files are immediate: the test is the writer, and has finished. With a live writer Penstock
     waits."""
-    if {"unit", "faults", "golden", "contract"} & set(request.path.parts[len(TESTS.parts) :][:1]):
+    if {"unit", "faults", "golden", "contract", "engines"} & set(request.path.parts[len(TESTS.parts) :][:1]):
         from penstock.proto.retry import RetryPolicy
 
         monkeypatch.setattr("penstock.table.timeline.settled_reads._RETRY", RetryPolicy(first_delay_ms=0, attempts=2))

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "enumerator": {"proto", "table", "kafka", "enumerator", "version"},
     "reader": {"proto", "table", "kafka", "reader"},
     "engine": {"proto", "table", "kafka", "enumerator", "reader", "engine", "version"},
-    "": {"engine", "proto", "version", "errors", "spark"},
+    "": {"engine", "proto", "version", "errors", "spark", "daft", "duckdb", "polars"},
     "pyspark_penstock": {"engine"},
 }
 """Room -> rooms that it may import. '' is the package's root."""
@@ -86,6 +86,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "parallel",
         "arrow group spark",
         "consumer demo table",
+        "adapters",
         "doctor",
         "cli",
     ),
@@ -322,7 +323,7 @@ def test_third_party_imports_are_declared() -> None:
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
-        **{library: (REPOSITORY / "engine", names(extras[library])) for library in ("duckdb", "pandas", "polars")},
+        **{name: (REPOSITORY / "engine", names(extras[name])) for name in ("daft", "duckdb", "pandas", "polars")},
     }
     lines = []
     for source in package_sources():

@@ -12,4 +12,6 @@ fi
 install=(.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt)
 "${install[@]}" pip setuptools wheel
 "${install[@]}" --no-build-isolation -e '.[test]'
+# Daft's metadata excludes the newest pyarrow and tqdm, with which its suite passes.
+"${install[@]}" --no-deps -r requirements/daft.txt
 touch .venv/.ready

@@ -89,6 +89,27 @@ def known_terms_of(expression: pc.Expression) -> list[Node]:
     return known
 
 
+def columns_of(expression: pc.Expression) -> frozenset[str] | None:
+    """The columns that the expression names; None if its form is unknown."""
+    columns = set()
+    try:
+        with pa.ipc.open_file(_pickled(expression)) as file:
+            parts = _metadata(file.get_batch(0).schema)
+        for kind, text in parts:
+            if kind == "field_ref":
+                columns.add(text)
+            elif kind == "nested_field_ref":
+                path = [next(parts) for _ in range(int(text))]
+                if any(part != "field_ref" for part, _ in path):
+                    return None
+                columns.add(path[0][1])
+            elif kind not in ("call", "options", "end", "literal"):
+                return None
+    except (*_ERRORS, StopIteration):
+        return None
+    return frozenset(columns)
+
+
 def terms_of(tree: Node, function: str) -> list[Node]:
     """The terms of a chain of `and_kleene` or `or_kleene`, in order."""
     terms: list[Node] = []
@@ -156,6 +177,7 @@ _BUILD: Final[dict[str, Callable[..., pc.Expression]]] = {
     "greater_equal": _binary(operator.ge),
     "and_kleene": _binary(operator.and_),
     "or_kleene": _binary(operator.or_),
+    "if_else": lambda _, condition, left, right: pc.if_else(condition, left, right),
     "invert": lambda _, term: ~term,
     "is_in": _is_in,
     "is_null": _is_null,

@@ -152,7 +152,7 @@ def _list(values: object) -> list[object]:
 
 def _text(tree: Node) -> str:
     """The condition as text; in parentheses unless it is one term."""
-    from penstock.engine.requests.expression_tree import Call, Field, terms_of
+    from penstock.engine.requests.expression_tree import Call, Field, Value, terms_of
 
     match tree:
         case Call("and_kleene" | "or_kleene" as function, _):
@@ -164,6 +164,9 @@ def _text(tree: Node) -> str:
             return _comparison(_COMPARISONS[function], left, right)
         case Call("is_in", (Field() as field,)):
             return _one_of(_name(field), tree)
+        case Call("if_else", (Call("is_valid", (Field() as field,)), Call("is_in", (same,)) as members, Value(scalar))):
+            if same == field and not scalar.is_valid:
+                return _one_of_or_null(_name(field), members)
         case Call("is_null", (Field() as field,)):
             name = _name(field)
             with_nan = tree.options is not None and tree.option("nan_is_null").as_py()
@@ -223,6 +226,14 @@ def _one_of(name: str, call: Call) -> str:
     if not terms:
         return f"({name} IS NULL AND {name} IS NOT NULL)"
     return f"({name} IS NOT NULL AND ({' OR '.join(terms)}))"
+
+
+def _one_of_or_null(name: str, call: Call) -> str:
+    """`if_else(is_valid, is_in, null)`, as DuckDB writes IN: null for nulls."""
+    scalars = list(call.option("value_set").values)
+    if not scalars or any(not one.is_valid or isinstance(one.as_py(), float) for one in scalars):
+        raise _untranslatable(call)
+    return f"{name} IN ({', '.join(dict.fromkeys(map(_literal, scalars)))})"
 
 
 def _prefix(name: str, call: Call) -> str:

@@ -1,8 +1,9 @@
 """Penstock: consume Apache Hudi tables from Python and Spark, row for row what Hudi returns.
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
-member of a consumer group; `errors` holds the exceptions and `spark` the functions for Spark programs. The classes are
-those of results. Everything else in this package is internal and may change.
+member of a consumer group; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
+`duckdb` and `polars` those for these engines. The classes are those of results. Everything else in this package is
+internal and may change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.version import __version__
 
 if TYPE_CHECKING:
-    from penstock import errors, spark
+    from penstock import daft, duckdb, errors, polars, spark
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
     from penstock.engine.group.reader import ConsumedBatch
@@ -35,11 +36,17 @@ __all__ = [
     "TableInstant",
     "TablePlan",
     "__version__",
+    "daft",
+    "duckdb",
     "errors",
     "open_table",
+    "polars",
     "read",
     "spark",
 ]
+
+_SUBMODULES = ("daft", "duckdb", "errors", "polars", "spark")
+"""The public modules."""
 
 _MODULES = {
     "ConsumedBatch": "penstock.engine.group.reader",
@@ -58,7 +65,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("errors", "spark"):
+    if name in _SUBMODULES:
         return import_module(f"penstock.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -30,8 +30,11 @@ NAMES = [
     "TableInstant",
     "TablePlan",
     "__version__",
+    "daft",
+    "duckdb",
     "errors",
     "open_table",
+    "polars",
     "read",
     "spark",
 ]
@@ -82,7 +85,14 @@ ERROR_NAMES = [
     "UnknownSplit",
     "UnsupportedFeature",
 ]
-PUBLIC = {"penstock": NAMES, "penstock.errors": ERROR_NAMES, "penstock.spark": SPARK_NAMES}
+PUBLIC = {
+    "penstock": NAMES,
+    "penstock.daft": ["read"],
+    "penstock.duckdb": ["register", "relation"],
+    "penstock.errors": ERROR_NAMES,
+    "penstock.polars": ["scan"],
+    "penstock.spark": SPARK_NAMES,
+}
 
 
 def in_new_process(code: str) -> Any:
@@ -121,10 +131,11 @@ def test_public_names_resolve_and_others_do_not(name: str) -> None:
         _ = module.nothing_of_this_name
 
 
-def test_importing_the_package_loads_neither_arrow_nor_spark_nor_grpc() -> None:
-    code = "import json, sys, penstock, penstock.errors, penstock.spark\nprint(json.dumps(list(sys.modules)))"
-    modules = {name.split(".")[0] for name in in_new_process(code)}
-    assert modules.isdisjoint({"pyarrow", "pyspark", "py4j", "numpy", "grpc", "numba", "typer"})
+def test_importing_the_package_loads_neither_arrow_nor_engines_nor_grpc() -> None:
+    imports = ", ".join(["json", "sys", *PUBLIC])
+    modules = {name.split(".")[0] for name in in_new_process(f"import {imports}\nprint(json.dumps(list(sys.modules)))")}
+    heavy = {"pyarrow", "pyspark", "py4j", "numpy", "grpc", "numba", "typer", "polars", "duckdb", "daft"}
+    assert modules.isdisjoint(heavy)
 
 
 def test_errors_hold_every_exception_of_the_tree() -> None:

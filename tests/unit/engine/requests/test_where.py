@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine.requests.expression_tree import columns_of
 from penstock.engine.requests.where import where_part, where_text
 from penstock.proto.errors import ConfigurationError
 from penstock.reader.split.filter import evaluate
@@ -364,3 +365,26 @@ def test_every_text_and_name_is_quoted(text: str) -> None:
     rows = pa.table({name: [text, text + "a", None]})
     if "\x00" not in name:
         assert kept_by_text(where_text(pc.field(name) == text), rows) == [0]
+
+
+def test_membership_as_duckdb_writes_it_is_null_for_nulls() -> None:
+    field = pc.field("i")
+    for values in ([0], [0, -1, 2**31 - 1]):
+        membership = pc.if_else(field.is_valid(), field.isin(values), pa.scalar(None, pa.bool_()))
+        assert where_text(membership) == f"`i` IN ({', '.join(map(str, values))})"
+        assert where_text(~membership) == f"(NOT `i` IN ({', '.join(map(str, values))}))"
+    for other in (
+        pc.if_else(field.is_valid(), field.isin([0]), pa.scalar(False)),
+        pc.if_else(pc.field("n").is_valid(), field.isin([0]), pa.scalar(None, pa.bool_())),
+        pc.if_else(field.is_valid(), field.isin([0, None]), pa.scalar(None, pa.bool_())),
+        pc.if_else(pc.field("x").is_valid(), pc.field("x").isin([0.0]), pa.scalar(None, pa.bool_())),
+    ):
+        with pytest.raises(ConfigurationError):
+            where_text(other)
+
+
+def test_columns_of_an_expression_are_those_it_names() -> None:
+    nested = pc.field("st", "q") == 1
+    assert columns_of((pc.field("a.b") + 1 > 2) & nested | pc.field("s").isin(["field_ref", "z"])) == {"a.b", "st", "s"}
+    assert columns_of(pc.scalar(True)) == frozenset()
+    assert columns_of(pc.field(0) == 1) is None

@@ -1,0 +1,1 @@
+"""Other engines that read tables through Penstock: Polars, DuckDB, Ray Data, Daft."""
