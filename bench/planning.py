@@ -4,8 +4,10 @@
 
 The table is synthetic: `--instants` instants on its active timeline, `--slices` file slices, 1,000 per partition, and a
 metadata table that lists them all. The newest ten commits each add a log file to every slice of a partition; the range
-consists of these commits. No row is read; the file system's cache is warm. Figures are for a newly opened table, as in
-a command or a fresh Spark process; the last column is for a planner that has parsed the timeline already.
+consists of these commits. The last row is one partition of a hundred of another table, of 1,000 commits that each add
+100 log files. No row is read; the file system's cache is warm. Figures are for a newly opened table, as in
+`penstock.read`, a command or a fresh Spark process; the last column is for a planner that has parsed the timeline
+already, as in `penstock.open_table` and a server.
 """
 
 from __future__ import annotations
@@ -65,17 +67,24 @@ def instant(number: int) -> int:
     return FIRST_INSTANT + number * 10
 
 
-def make_table(folder: pathlib.Path, instants: int, slices: int) -> pathlib.Path:
-    """Writes the table into this folder, unless it is there already."""
+def make_table(
+    folder: pathlib.Path,
+    instants: int,
+    slices: int,
+    *,
+    writing: int = RANGE_COMMITS,
+    in_a_partition: int = IN_A_PARTITION,
+) -> pathlib.Path:
+    """Writes the table into this folder, unless it is there already. The newest `writing` commits add log files."""
     table = folder / "table"
     if (folder / "ready").exists():
         return table
     shutil.rmtree(folder, ignore_errors=True)
-    files = {f"p={number:04d}": [] for number in range(slices // IN_A_PARTITION)}
+    files = {f"p={number:04d}": [] for number in range(slices // in_a_partition)}
     for number in range(slices):
-        files[f"p={number // IN_A_PARTITION:04d}"].append(base_name(number))
+        files[f"p={number // in_a_partition:04d}"].append(base_name(number))
     commits = {}
-    for number in range(instants - RANGE_COMMITS, instants):
+    for number in range(instants - writing, instants):
         partition = f"p={number % len(files):04d}"
         stats = [appended(partition, base, number) for base in files[partition] if base.endswith(".parquet")]
         files[partition] += [stat["path"].partition("/")[2] for stat in stats]
@@ -170,15 +179,23 @@ def main() -> None:
     report.add_row("open the table and its timeline", "", f"{statistics.median(opened):.2f}", "")
     for name, query, metadata in questions(args.instants):
         request = PlanRequest(table="planned", query=query, metadata=metadata)
-        fresh, repeated, splits = [], [], 0
-        for _ in range(args.rounds):
-            table = open_table(path)
-            seconds, splits = plan_seconds(table, request)
-            fresh.append(seconds)
-            repeated.append(plan_seconds(table, request)[0])
-            assert not metadata or table.metadata_fallbacks == 0, "the metadata table was not used"
-        report.add_row(name, f"{splits:,}", f"{statistics.median(fresh):.2f}", f"{statistics.median(repeated):.2f}")
+        report.add_row(name, *measured(path, request, args.rounds))
+    busy = str(make_table(CACHE / "planning-busy", 1000, 10_000, writing=1000, in_a_partition=100))
+    request = PlanRequest(table="planned", query=Snapshot(), where="p = '0003'", metadata=False)
+    report.add_row("one partition of 100, 1,000 commits of 100 logs", *measured(busy, request, args.rounds))
     Console(width=120).print(report)
+
+
+def measured(path: str, request: PlanRequest, rounds: int) -> tuple[str, str, str]:
+    """Splits, and the medians of the seconds of a plan: of a newly opened table, and repeated."""
+    fresh, repeated, splits = [], [], 0
+    for _ in range(rounds):
+        table = open_table(path)
+        seconds, splits = plan_seconds(table, request)
+        fresh.append(seconds)
+        repeated.append(plan_seconds(table, request)[0])
+        assert not request.metadata or table.metadata_fallbacks == 0, "the metadata table was not used"
+    return f"{splits:,}", f"{statistics.median(fresh):.2f}", f"{statistics.median(repeated):.2f}"
 
 
 def open_seconds(path: str) -> float:
