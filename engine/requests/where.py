@@ -175,8 +175,8 @@ def _text(tree: Node) -> str:
             return f"{_name(field)} IS NOT NULL"
         case Call("is_nan", (Field() as field,)):
             return f"(isnan({_name(field)}) OR {_never(_name(field))})"
-        case Call("starts_with", (Field() as field,)):
-            return _prefix(_name(field), tree)
+        case Call("starts_with" | "ends_with" | "match_substring" | "match_like", (Field() as field,)):
+            return _like(_name(field), tree)
         case Field():
             return _name(tree)
     raise _untranslatable(tree)
@@ -236,14 +236,16 @@ def _one_of_or_null(name: str, call: Call) -> str:
     return f"{name} IN ({', '.join(dict.fromkeys(map(_literal, scalars)))})"
 
 
-def _prefix(name: str, call: Call) -> str:
+def _like(name: str, call: Call) -> str:
     pattern = call.option("pattern").as_py()
     text = pattern.decode() if isinstance(pattern, bytes) else str(pattern)
     if call.option("ignore_case").as_py():
-        raise ConfigurationError(f"starts_with of {name} with ignore_case cannot be a filter")
-    for special in ("\\", "%", "_"):
-        text = text.replace(special, f"\\{special}")
-    return f"{name} LIKE {_quoted(text + '%')}"
+        raise ConfigurationError(f"{call.function} of {name} with ignore_case cannot be a filter")
+    if call.function != "match_like":
+        for special in ("\\", "%", "_"):
+            text = text.replace(special, f"\\{special}")
+        text = ("" if call.function == "starts_with" else "%") + text + ("" if call.function == "ends_with" else "%")
+    return f"{name} LIKE {_quoted(text)}"
 
 
 def _never(number: str) -> str:

@@ -22,12 +22,14 @@ from penstock.table.predicate.tree import (
     Compare,
     Constant,
     IsNull,
+    Like,
     Not,
     OneOf,
     Operand,
     Or,
     Predicate,
     StartsWith,
+    Value,
 )
 
 _ARROW: Final[Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]]] = {
@@ -59,6 +61,8 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return pc.if_else(pc.is_valid(values), pa.scalar(answer), pa.scalar(None, pa.bool_()))
         case StartsWith(operand, prefix):
             return pc.starts_with(_values(operand, batch), pattern=prefix)
+        case Like(operand, pattern):
+            return pc.match_like(_values(operand, batch), pattern)
         case Compare(operand, op, value):
             return _compare(_values(operand, batch), op, value)
         case OneOf(operand, candidates):
@@ -88,6 +92,8 @@ def _compare(values: pa.Array, op: Op, value: pa.Scalar) -> pa.BooleanArray:
 
 
 def _values(operand: Operand, batch: pa.RecordBatch) -> pa.Array:
+    if isinstance(operand, Value):
+        return pa.repeat(operand.scalar, batch.num_rows)
     if isinstance(operand, Call):
         return function_values(operand, [_values(argument, batch) for argument in operand.arguments])
     values = batch.column(operand.path[0])

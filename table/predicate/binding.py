@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from sqlglot import exp
 from penstock.proto.errors import ConfigurationError
 from penstock.table.columns import resolve_column
 from penstock.table.predicate.functions import call_of, is_call
+from penstock.table.predicate.like import escaped, like_of
 from penstock.table.predicate.literals import (
     BooleanLiteral,
     Comparison,
@@ -21,19 +23,21 @@ from penstock.table.predicate.literals import (
     RangeComparison,
     comparison,
 )
-from penstock.table.predicate.syntax import SHOWN_CHARS, arguments_of, is_text, literal_of, names_of, refused
+from penstock.table.predicate.syntax import arguments_of, is_text, literal_of, names_of, refused
 from penstock.table.predicate.tree import (
     And,
+    Call,
     Column,
     Compare,
     Constant,
+    Function,
     IsNull,
     Not,
     OneOf,
     Operand,
     Or,
     Predicate,
-    StartsWith,
+    Value,
 )
 
 _COMPARISONS: Final[dict[type[exp.Condition], Op]] = {
@@ -71,9 +75,10 @@ class Binding:
                 operand = self._operand(node.this, node)
                 low = _compare(operand, Op.GE, literal_of(node.args["low"]))
                 return And((low, _compare(operand, Op.LE, literal_of(node.args["high"]))))
-            case exp.Like() if not set(arguments_of(node)) - {"this", "expression", "negate"}:
-                match = StartsWith(self._text(node), _prefix(node))
-                return Not(match) if node.args.get("negate") else match
+            case exp.Like() | exp.ILike() | exp.Escape():
+                return self._like(node)
+            case exp.StartsWith() | exp.EndsWith() | exp.Contains():
+                return self._contains(node)
             case exp.Is() if isinstance(node.expression, exp.Null):
                 return IsNull(self._operand(node.this, node))
             case _ if type(node) in _COMPARISONS:
@@ -107,6 +112,27 @@ class Binding:
             return Constant(operand, result=False)
         return ranges[0] if len(ranges) == 1 else Or(tuple(ranges))
 
+    def _like(self, node: exp.Condition) -> Predicate:
+        escape = "\\"
+        like = node
+        if isinstance(node, exp.Escape):
+            like, escape = node.this, node.expression.this if is_text(node.expression) else ""
+        if set(arguments_of(like)) - {"this", "expression", "negate"} or not is_text(like.expression):
+            raise refused(node)
+        operand, pattern = self._text(like), str(like.expression.this)
+        if isinstance(like, exp.ILike):  # as Spark, which compares both in lower case
+            operand, pattern = Call(Function.LOWER, (operand,), pa.string()), pattern.lower()
+        match = like_of(operand, pattern, escape)
+        return Not(match) if like.args.get("negate") else match
+
+    def _contains(self, node: exp.Condition) -> Predicate:
+        if not is_text(node.expression):
+            raise refused(node)
+        text = escaped(str(node.expression.this))
+        start = "" if isinstance(node, exp.StartsWith) else "%"
+        end = "" if isinstance(node, exp.EndsWith) else "%"
+        return like_of(self._text(node), f"{start}{text}{end}", "\\")
+
     def _literals(self, nodes: Sequence[exp.Condition]) -> Sequence[Literal]:
         if len(nodes) == 1 and is_text(nodes[0]) and nodes[0].this in self._lists:
             return self._lists[nodes[0].this]
@@ -119,10 +145,14 @@ class Binding:
         return operand
 
     def _is_operand(self, node: exp.Condition) -> bool:
+        while isinstance(node, exp.Paren):
+            node = node.this
         return isinstance(node, exp.Column | exp.Dot) or is_call(node)
 
     def _operand(self, node: exp.Condition, within: exp.Condition) -> Operand:
-        return call_of(node, lambda argument: self._operand(argument, within)) or self._column(node, within)
+        if isinstance(node, exp.Paren):
+            return self._operand(node.this, within)
+        return call_of(node, lambda argument: self._operand(argument, within), _value) or self._column(node, within)
 
     def _column(self, node: exp.Condition, within: exp.Condition) -> Column:
         names = names_of(node)
@@ -169,18 +199,10 @@ def _described(operand: Operand) -> str:
     return f"column {str(operand)!r}" if isinstance(operand, Column) else str(operand)
 
 
-def _prefix(node: exp.Condition) -> str:
-    """The prefix of a LIKE pattern 'prefix%'. A backslash escapes %, _ and \\."""
-    pattern = node.expression
-    if not is_text(pattern):
-        raise refused(node)
-    text, prefix, at = pattern.this, [], 0
-    while at < len(text) and text[at] != "%":
-        if text[at] == "_" or (text[at] == "\\" and text[at + 1 : at + 2] not in ("%", "_", "\\")):
-            break
-        at += text[at] == "\\"
-        prefix.append(text[at])
-        at += 1
-    if text[at:] != "%":
-        raise ConfigurationError(f"LIKE {text[:SHOWN_CHARS]!r}: only 'prefix%' is supported, one % at its end and no _")
-    return "".join(prefix)
+def _value(node: exp.Condition, kind: pa.DataType) -> Value:
+    """A literal as a value of a type. ConfigurationError if the type does not have exactly this value."""
+    match comparison("an argument of a function", kind, Op.EQ, literal_of(node)):
+        case Comparison(_, value) if not pa.types.is_float32(kind):
+            with contextlib.suppress(pa.ArrowInvalid):  # finer than the type
+                return Value(value.cast(kind))
+    raise refused(node, f" (expected a value of type {kind})")

@@ -23,6 +23,7 @@ from penstock.table.predicate.tree import (
     Compare,
     Constant,
     IsNull,
+    Like,
     Not,
     OneOf,
     Operand,
@@ -148,6 +149,8 @@ class MayMatch:
                 return result, not result
             case StartsWith(_, prefix):
                 return _starts_with(prefix.encode(), known)
+            case Like(prefix=prefix):
+                return _starts_with(prefix.encode(), known)[0], True
             case Compare(_, op, value):
                 return _compare(op, comparable(value), known)
             case OneOf():

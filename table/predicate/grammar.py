@@ -1,8 +1,8 @@
 """The grammar of `where`: parses a filter and binds it to a table's schema.
 
-The grammar (docs/reference/semantics.md) is a subset of Spark SQL: comparisons of a column with a literal, IN, BETWEEN,
-LIKE 'prefix%', IS [NOT] NULL, a boolean column alone, AND, OR, NOT and parentheses. `table.predicate.literals` decides
-comparisons.
+The grammar (docs/reference/semantics.md) is a subset of Spark SQL: comparisons of a column or a function with literals,
+IN, BETWEEN, LIKE, IS [NOT] NULL, a Boolean alone, AND, OR, NOT and parentheses. `binding` converts the syntax tree,
+`literals` decides comparisons, `functions` and `casts` the types of functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_ALL_TOKENS: Final = 24_000
 """The same limit with the literals and commas of IN lists: about 12,000 literals, at 10 µs for each token."""
 _LONG_LIST: Final = 16
 """A longer IN list bypasses the parser."""
-_SIGNS: Final = {"::", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", ".", "-"}
+_SIGNS: Final = {"::", "||", "=", "==", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", ".", "-"}
 _QUOTED: Final = {"STRING", "NUMBER", "IDENTIFIER", "HEX_STRING"}
 _NESTING: Final = {"L_PAREN", "NOT", "DASH"}
 

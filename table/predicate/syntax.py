@@ -28,9 +28,11 @@ MARK: Final = "\ue000"
 SHOWN_CHARS: Final = 120
 """Most characters of a filter in an error."""
 ALLOWED: Final = (
-    "allowed are: column = | != | <> | < | <= | > | >= literal, IN (…), BETWEEN … AND …, LIKE 'prefix%', "
-    "IS [NOT] NULL, a boolean column, isnan(column), signbit(column), NOT, AND, OR and parentheses; literals: numbers, "
-    "'text', TRUE, FALSE, DATE '…', TIMESTAMP '…', TIME '…', X'…'; write names with other characters in `backticks`"
+    "allowed are: column = | != | <> | < | <= | > | >= literal, IN (…), BETWEEN … AND …, [I]LIKE, "
+    "IS [NOT] NULL, a boolean column, NOT, AND, OR and parentheses; functions: abs, cast, coalesce, concat, contains, "
+    "date, day, endswith, isnan, length, lower, month, signbit, startswith, substring, trim, upper, year; literals: "
+    "numbers, 'text', TRUE, FALSE, DATE '…', TIMESTAMP '…', TIME '…', X'…'; write names with other characters in "
+    "`backticks`"
 )
 TIMESTAMPS: Final = {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"}
 """sqlglot's names of the types of timestamps."""

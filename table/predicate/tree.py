@@ -25,17 +25,63 @@ class Column:
 
 
 class Function(StrEnum):
-    """A function of values. Its docs say when it is null."""
+    """A function of values, as in Spark. It is null if an argument is null, unless its line says otherwise."""
 
     IS_NAN = "isnan"
     """Whether a number is NaN; never null: false for null."""
     SIGN_BIT = "signbit"
-    """Whether a number is negative or -0.0; null for null."""
+    """Whether a number is negative or -0.0."""
+    ABS = "abs"
+    """The absolute value of a number, which always fits its type: that of int64 is unsigned."""
+    UPPER = "upper"
+    """The text in upper case, of any length."""
+    LOWER = "lower"
+    """The text in lower case, of any length."""
+    LENGTH = "length"
+    """The number of characters of a text, or of bytes."""
+    TRIM = "trim"
+    """The text without spaces (U+0020) at both ends."""
+    LTRIM = "ltrim"
+    """The text without spaces at its start."""
+    RTRIM = "rtrim"
+    """The text without spaces at its end."""
+    SUBSTRING = "substring"
+    """The characters of a text from a position (from 1; negative: from the end), at most as many as the third argument
+    says."""
+    CONCAT = "concat"
+    """Texts, one after the other."""
+    COALESCE = "coalesce"
+    """The first argument that is not null; null if all are."""
+    YEAR = "year"
+    """The year of a date or time; of an instant in UTC."""
+    MONTH = "month"
+    """The month, from 1."""
+    DAY = "day"
+    """The day of the month, from 1."""
+    CAST = "cast"
+    """The value in another type that can represent every value of the argument's type, floats possibly rounded; the
+    date of a time, of an instant in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal as an argument of a function."""
+
+    scalar: pa.Scalar
+    """The value, never null."""
+
+    @property
+    def type(self) -> pa.DataType:
+        """Its type."""
+        return self.scalar.type
+
+    def __str__(self) -> str:
+        return repr(self.scalar.as_py())
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of a column."""
+    """A function of columns and literals."""
 
     function: Function
     """The function."""
@@ -48,7 +94,7 @@ class Call:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
-Operand = Column | Call
+Operand = Column | Call | Value
 """What a condition tests."""
 
 
@@ -95,6 +141,18 @@ class StartsWith:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """The operand's text matches the pattern as a whole; null where the operand is null."""
+
+    operand: Operand
+    """A text."""
+    pattern: str
+    r"""`%` stands for any text, `_` for any character; after a backslash, `%`, `_` and the backslash are themselves."""
+    prefix: str
+    """The text with which every match starts."""
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """The operand is null; never null itself."""
 
@@ -126,7 +184,7 @@ class Or:
     """The terms, at least two."""
 
 
-Predicate = Compare | Constant | OneOf | StartsWith | IsNull | Not | And | Or
+Predicate = Compare | Constant | OneOf | StartsWith | Like | IsNull | Not | And | Or
 
 
 def columns_of(predicate: Predicate) -> tuple[str, ...]:
@@ -141,6 +199,8 @@ def columns_of(predicate: Predicate) -> tuple[str, ...]:
                 yield from leaves(term)
             case Column(path):
                 yield path[0]
+            case Value():
+                return
             case Call(_, arguments):
                 for argument in arguments:
                     yield from leaves(argument)

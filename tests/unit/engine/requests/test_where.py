@@ -124,7 +124,8 @@ def leaves(draw: st.DrawFn) -> pc.Expression:
         case "nan":
             return pc.is_nan(pc.field(draw(st.sampled_from("xf"))))
         case "prefix":
-            return pc.starts_with(pc.field("s"), pattern=draw(st.sampled_from(["", "a", "a%", "\\", "é", "_"])))
+            test = draw(st.sampled_from([pc.starts_with, pc.ends_with, pc.match_substring, pc.match_like]))
+            return test(pc.field("s"), pattern=draw(st.sampled_from(["", "a", "a%", "\\\\", "é", "_", "%s", "%'_"])))
         case "truth":
             return pc.field("b")
         case "flip":

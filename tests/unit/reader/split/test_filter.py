@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,7 @@ ROW = st.fixed_dictionaries(
         "d": st.one_of(
             st.none(), st.sampled_from([decimal.Decimal("-1.00"), decimal.Decimal("0.01"), decimal.Decimal("2.50")])
         ),
-        "s": st.one_of(st.none(), st.sampled_from(["", "a", "ab", "b%", "é"])),
+        "s": st.one_of(st.none(), st.sampled_from(["", "a", "ab", "b%", "é", " a", "a \t", "Straße", "a_b"])),
         "b": st.one_of(st.none(), st.booleans()),
         "day": st.one_of(st.none(), st.dates(datetime.date(2026, 1, 1), datetime.date(2026, 1, 4))),
         "at": st.one_of(
@@ -85,6 +86,103 @@ LITERALS: dict[str, list[tuple[str, Any]]] = {
     "at": [("TIMESTAMP '2026-01-01 02:00:00+01:00'", datetime.datetime(2026, 1, 1, 1, tzinfo=datetime.UTC))],
     "p.q": [("1", 1), ("0.5", 0.5)],
 }
+
+
+Row = dict[str, Any]
+
+
+def like(pattern: str, text: str) -> bool:
+    """LIKE by a search that shares nothing with regular expressions."""
+    if not pattern:
+        return not text
+    if pattern[0] == "%":
+        return any(like(pattern[1:], text[start:]) for start in range(len(text) + 1))
+    literal = pattern[1:] if pattern[0] == "\\" else pattern
+    matches = bool(text) and (text[0] == literal[0] or pattern[0] == "_")
+    return matches and like(literal[1:], text[1:])
+
+
+def substring(text: str, position: int, length: int) -> str:
+    """As in Spark: the characters whose position is in the range."""
+    first = position if position > 0 else len(text) + position + 1 if position < 0 else 1
+    return "".join(character for at, character in enumerate(text, 1) if first <= at < first + length)
+
+
+class Function(Leaf):
+    """A condition on a function of columns, and its value for a row; None is null."""
+
+    def __init__(self, text: str, columns: str, value: Any, compared: Any) -> None:
+        super().__init__(text, columns, compared)
+        self.value = value
+
+    def answer(self, row: Row) -> bool | None:
+        values = [row[name] for name in self.column.split()]
+        value = self.value(*values) if None not in values or self.value in NULL_SAFE else None
+        return None if value is None else self.holds(value)
+
+
+def first_of(*values: Any) -> Any:
+    return next((value for value in (*values, "a") if value is not None), None)
+
+
+def first_number(value: Any) -> Any:
+    return 0 if value is None else value
+
+
+def is_nan(value: Any) -> bool:
+    return value is not None and math.isnan(value)
+
+
+NULL_SAFE = (first_of, first_number, is_nan)
+FUNCTIONS: list[tuple[str, str, Any, list[tuple[str, Any]]]] = [
+    ("upper(s)", "s", str.upper, [("'AB'", "AB"), ("'STRASSE'", "STRASSE"), ("''", "")]),
+    ("lower(s)", "s", str.lower, [("'ab'", "ab"), ("'é'", "é")]),
+    ("length(s)", "s", len, [("0", 0), ("1.5", 1.5), ("2", 2)]),
+    ("trim(s)", "s", lambda text: text.strip(" "), [("'a'", "a"), ("''", "")]),
+    ("ltrim(s)", "s", lambda text: text.lstrip(" "), [("'a '", "a "), ("''", "")]),
+    ("rtrim(s)", "s", lambda text: text.rstrip(" "), [("' a'", " a"), ("'\t'", "\t")]),
+    ("concat(s, 'x', s)", "s", lambda text: f"{text}x{text}", [("'axa'", "axa"), ("'x'", "x")]),
+    ("s || cast(i as string)", "s i", lambda text, number: f"{text}{number}", [("'a1'", "a1"), ("'-2'", "-2")]),
+    ("coalesce(s, upper(s), 'a')", "s", first_of, [("'a'", "a"), ("'ab'", "ab")]),
+    ("coalesce(i, 0)", "i", first_number, [("0", 0), ("-1.5", -1.5)]),
+    ("abs(i)", "i", abs, [("2", 2), ("0", 0), ("-1", -1)]),
+    ("abs(x)", "x", lambda value: spark(abs(value)), [("0", (0, 0.0)), ("1", (0, 1.0))]),
+    ("abs(d)", "d", abs, [("1", 1), ("2.5", 2.5)]),
+    ("year(day)", "day", lambda value: value.year, [("2026", 2026)]),
+    ("month(at)", "at", lambda value: value.month, [("1", 1)]),
+    ("day(day)", "day", lambda value: value.day, [("2", 2), ("3", 3)]),
+    ("date(at)", "at", lambda value: value.date(), [("DATE '2026-01-01'", datetime.date(2026, 1, 1))]),
+    ("cast(i as string)", "i", str, [("'-2'", "-2"), ("'1'", "1")]),
+    ("cast(b as int)", "b", int, [("1", 1), ("0.5", 0.5)]),
+    ("cast(d as double)", "d", float, [("0.01", 0.01), ("2.5D", 2.5)]),
+    ("cast(d as string)", "d", str, [("'0.01'", "0.01"), ("'-1.00'", "-1.00")]),
+    ("cast(i as decimal(12, 2))", "i", decimal.Decimal, [("1.5", 1.5), ("-2", -2)]),
+    ("isnan(x)", "x", is_nan, [("TRUE", True), ("FALSE", False)]),
+    ("signbit(f)", "f", lambda value: math.copysign(1, value) < 0, [("TRUE", True)]),
+    *(
+        (f"substring(s, {at}, {size})", "s", partial(substring, position=at, length=size), [("'a'", "a"), ("''", "")])
+        for at in (-3, -2, -1, 0, 1, 2)
+        for size in (-1, 0, 1, 2)
+    ),
+    ("substring(s, -2)", "s", lambda text: text[-2:], [("'ab'", "ab")]),
+]  # fmt: skip
+
+
+@st.composite
+def function_leaf(draw: st.DrawFn) -> Leaf:
+    """A condition on a function, or LIKE."""
+    if draw(st.booleans()):
+        pattern = "".join(draw(st.lists(st.sampled_from(["%", "_", "a", "b", "é", "\\%", "\\_"]), max_size=5)))
+        quoted = pattern.replace("\\", "\\\\")
+        negated = draw(st.booleans())
+        word = "NOT LIKE" if negated else "LIKE"
+        return Leaf(f"s {word} '{quoted}'", "s", lambda value: like(pattern, value) is not negated)
+    call, columns, value, literals = draw(st.sampled_from(FUNCTIONS))
+    text, held = draw(st.sampled_from(literals))
+    if isinstance(held, bool):
+        return Function(f"{call} = {text}", columns, value, lambda result: result is held)
+    op = draw(st.sampled_from(sorted(OPS)))
+    return Function(f"{call} {op} {text}", columns, value, lambda result: OPS[op](result, held))
 
 
 @st.composite
@@ -137,7 +235,7 @@ class Tree:
 
 
 TREES = st.recursive(
-    st.one_of(leaf(), st.sampled_from(["i", "s", "p"]).map(Null)),
+    st.one_of(leaf(), function_leaf(), st.sampled_from(["i", "s", "p"]).map(Null)),
     lambda inner: st.one_of(
         inner.map(lambda part: Tree("NOT", part)),
         st.tuples(st.sampled_from(["AND", "OR"]), inner, inner).map(lambda parts: Tree(*parts)),
@@ -156,6 +254,77 @@ def test_answers_are_those_of_a_loop_over_rows(tree: Any, rows: list[dict[str, A
     remaining = kept_rows(predicate, batch)
     expectation = [row for row, answer in enumerate(expected) if answer is True]
     assert (list(range(len(rows))) if remaining is None else remaining.tolist()) == expectation
+
+
+ROWS: list[Row] = [
+    {
+        "i": (-2, 0, 1, 3)[number % 4],
+        "x": (-0.0, 1.0, -2.5, math.inf, math.nan)[number % 5],
+        "f": (-0.0, 0.5, -0.5, math.nan)[number % 4],
+        "d": decimal.Decimal(("-1.00", "0.01", "2.50")[number % 3]),
+        "s": ("", "a", "ab", "b%", "é", " a", "a \t", "Straße", "a_b", "axa", "a1", "-2")[number % 12],
+        "b": number % 2 == 0,
+        "day": datetime.date(2026, 1, 1 + number % 4),
+        "at": datetime.datetime(2026, 1, 1 + number % 2, 23, tzinfo=datetime.UTC),
+        "p": None,
+    }
+    for number in range(12)
+] + [dict.fromkeys(SCHEMA.names)]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function[0])
+def test_every_function_against_a_loop_over_rows(function: tuple[str, str, Any, list[tuple[str, Any]]]) -> None:
+    call, columns, value, literals = function
+    batch = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
+    answers = set()
+    for text, held in literals:
+        for op in sorted(OPS) if not isinstance(held, bool) else ["="]:
+            leaf_of_row = Function(
+                f"{call} {op} {text}", columns, value, lambda result, op=op, held=held: OPS[op](result, held)
+            )
+            expected = [leaf_of_row.answer(row) for row in ROWS]
+            assert evaluate(parse_predicate(leaf_of_row.text, SCHEMA), batch).to_pylist() == expected, leaf_of_row.text
+            answers |= set(expected)
+    assert {True, False} <= answers, "else little is compared"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abs(n) = 9223372036854775808", [True, False]),
+        ("cast(n as double) = -9223372036854775808D", [True, False]),
+        ("cast(d as double) = 0.29", [True, False]),
+        ("year(local) = 1969 and month(local) = 12 and day(local) = 31", [True, False]),
+        ("date(local) = DATE '1969-12-31'", [True, False]),
+        ("upper(s) = 'ΣΑΣ'", [True, False]),
+        ("lower(s) = 'σας'", [True, False]),
+        ("length(raw) = 2", [True, False]),
+        ("s ILIKE 'σα_'", [True, False]),
+    ],
+)
+def test_values_at_the_ends_of_their_types(text: str, expected: list[bool]) -> None:
+    kinds = {
+        "n": pa.int64(),
+        "d": pa.decimal128(10, 2),
+        "local": pa.timestamp("us"),
+        "s": pa.string(),
+        "raw": pa.binary(),
+    }
+    before = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
+    rows = [
+        {"n": -(2**63), "d": decimal.Decimal("0.29"), "local": before, "s": "ΣΑΣ", "raw": b"\xff\x00"},
+        {"n": 1, "d": decimal.Decimal("0.28"), "local": before.replace(year=2000), "s": "x", "raw": b""},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, pa.schema(list(kinds.items())))
+    assert evaluate(parse_predicate(text, batch.schema), batch).to_pylist() == expected
+
+
+def test_hostile_patterns_take_linear_time() -> None:
+    """The longest pattern on a long text: alternatives are not tried one by one, which would take for ever."""
+    text = "a" * 100_000
+    batch = pa.record_batch({"s": pa.array([text, text + "b"])})
+    for pattern in ("%a_" * 160 + "%b", "%a" * 240 + "%b", "_%" * 240 + "b"):
+        assert evaluate(parse_predicate(f"s LIKE '{pattern}'", batch.schema), batch).to_pylist() == [False, True]
 
 
 @pytest.mark.parametrize(

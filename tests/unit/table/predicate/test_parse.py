@@ -26,7 +26,7 @@ from penstock.table.predicate.literals import (
     comparison,
 )
 from penstock.table.predicate.parse import parse_predicate
-from penstock.table.predicate.tree import And, Compare, Constant, IsNull, Not, OneOf, Or, StartsWith, columns_of
+from penstock.table.predicate.tree import And, Compare, Constant, IsNull, Like, Not, OneOf, Or, StartsWith, columns_of
 
 SCHEMA = pa.schema(
     [
@@ -222,16 +222,64 @@ def test_connectives_keep_their_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "prefix"), [("a%", "a"), ("%", ""), (r"50\\%%", "50%"), (r"a\\_b%", "a_b"), (r"c:\\\\%", "c:\\")]
+    ("pattern", "prefix"),
+    [("a%", "a"), ("%", ""), ("a%%", "a"), (r"50\\%%", "50%"), (r"a\\_b%", "a_b"), (r"c:\\\\%", "c:\\")],
 )
-def test_like_takes_a_prefix(pattern: str, prefix: str) -> None:
+def test_like_of_a_prefix(pattern: str, prefix: str) -> None:
     result = parsed(f"name like '{pattern}'")
     assert isinstance(result, StartsWith)
     assert result.prefix == prefix
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "prefix"),
+    [
+        ("name like '%x%'", "%x%", ""),
+        ("name like '%%x%%%'", "%x%", ""),
+        ("name like 'a_'", "a_", "a"),
+        (r"name like 'a\\_b_c%'", r"a\_b_c%", "a_b"),
+        ("name like 'a!%b%!!' escape '!'", r"a\%b%!", "a%b"),
+        (r"name like 'a\\b%c' escape '!'", r"a\\b%c", "a\\b"),
+        ("contains(name, 'a_b')", r"%a\_b%", ""),
+        ("endswith(name, '%')", r"%\%", ""),
+    ],
+)
+def test_like_of_other_patterns(text: str, pattern: str, prefix: str) -> None:
+    result = parsed(text)
+    assert isinstance(result, Like)
+    assert (result.pattern, result.prefix) == (pattern, prefix)
+
+
+def test_like_without_wildcards_is_a_comparison() -> None:
+    assert compared("name like 'a'") == ("Name", "=", "a")
+    assert compared(r"name like 'a\\%'") == ("Name", "=", "a%")
+    assert isinstance(parsed("startswith(name, 'a%')"), StartsWith)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("upper(name) = 'X'", ("upper(Name)", "=", "X")),
+        ("5 < length(place.city)", ("length(place.City)", ">", 5)),
+        ("(abs(id)) >= 1.5", ("abs(id)", ">", 1)),
+        ("nvl(ok, false)", ("coalesce(ok, False)", "=", True)),
+        ("cast(id as bigint) = 1", ("cast(id)", "=", 1)),
+        ("id::bigint = 1L", ("cast(id)", "=", 1)),
+        ("try_cast(id as decimal(12, 2)) = 1", ("cast(id)", "=", decimal.Decimal(1))),
+        ("date(at) = '2024-01-01'", ("cast(at)", "=", datetime.date(2024, 1, 1))),
+        ("substr(name, 2) = 'x'", ("substring(Name, 2)", "=", "x")),
+        ("name || 'a' || name = 'x'", ("concat(Name, 'a', Name)", "=", "x")),
+        ("ltrim(name) = 'x'", ("ltrim(Name)", "=", "x")),
+        ("dayofmonth(day) = 3", ("day(day)", "=", 3)),
+    ],
+)
+def test_functions_are_typed(text: str, expected: tuple[str, str, Any]) -> None:
+    assert compared(text) == expected
+
+
 def test_columns_of_a_filter() -> None:
     assert columns_of(parsed("name is null or (ID > 1 and place.city = 'x') or id = 3")) == ("Name", "id", "place")
+    assert columns_of(parsed("concat(name, 'x', upper(place.city)) like '%a_'")) == ("Name", "place")
 
 
 @pytest.mark.parametrize(
@@ -272,22 +320,14 @@ def test_columns_of_a_filter() -> None:
         ("true", "not supported"),
         ('"id" = 1', "backticks"),
         ("name = 'it''s'", r"write a quote inside a text as \\'"),
-        ("name like 'a_'", "only 'prefix%'"),
-        ("name like 'a'", "only 'prefix%'"),
-        ("name like '%a'", "only 'prefix%'"),
-        ("name like 'a%b%'", "only 'prefix%'"),
         ("name like name", "not supported"),
         ("id like 'a%'", "LIKE is for text"),
-        ("name ilike 'a%'", "not supported"),
         ("name rlike 'a'", "not supported"),
-        ("name like 'a!%' escape '!'", "not supported"),
         ("id <=> 1", "not supported"),
         ("ok is true", "not supported"),
-        ("abs(id) = 1", "not supported"),
         ("id + 1 = 2", "not supported"),
         ("id[0] = 1", "not supported"),
         ("id" + ".x" * 2500 + " = 1", "nested deeper"),
-        ("cast(id as string) = 'x'", "not supported"),
         ("id = 1.5L", "not supported"),
         ("id = 9223372036854775808L", "not supported"),
         ("id = CAST(1.5 AS INT)", "not supported"),
@@ -297,6 +337,49 @@ def test_columns_of_a_filter() -> None:
         ("isnan(name)", "expected numbers"),
         ("f IN (0.1D)", "which has no value 0.1"),
         ("signbit(id, n)", "not supported"),
+        ("name like 'a\\\\b'", "only %, _"),
+        ("name like 'a\\\\'", "only %, _"),
+        ("name like 'a!b' escape '!'", "only %, _"),
+        ("name like 'a' escape '%'", "expected one character"),
+        ("name like 'a' escape 'ab'", "expected one character"),
+        ("name like '%" + "a_" * 250 + "'", "more than 500 characters"),
+        ("id ilike '1'", "LIKE is for text"),
+        ("abs(name) = 1", "expected numbers"),
+        ("upper(id) = '1'", "expected text"),
+        ("length(day) = 1", "expected text or bytes"),
+        ("year(name) = 1", "expected dates or timestamps"),
+        ("day(id) = 1", "expected dates or timestamps"),
+        ("date(name) = DATE '2024-01-01'", "only casts that cannot fail"),
+        ("to_date(name) = DATE '2024-01-01'", "expected a date"),
+        ("cast(name as int) = 1", "only casts that cannot fail"),
+        ("cast(n as int) = 1", "only casts that cannot fail"),
+        ("cast(x as int) = 1", "only casts that cannot fail"),
+        ("cast(x as string) = '1'", "only casts that cannot fail"),
+        ("cast(at as string) = '1'", "only casts that cannot fail"),
+        ("cast(local as timestamp) = '2024-01-01'", "only casts that cannot fail"),
+        ("cast(amount as decimal(5, 2)) = 1", "only casts that cannot fail"),
+        ("cast(amount as decimal(12, 1)) = 1", "only casts that cannot fail"),
+        ("cast(n as decimal(19, 1)) = 1", "only casts that cannot fail"),
+        ("coalesce(id, n) = 1", "the type of id"),
+        ("coalesce(id, 1.5) = 1", "expected a value of type"),
+        ("coalesce(id, 'x') = 1", "does not match this type"),
+        ("coalesce(local, '2024-01-01 00:00:00Z') = '2024-01-01'", "must have no zone"),
+        ("concat(name, id) = 'x'", "expected text"),
+        ("concat(name) = 'x'", "not supported|cannot read"),
+        (f"concat({', '.join(['name'] * 33)}) = 'x'", "more than 32 texts"),
+        ("concat(concat(name, name, name), " * 11 + "name" + ")" * 11 + " = 'x'", "more than 32 texts"),
+        ("substring(name, id) = 'x'", "not supported|whole numbers"),
+        ("substring(name, 1.5) = 'x'", "whole numbers"),
+        ("substring(name, 1, 99999999999) = 'x'", "whole numbers"),
+        ("trim('x' from name) = 'x'", "not supported"),
+        ("current_date = day", "not supported"),
+        ("rand() < 1", "not supported"),
+        ("upper(name) = lower(name)", "not supported"),
+        ("upper(name)", "does not match this type"),
+        ("abs(id) = -abs(id)", "not supported"),
+        ("upper(" * 17 + "name" + ")" * 17 + " = 'x'", "nested deeper"),
+        ("name || " * 2000 + "name = 'x'", "more than 32 texts"),
+        ("id" + "::bigint" * 2000 + " = 1", "nested deeper"),
         ("case when ok then true end", "not supported"),
         ("exists (select 1)", "not supported"),
         ("id = 1e999999", "more than 400 digits or an exponent beyond 400"),
@@ -345,6 +428,12 @@ def test_any_text_is_a_filter_or_a_configuration_error(text: str) -> None:
                 "like",
                 "is",
                 "null",
+                "upper(",
+                "cast(",
+                "as int)",
+                "coalesce(",
+                "||",
+                "escape",
                 "`",
                 "date",
                 ".",
