@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
     from penstock.engine.spark.load import Loaded
-    from penstock.engine.spark.stream.reader import PenstockStreamReader
-    from penstock.engine.spark.stream.refused import RefusedStreamReader
+    from penstock.engine.spark.stream.reader import PenstockStreamReader, RefusedStreamReader
     from penstock.proto.options.registry import EntryPoint
 
 log = logging.getLogger("penstock.engine.spark")
@@ -86,8 +85,7 @@ class PenstockDataSource(DataSource):
         If the options or the schema are refused, the reader's first call raises that error: Spark hides an error of
         `streamReader` itself, because it then stops a reader that it does not have.
         """
-        from penstock.engine.spark.stream.reader import PenstockStreamReader
-        from penstock.engine.spark.stream.refused import RefusedStreamReader
+        from penstock.engine.spark.stream.reader import PenstockStreamReader, RefusedStreamReader
         from penstock.proto.errors import InvariantViolation, PenstockError
         from penstock.proto.options.registry import EntryPoint
 

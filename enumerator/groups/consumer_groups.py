@@ -15,8 +15,7 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import State
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.groups.descriptions import description_of, reset_outcome, summary_of
-from penstock.enumerator.groups.server_status import status_of
+from penstock.enumerator.groups.descriptions import description_of, reset_outcome, status_of, summary_of
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log, log_event
 from penstock.enumerator.observer import ReaderSplits, SplitEvent, SplitKind, SplitReported, SplitsCounted

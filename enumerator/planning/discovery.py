@@ -39,9 +39,8 @@ from penstock.table.schema.completion import returned_schema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
-from penstock.table.timeline.completion_times import completion_times
 from penstock.table.timeline.instants import Action, Instant
-from penstock.table.timeline.zones import named_zone
+from penstock.table.timeline.zones import completion_times, named_zone
 
 _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 

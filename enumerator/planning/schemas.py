@@ -18,6 +18,7 @@ from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.enumerator.planning.table_state import TableSchema
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.changes import ChangeFormat
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import FileRef
@@ -30,7 +31,6 @@ from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import OPERATION
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
-from penstock.table.schema.completion import COMPLETION_TIME
 from penstock.table.schema.history import history_json
 from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, has_operation, table_schema_json
 from penstock.table.storage.filesystem import Storage

@@ -19,6 +19,7 @@ from penstock.proto.model.changes import (
     LoggedImages,
     StoredKinds,
 )
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.splits import Split
 from penstock.reader.cdc.compared import compared_changes
 from penstock.reader.cdc.hudi_format import hudi_rows
@@ -31,7 +32,7 @@ from penstock.reader.cdc.stored import stored_changes
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
-from penstock.table.schema.completion import COMPLETION_TIME, COMPLETION_TYPE
+from penstock.table.schema.completion import COMPLETION_TYPE
 
 
 def read_changes(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.splits import AllRows, Scan
 from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.read_schema import ReadSchema, read_schema_of
@@ -17,7 +18,7 @@ from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.changes import CHANGE_INSTANT, HUDI_COLUMNS
-from penstock.table.schema.completion import COMPLETION_TIME, returned_schema
+from penstock.table.schema.completion import returned_schema
 
 _CHEAPEST: Final = {ChangeFormat.ROWS: (CHANGE_INSTANT,), ChangeFormat.HUDI: (HUDI_COLUMNS[1],)}
 """Columns that need no image, for a read of `_completion_time` alone."""

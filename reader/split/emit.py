@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
 from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.filter import kept_rows
@@ -22,7 +23,6 @@ from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.predicate.tree import columns_of
-from penstock.table.schema.completion import COMPLETION_TIME
 
 BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""

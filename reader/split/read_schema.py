@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.splits import RowsOf, Scan
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
 from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
@@ -17,7 +18,7 @@ from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, RecordSchema, parse_record_schema
-from penstock.table.schema.completion import COMPLETION_TIME, returned_schema
+from penstock.table.schema.completion import returned_schema
 from penstock.table.schema.history import ColumnMapping, SchemaHistory, parse_history
 
 COMMIT_TIME: Final = "_hoodie_commit_time"

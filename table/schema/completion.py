@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.completion import COMPLETION_TIME as COMPLETION_TIME
+from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.table.schema.changes import change_schema
 
 COMPLETION_TYPE: Final = pa.timestamp("us", tz="UTC")

@@ -1,11 +1,14 @@
-"""The time zone of a timeline, by its IANA name, and times of instants in it."""
+"""The time zone of a timeline, by its IANA name, and times of instants in it, as moments in UTC."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.completion import CompletionTimes
+from penstock.proto.model.positions import InstantTime
 
 
 def named_zone(name: str) -> tzinfo:
@@ -33,3 +36,18 @@ def instant_ms(text: str, zone: tzinfo | None) -> int | None:
     except ValueError:
         return None
     return int(wall.timestamp()) * 1000 + int(text[14:] or "0")
+
+
+def completion_times(known: Mapping[InstantTime, InstantTime], zone: tzinfo) -> CompletionTimes:
+    """The completion times of instants (requested -> completion time, wall clock in `zone`) in UTC milliseconds.
+
+    An instant whose requested or completion time is not of 14 or 17 digits, or not a calendar time, is left out. An
+    hour that a zone's clock shows twice counts as the first of the two.
+    """
+    times: dict[int, int] = {}
+    for requested, completion in known.items():
+        completed_ms = instant_ms(completion, zone)
+        if completed_ms is not None and len(requested) in (14, 17):
+            times[int(requested)] = completed_ms
+    ordered = sorted(times)
+    return CompletionTimes(tuple(ordered), tuple(times[number] for number in ordered))

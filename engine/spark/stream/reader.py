@@ -1,7 +1,7 @@
 """The stream reader. An offset is a point of the stream, and determines the micro-batch before it.
 
-Combines `offsets`, `progress` and `schema_changes` with the clock and the enumerator. A restart needs no state of the
-process: the offset alone determines the plan.
+Combines `offsets`, `progress` and `schema.monitor` with the clock and the enumerator. A restart needs no state of the
+process: the offset alone determines the plan. The reader of a stream that is refused is `RefusedStreamReader`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -44,7 +45,7 @@ from penstock.engine.spark.task.input_partitions import MarkerSlot, Slot
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import ConfigurationError, PositionExpired, TableNotFound
+from penstock.proto.errors import ConfigurationError, PenstockError, PositionExpired, TableNotFound
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.model.reports import TableDescription
@@ -283,3 +284,34 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _describe(self) -> TableDescription:
         return self._retry.call(lambda: self._enumerator.describe_table(self._load.table))
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises `error` in each step that plans or reads; `commit` and `stop` do nothing.
+
+    If `streamReader` itself raises, PySpark stops a reader that it never assigned, and reports that failure only
+    (pyspark.sql.streaming.python_streaming_source_runner).
+    """
+
+    def __init__(self, error: PenstockError) -> None:
+        self.error = error
+
+    @hidden_traceback()
+    def initialOffset(self) -> NoReturn:
+        """Raises the error."""
+        raise self.error
+
+    @hidden_traceback()
+    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:
+        """Raises the error."""
+        raise self.error
+
+    @hidden_traceback()
+    def partitions(self, start: Mapping[str, object], end: Mapping[str, object]) -> Sequence[InputPartition]:
+        """Raises the error."""
+        raise self.error
+
+    @hidden_traceback()
+    def read(self, partition: InputPartition) -> NoReturn:
+        """Raises the error."""
+        raise self.error

@@ -81,7 +81,7 @@ def test_named_errors_and_bugs_are_not_translated(error: BaseException) -> None:
     assert caught.value is error
 
 
-def test_closing_closes_what_is_behind() -> None:
+def test_closing_closes_the_batches() -> None:
     closed: list[int] = []
 
     def batches() -> Generator[int, None, None]:

@@ -38,7 +38,7 @@ def test_activated_environment_keeps_python3() -> None:
     assert chosen({}, {}, python3="/venv/bin/python3") is Choice.KEEP
 
 
-def test_folder_counts_and_not_the_file_behind_a_link(tmp_path: pathlib.Path) -> None:
+def test_folder_counts_and_not_the_target_of_its_link(tmp_path: pathlib.Path) -> None:
     """The interpreter of a virtual environment is a link to the Python that created it."""
     for folder in ("system", "venv", "other"):
         (tmp_path / folder).mkdir()

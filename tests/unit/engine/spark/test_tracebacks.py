@@ -15,8 +15,7 @@ from pyspark.util import handle_worker_exception
 
 from penstock.engine.spark.batch_reader import PenstockBatchReader
 from penstock.engine.spark.source import PenstockDataSource
-from penstock.engine.spark.stream.reader import PenstockStreamReader
-from penstock.engine.spark.stream.refused import RefusedStreamReader
+from penstock.engine.spark.stream.reader import PenstockStreamReader, RefusedStreamReader
 from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import HIDE_TRACEBACK, hidden_traceback

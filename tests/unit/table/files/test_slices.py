@@ -162,14 +162,14 @@ class TestViews:
         """The log of 12 is after the compaction at 20: as of 12 it is not visible, although it was requested before."""
         assert summary(visible_files(self.SLICES, RequestedUpTo(instant), self.KNOWN)) == expected
 
-    def test_base_behind_the_view_continues_the_slice_before_it(self) -> None:
+    def test_base_after_the_view_continues_the_slice_before_it(self) -> None:
         """Seen from 26, the compaction at 20 (completed 40) is as if pending: its logs lie over the older base."""
         known = completed(_10="11", _15="16", _20="40", _25="26")
         slices = slice_group([base("10"), log("15"), base("20"), log("25")], (), known)
         assert summary(visible_files(slices, OrderedUpTo("26"), known)) == ("10", [log_name("15"), log_name("25")])
         assert summary(visible_files(slices, OrderedUpTo("40"), known)) == ("20", [log_name("25")])
 
-    def test_service_behind_the_view_can_be_let_in(self) -> None:
+    def test_service_after_the_view_can_be_included(self) -> None:
         view = OrderedUpTo("16", frozenset({"20"}))
         assert summary(visible_files(self.SLICES, view, self.KNOWN)) == ("20", [])
 
@@ -243,7 +243,7 @@ def test_slicing_neither_depends_on_the_order_of_files_nor_loses_one(
 
 
 @given(histories(), st.integers(10, 99).map(str))
-def test_view_shows_one_base_and_no_file_behind_it(
+def test_view_shows_one_base_and_no_file_after_it(
     history: tuple[list[DataFile], CommittedInstants, tuple[str, ...]], order_key: str
 ) -> None:
     files, known, pending = history

@@ -73,7 +73,7 @@ def test_empty_file_has_no_rows() -> None:
     shape=st.sampled_from(SHAPES),
 )
 @settings(max_examples=60, deadline=None)
-def test_lookup_is_the_scan_cut_to_the_wanted_rows(
+def test_lookup_is_the_scan_cut_to_the_requested_rows(
     keys: set[bytes], expected: set[bytes], shape: dict[str, Any]
 ) -> None:
     rows = [(key, key[::-1]) for key in sorted(keys)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.table.parquet.thrift import STRUCT, ThriftError, ThriftReader
 
 
-def test_fields_are_told_and_skipped() -> None:
+def test_fields_are_read_and_skipped() -> None:
     # 1: i32 -1; 2: binary "ab"; 3: list<i32> [1, 2]; 4: true; 20: i64 5
     data = bytes([0x15, 1, 0x18, 2, 0x61, 0x62, 0x19, 0x25, 2, 4, 0x11, 0x06, 40, 10, 0])
     reader, result = ThriftReader(data), []

@@ -79,7 +79,7 @@ def test_most_reads_ask_once() -> None:
     assert ExactFile(store).seek(-2, io.SEEK_END) == 8
 
 
-def test_parquet_is_read_through_it_and_a_short_answer_is_told_as_the_storages() -> None:
+def test_parquet_is_read_through_it_and_a_short_answer_is_an_error_of_the_storage() -> None:
     sink = io.BytesIO()
     table = pa.table({"n": list(range(5000))})
     pq.write_table(table, sink, compression="none", use_dictionary=False)

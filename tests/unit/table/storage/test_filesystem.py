@@ -85,7 +85,7 @@ def test_link_out_of_the_table_is_refused(folder: pathlib.Path, tmp_path: pathli
         storage.read_bytes("loop", 9)
 
 
-def test_table_behind_a_link_is_read(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_table_at_the_target_of_a_link_is_read(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "current").symlink_to(folder)
     storage = open_storage(str(tmp_path / "current"))
     assert storage.base_path == str(tmp_path / "current")
@@ -212,7 +212,7 @@ def test_other_schemes_never_reach_pyarrow(path: str, monkeypatch: pytest.Monkey
     assert "secret" not in str(caught.value)
 
 
-def test_text_that_is_not_utf8_is_told() -> None:
+def test_text_that_is_not_utf8_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"'B\\udcff' is not UTF-8"):
         open_storage("B\udcff")
 

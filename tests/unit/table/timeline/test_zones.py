@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 
 from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.positions import InstantTime
-from penstock.table.timeline.completion_times import completion_times
-from penstock.table.timeline.zones import instant_ms
+from penstock.table.timeline.zones import completion_times, instant_ms
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
