@@ -198,12 +198,12 @@ def _comparison(sign: str, left: Node, right: Node) -> str:
     name = _name(field)
     if not scalar.is_valid:
         raise ConfigurationError(f"the comparison of {name} with null is never true: use is_null() or is_valid()")
-    if _is_nan(scalar.as_py()):
+    number = _number(scalar)
+    if _is_nan(number):
         return f"(NOT {_never(name)})" if sign == "!=" else _never(name)
     text = f"{name} {sign} {_literal(scalar)}"
-    is_number = isinstance(scalar.as_py(), int | float | Decimal) and not isinstance(scalar.as_py(), bool)
     # NaN is greater than every number in SQL, but not in PyArrow
-    return f"({text} AND NOT isnan({name}))" if is_number and sign in (">", ">=") else text
+    return f"({text} AND NOT isnan({name}))" if number is not None and sign in (">", ">=") else text
 
 
 def _one_of(name: str, call: Call) -> str:
@@ -213,11 +213,11 @@ def _one_of(name: str, call: Call) -> str:
         raise ConfigurationError(f"is_in({name}) with skip_nulls cannot be a filter: use isin of the column")
     values = [scalar for scalar in scalars if scalar.is_valid]
     with_null = len(values) < len(scalars)
-    numbers = [value for value in values if not _is_nan(value.as_py())]
+    numbers = [value for value in values if not _is_nan(_number(value))]
     terms = [f"isnan({name})"] if len(numbers) < len(values) else []
     if numbers:
         members = f"{name} IN ({', '.join(dict.fromkeys(map(_literal, numbers)))})"
-        zeros = [number.as_py() for number in numbers if _is_zero(number.as_py())]
+        zeros = [number for number in map(_number, numbers) if number == 0]
         if any(isinstance(zero, float) and math.copysign(1, zero) < 0 for zero in zeros):
             raise ConfigurationError(f"isin of {name} with -0.0: PyArrow distinguishes it from 0.0, a filter cannot")
         terms.append(f"({members} AND NOT ({name} = 0 AND signbit({name})))" if zeros else members)
@@ -231,7 +231,7 @@ def _one_of(name: str, call: Call) -> str:
 def _one_of_or_null(name: str, call: Call) -> str:
     """`if_else(is_valid, is_in, null)`, as DuckDB writes IN: null for nulls."""
     scalars = list(call.option("value_set").values)
-    if not scalars or any(not one.is_valid or isinstance(one.as_py(), float) for one in scalars):
+    if not scalars or any(not one.is_valid or isinstance(_number(one), float) for one in scalars):
         raise _untranslatable(call)
     return f"{name} IN ({', '.join(dict.fromkeys(map(_literal, scalars)))})"
 
@@ -253,12 +253,14 @@ def _never(number: str) -> str:
     return f"({number} = 0 AND {number} != 0)"
 
 
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _number(scalar: pa.Scalar) -> int | float | Decimal | None:
+    """The number; None for another type."""
+    value = scalar.as_py() if re.match("u?int|half|float|double|decimal", str(scalar.type)) else None
+    return value if isinstance(value, int | float | Decimal) else None
 
 
-def _is_zero(value: object) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and value == 0
+def _is_nan(number: int | float | Decimal | None) -> bool:
+    return isinstance(number, float) and math.isnan(number)
 
 
 def _name(field: Field) -> str:
@@ -285,5 +287,5 @@ def _untranslatable(tree: Node) -> ConfigurationError:
             what = f"the function {function}" if function not in _COMPARISONS else "a comparison"
             return ConfigurationError(f"{what} of something else than a column cannot be a filter")
         case Value(scalar):
-            return ConfigurationError(f"the literal {scalar} alone cannot be a filter: compare it with a column")
+            return ConfigurationError(f"a literal ({scalar.type}) alone cannot be a filter: compare it with a column")
     return ConfigurationError("the expression cannot be a filter")

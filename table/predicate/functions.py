@@ -59,8 +59,8 @@ def call_of(node: exp.Condition, bind: Bind, literal: Literals) -> Call | None:
             return _cast(node, bind(node.this))
         case exp.TsOrDsToDate() if set(arguments_of(node)) <= {"this", "safe"}:
             return _date(node, bind(node.this))
-        case exp.Trim() if set(arguments_of(node)) <= {"this", "position"}:
-            return _of_text(_TRIMS[str(node.args.get("position") or "")], bind(node.this), pa.string())
+        case exp.Trim() if (position := str(node.args.get("position") or "")) in _TRIMS and not node.expression:
+            return _of_text(_TRIMS[position], bind(node.this), pa.string())
         case exp.Substring():
             return _substring(node, bind(node.this))
         case exp.Concat() | exp.DPipe():

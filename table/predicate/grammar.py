@@ -66,7 +66,7 @@ def _parsed(text: str) -> tuple[exp.Condition, Mapping[str, Sequence[Literal]]]:
                 f"about {MAX_ALL_TOKENS // 2} literals of an IN list; read in several parts"
             )
         _check_tokens([(token.token_type.name, token.text) for token in tokens])
-        tokens, lists = _without_lists(tokens)
+        tokens, lists = _without_lists(_without_suffix(tokens))
         if len(tokens) > MAX_TOKENS:
             raise ConfigurationError(
                 f"the filter has {len(tokens)} names, signs and literals: at most {MAX_TOKENS} are allowed, besides IN "
@@ -101,6 +101,18 @@ def _check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
         depth += (kind == "L_PAREN") - (kind == "R_PAREN")
         if max(depth, run) > MAX_DEPTH:
             raise _too_deep()
+
+
+def _without_suffix(tokens: Sequence[Token]) -> list[Token]:
+    """Leaves out the suffix BD of numbers, which sqlglot makes a cast to DECIMAL: numbers are exact without it."""
+    suffixes = {
+        place
+        for place in range(1, len(tokens) - 1)
+        if tokens[place - 1].token_type == TokenType.NUMBER
+        and tokens[place].token_type == TokenType.DCOLON
+        and tokens[place + 1].text.upper() == "BD"
+    }
+    return [token for place, token in enumerate(tokens) if place not in suffixes and place - 1 not in suffixes]
 
 
 def _without_lists(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, Sequence[Literal]]]:

@@ -81,6 +81,8 @@ def _typed_literal(node: exp.Cast) -> Literal:
         return DateLiteral(text)
     if node.this.is_string and kind == "TIME":
         return TimeLiteral(text)
+    if node.this.is_string and kind == "BINARY":
+        return BinaryLiteral(text.encode())
     if node.this.is_string and kind in TIMESTAMPS:
         return TimestampLiteral(text)
     if kind in ("DOUBLE", "FLOAT"):
@@ -89,8 +91,6 @@ def _typed_literal(node: exp.Cast) -> Literal:
         exact = number(text)
         if exact.value == exact.value.to_integral_value() and abs(exact.value) < 2 ** (_INTEGER_BITS[kind] - 1):
             return exact
-    elif kind == "DECIMAL" and node.this.is_string and type(node) is not exp.Cast:  # the suffix BD
-        return number(text)
     raise refused(node)
 
 
