@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 from decimal import Decimal
@@ -10,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.proto.errors import ConfigurationError
 from penstock.reader.split.filter import evaluate
 from penstock.table.predicate.parse import parse_predicate
+from tests.spark.where_conditions import Conditions
 
 pytestmark = pytest.mark.spark
 
@@ -160,24 +163,42 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
-def test_conditions_have_the_answers_of_spark(spark: Any, ansi: str) -> None:
+def possible(seed: int, count: int) -> list[str]:
+    """Random conditions that `where` has."""
+    source, texts = Conditions(seed), []
+    while len(texts) < count:
+        text = source.condition()
+        with contextlib.suppress(ConfigurationError):
+            parse_predicate(text, SCHEMA)
+            texts.append(text)
+    return texts
+
+
+def answers_of_spark(spark: Any, ansi: str, conditions: list[str]) -> dict[str, list[bool | None]]:
     from pyspark.sql import functions as F
 
-    batch = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
-    expected = {text: evaluate(parse_predicate(text, SCHEMA), batch).to_pylist() for text in CONDITIONS}
     rows = [(number, *row.values()) for number, row in enumerate(ROWS)]
     before = spark.conf.get("spark.sql.ansi.enabled")
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         frame = spark.createDataFrame(rows, f"row int, {SPARK_SCHEMA}").coalesce(1)
-        collected = frame.select("row", *[F.expr(text).alias(f"c{n}") for n, text in enumerate(CONDITIONS)]).collect()
+        collected = frame.select("row", *[F.expr(text).alias(f"c{n}") for n, text in enumerate(conditions)]).collect()
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
-    answers = {
-        text: [row[f"c{number}"] for row in sorted(collected, key=lambda row: row["row"])]
-        for number, text in enumerate(CONDITIONS)
-    }
-    assert {text: answer for text, answer in expected.items() if answer != answers[text]} == {}
+    collected.sort(key=lambda row: row["row"])
+    return {text: [row[f"c{number}"] for row in collected] for number, text in enumerate(conditions)}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("conditions", [CONDITIONS, possible(1, 150)], ids=["chosen", "random"])
+def test_conditions_have_the_answers_of_spark(spark: Any, ansi: str, conditions: list[str]) -> None:
+    batch = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
+    answers = answers_of_spark(spark, ansi, conditions)
+
+    def same(text: str, answer: list[bool | None]) -> bool:
+        return evaluate(parse_predicate(text, SCHEMA), batch).to_pylist() == answer
+
+    assert [text for text in conditions if not same(text, answers[text])] == []
     decided = [text for text, answer in answers.items() if {True, False} <= set(answer)]
-    assert len(decided) > 200, "a condition with the same answer for every row compares little"
+    assert len(decided) > len(conditions) // 3, "a condition with the same answer for every row compares little"
+    assert not any(same(f"NOT ({text})", answers[text]) for text in decided)

@@ -25,6 +25,8 @@ _EPOCH: Final = datetime.datetime.fromisoformat("1970-01-01T00:00:00")
 _MIN_YEAR: Final = 1900
 """Older times are left to Spark: before 1900 many time zones had offsets with seconds."""
 _MAX_PRECISION: Final = 38
+_MAX_PATTERN: Final = 500
+"""`where` refuses longer patterns."""
 _EXACT_IN_FLOAT: Final = 2**24
 _LONG: Final = range(-(2**63), 2**63)
 _INTEGRAL: Final = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
@@ -90,7 +92,7 @@ class _Rendering:
             case Call("in", (Name() as name, *values)) if values:
                 return self._in(name, [value for value in values if isinstance(value, Constant)], len(values))
             case Call("startswith" | "like" as operator, (Name() as name, Constant(Kind.TEXT, str(pattern)))):
-                return self._prefix(name, pattern if operator == "like" else f"{_unescaped(pattern)}%")
+                return self._like(name, pattern if operator == "like" else f"{_unescaped(pattern)}%")
             case Call(operator, (Constant() as constant, Name() as name)) if operator in COMPARISONS:
                 return self._comparison(name, MIRRORED[operator], constant)
             case Call(operator, (Name() as name, Constant() as constant)) if operator in COMPARISONS:
@@ -131,10 +133,9 @@ class _Rendering:
         literals = [self._literal(kind, constant, alone=False) for constant in constants]
         return f"{column} IN ({', '.join(literals)})"
 
-    def _prefix(self, name: Name, pattern: str) -> str:
+    def _like(self, name: Name, pattern: str) -> str:
         column, kind = self._column(name)
-        prefix = pattern[:-1]
-        if not self._is_text(kind) or not pattern.endswith("%") or prefix != _unescaped(prefix):
+        if not self._is_text(kind) or "\\" in pattern or len(pattern) > _MAX_PATTERN:
             raise _Stays
         return f"{column} LIKE {_quoted(pattern)}"
 

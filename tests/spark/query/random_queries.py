@@ -101,7 +101,13 @@ class RandomQueries:
         ]
         if value.startswith("'") and len(value) > 2 and column not in ("da", "tz", "d", "et"):
             text = value[1:-1]
-            atoms += [f"{name} LIKE '{text[:2]}%'", f"{name} NOT LIKE '{text[:1]}%'", f"upper({name}) = {value}"]
+            atoms += [
+                f"{name} LIKE '{text[:2]}%'",
+                f"{name} NOT LIKE '{text[:1]}%'",
+                f"{name} LIKE '%{text[-1:]}%'",
+                f"{name} NOT LIKE '_{text[1:]}'",
+                f"upper({name}) = {value}",
+            ]
         if values == ["true", "false"]:
             return str(self._one_of([name, f"{name} = {value}", f"NOT {name}"]))
         return str(self._one_of(atoms))
