@@ -13,7 +13,7 @@ import json
 import pathlib
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,8 +42,8 @@ def rows(first: int, count: int, partition: str) -> pa.Table:
     return pa.table(columns)
 
 
-def write_table(folder: pathlib.Path, files: Mapping[str, pa.Table], fields: str, row_group_size: int) -> None:
-    """A copy-on-write table of one commit: a base file in each partition."""
+def write_table(folder: pathlib.Path, files: Iterable[tuple[str, pa.Table]], fields: str, row_group_size: int) -> None:
+    """A copy-on-write table of one commit, with these base files, each with its partition."""
     timeline = folder / ".hoodie"
     timeline.mkdir(parents=True)
     keygen = "SimpleKeyGenerator" if fields else "NonpartitionedKeyGenerator"
@@ -52,14 +52,14 @@ def write_table(folder: pathlib.Path, files: Mapping[str, pa.Table], fields: str
         f"hoodie.timeline.layout.version=1\nhoodie.table.partition.fields={fields}\n"
         f"hoodie.table.recordkey.fields=id\nhoodie.table.keygenerator.class=org.apache.hudi.keygen.{keygen}\n"
     )
-    stats = {}
-    for number, (partition, data) in enumerate(files.items()):
+    stats: dict[str, list[dict[str, object]]] = {}
+    for number, (partition, data) in enumerate(files):
         (folder / partition).mkdir(exist_ok=True)
         (folder / partition / ".hoodie_partition_metadata").write_text(f"commitTime={INSTANT}\npartitionDepth=1\n")
         name = f"group{number}-0_0-1-1_{INSTANT}.parquet"
         pq.write_table(data, folder / partition / name, row_group_size=row_group_size)
         path = f"{partition}/{name}" if partition else name
-        stats[partition] = [{"fileId": f"group{number}-0", "path": path, "numWrites": len(data)}]
+        stats.setdefault(partition, []).append({"fileId": f"group{number}-0", "path": path, "numWrites": len(data)})
     schema = {"type": "record", "name": "t", "fields": [{"name": n, "type": ["null", t]} for n, t in AVRO]}
     commit = {"partitionToWriteStats": stats, "extraMetadata": {"schema": json.dumps(schema)}}
     (timeline / f"{INSTANT}.commit").write_text(json.dumps({**commit, "operationType": "BULK_INSERT"}))
@@ -86,12 +86,12 @@ def main() -> None:
     report = Table("table", "filter", "rows", "seconds", "times faster")
     with tempfile.TemporaryDirectory() as scratch:
         grouped, parted = pathlib.Path(scratch, "grouped"), pathlib.Path(scratch, "parted")
-        write_table(grouped, {"": rows(0, args.rows, "")}, "", -(-args.rows // ROW_GROUPS))
+        write_table(grouped, [("", rows(0, args.rows, ""))], "", -(-args.rows // ROW_GROUPS))
         names = [f"dt={number:05}" for number in range(args.partitions)]
         rows_per_partition = args.rows // args.partitions
         write_table(
             parted,
-            {name: rows(at * rows_per_partition, rows_per_partition, name) for at, name in enumerate(names)},
+            ((name, rows(at * rows_per_partition, rows_per_partition, name)) for at, name in enumerate(names)),
             "dt",
             rows_per_partition,
         )

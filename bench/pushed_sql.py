@@ -53,7 +53,7 @@ def main() -> None:
     spark = session.config("spark.driver.host", "127.0.0.1").config("spark.driver.memory", "2g").getOrCreate()
     with tempfile.TemporaryDirectory() as scratch:
         table = pathlib.Path(scratch, "t")
-        write_table(table, {"": rows(0, args.rows, "")}, "", -(-args.rows // ROW_GROUPS))
+        write_table(table, [("", rows(0, args.rows, ""))], "", -(-args.rows // ROW_GROUPS))
         for name, query in queries.items():
             seconds: list[tuple[float, float]] = []
             for _ in range(args.runs + 1):

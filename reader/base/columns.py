@@ -121,6 +121,46 @@ def column_sources(
     beginning with `where` and naming the column and both types, for any other pair of types, for a name that the file
     has twice, and for a missing column that is not nullable: Hudi writes and reads none of these.
     """
+    global _last_match
+    last = _last_match
+    if (
+        names is None
+        and last is not None
+        and last.table is table
+        and last.columns == tuple(columns)
+        and last.physical == tuple(physical)
+        and last.file_schema.equals(file_schema)
+    ):
+        return last.sources
+    sources = _matched(file_schema, physical, table, columns, where, names)
+    if names is None:
+        _last_match = _Match(file_schema, tuple(physical), table, tuple(columns), sources)
+    return sources
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """The arguments and the result of a call of `column_sources`."""
+
+    file_schema: pa.Schema
+    physical: tuple[str, ...]
+    table: RecordSchema
+    columns: tuple[str, ...]
+    sources: tuple[ColumnSource, ...]
+
+
+_last_match: _Match | None = None
+"""The last match by name: the files of a read mostly have one schema, and small files are read faster than matched."""
+
+
+def _matched(
+    file_schema: pa.Schema,
+    physical: Sequence[str],
+    table: RecordSchema,
+    columns: Sequence[str],
+    where: str,
+    names: ColumnMapping | None,
+) -> tuple[ColumnSource, ...]:
     leaves = iter(physical)
     physical_of = {field.name: list(_leaves(field.type, leaves)) for field in file_schema}
     fields = table.by_name()

@@ -74,7 +74,7 @@ def read_size(
     """
     leaves = _leaves(footer, number, columns, pages)
     total_rows = max(1, int(footer.row_group(number).num_rows))
-    rows = size.rows_of(sum(leaf.encoded_bytes for leaf in leaves) // total_rows)
+    rows = min(total_rows, size.rows_of(sum(leaf.encoded_bytes for leaf in leaves) // total_rows))
     rows = max(1, min(rows, _READ_BYTES // max(1, sum(leaf.row_bytes for leaf in leaves))))
     as_indices = []
     for leaf in leaves:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -30,7 +29,7 @@ from penstock.reader.values.dictionary_text import (
     worth_encoding,
 )
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
-from penstock.table.parquet.checks import ParquetError, check_statistics, is_storage_failure, read_footer
+from penstock.table.parquet.checks import ParquetError, is_storage_failure, read_checked_footer
 from penstock.table.parquet.legacy_calendar import legacy_calendar
 from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
@@ -93,7 +92,7 @@ class BaseFile:
         self._checked_columns: dict[int, frozenset[str]] = {}
         self._pages: dict[int, dict[int, ChunkPages]] = {}
         self._with_indices: tuple[tuple[str, ...], pq.ParquetFile] | None = None
-        self._statistics_fit = False
+        self._statistics_fault: ParquetError | None = None
         self._bounds: RowGroupBounds | None = None
         try:
             self._source = storage.open_input(ref.path)
@@ -226,9 +225,11 @@ class BaseFile:
         return self._with_indices[1]
 
     def _open(self, footer: pq.FileMetaData | None = None, as_indices: tuple[str, ...] = ()) -> pq.ParquetFile:
+        if footer is None:
+            footer, self._statistics_fault = read_checked_footer(self._source)
         return pq.ParquetFile(
             self._source,
-            metadata=read_footer(self._source) if footer is None else footer,
+            metadata=footer,
             read_dictionary=[*self._encoded, *as_indices],
             buffer_size=_LOCAL_BUFFER_BYTES if is_local(self._storage) else _REMOTE_BUFFER_BYTES,
             pre_buffer=False,
@@ -247,20 +248,20 @@ class BaseFile:
         self._checked_columns[number] |= unchecked
 
     def _check_statistics(self) -> None:
-        if not self._statistics_fit:
-            self._translated(lambda: check_statistics(self._source))
-            self._statistics_fit = True
+        if (fault := self._statistics_fault) is not None:
+
+            def damaged() -> None:
+                raise fault
+
+            self._translated(damaged)
 
     def _constant_columns(self, number: int) -> Mapping[str, str]:
         """The row group's encoded columns that have a single value by the footer's statistics.
 
-        On a remote store the check would take a request for the footer, and columns this small need no more. Damaged
-        statistics are ignored, because rows can be read without them.
+        Damaged statistics are ignored, because rows can be read without them.
         """
-        if self._encoded and is_local(self._storage):
-            with suppress(CorruptFile):
-                self._check_statistics()
-                return constant_columns(self._file.metadata, number, self._encoded)
+        if self._encoded and self._statistics_fault is None:
+            return constant_columns(self._file.metadata, number, self._encoded)
         return {}
 
     def _layout(self) -> tuple[pa.Schema, list[str]]:

@@ -1,4 +1,4 @@
-"""The columns that a read of a scan needs: for output, for filters, for the merge. Pure; computed once per split."""
+"""The columns that a read of a scan needs: for output, for filters, for the merge. Pure; computed once per scan."""
 
 from __future__ import annotations
 
@@ -112,6 +112,18 @@ def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> 
     UnsupportedFeature for an ordering column whose values have no order, and as `delete_markers`; SchemaMismatch if the
     table has no such ordering column; ConfigurationError for a column or filter that does not fit the table.
     """
+    global _last_schema
+    last = _last_schema
+    if last is None or last[0] is not scan or last[1:3] != (event_time, keyed):
+        _last_schema = last = (scan, event_time, keyed, _read_schema(scan, event_time, keyed))
+    return last[3]
+
+
+_last_schema: tuple[Scan, str, bool, ReadSchema] | None = None
+"""The schema of the last scan, by its identity: most splits are read after another one of their scan."""
+
+
+def _read_schema(scan: Scan, event_time: str, keyed: bool) -> ReadSchema:
     record, schema = _table_schema(scan.schema_json)
     output, completed = output_schema(scan), scan.completion_times is not None
     predicate = _predicate(scan.where, scan.schema_json, completion_time=completed) if scan.where else None

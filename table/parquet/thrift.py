@@ -53,18 +53,11 @@ class ThriftReader:
 
     def varint(self) -> int:
         """An unsigned number of at most 64 bits."""
-        data, at, value, shift = self._data, self.at, 0, 0
         try:
-            while (byte := data[at]) > 0x7F:
-                value |= (byte & 0x7F) << shift
-                shift += 7
-                at += 1
-                if shift > 63:
-                    raise ThriftError("a number longer than 10 bytes")
+            value, self.at = _number(self._data, self.at)
         except IndexError:
             raise ThriftError("a number exceeds the bytes") from None
-        self.at = at + 1
-        return value | byte << shift
+        return value
 
     def integer(self) -> int:
         """A signed number."""
@@ -97,44 +90,12 @@ class ThriftReader:
 
     def skip(self, kind: int, depth: int = 0) -> None:
         """Skips the value of a field."""
-        if kind in INTEGERS:
-            self.varint()
-        elif kind == BINARY:
-            self.size_of_binary()
-        elif kind in (BOOL_TRUE, BOOL_FALSE):
-            return
-        elif kind == STRUCT:
-            self._check(depth)
-            for _, inner in self.fields():
-                self.skip(inner, depth + 1)
-        elif kind in LISTS:
-            self._check(depth)
-            count, inner = self.items()
-            for _ in range(count):
-                self._skip_item(inner, depth + 1)
-        elif kind in (_BYTE, _DOUBLE):
-            self.at += 1 if kind == _BYTE else 8
-        elif kind == _MAP:
-            self._skip_map(depth)
-        else:
-            raise ThriftError(f"a value of unknown type {kind}")
-
-    def _skip_item(self, kind: int, depth: int) -> None:
-        if kind in (BOOL_TRUE, BOOL_FALSE):
-            self.at += 1  # outside a struct's field header a boolean is a byte of its own
-        else:
-            self.skip(kind, depth)
-
-    def _skip_map(self, depth: int) -> None:
-        self._check(depth)
-        count = self.varint()
-        if count > len(self._data) - self.at:
-            raise ThriftError(f"a map of {count} entries where {len(self._data) - self.at} bytes are left")
-        if count:
-            kinds = self._byte()
-            for _ in range(count):
-                self._skip_item(kinds >> 4, depth + 1)
-                self._skip_item(kinds & 15, depth + 1)
+        try:
+            self.at = _after(self._data, self.at, kind, depth)
+        except IndexError:
+            raise ThriftError("a value exceeds the bytes") from None
+        if self.at > len(self._data):
+            raise ThriftError(f"a value exceeds the bytes by {self.at - len(self._data)}")
 
     def _byte(self) -> int:
         if self.at >= len(self._data):
@@ -142,6 +103,110 @@ class ThriftReader:
         self.at += 1
         return self._data[self.at - 1]
 
-    def _check(self, depth: int) -> None:
-        if depth >= MAX_DEPTH:
-            raise ThriftError(f"values nest more than {MAX_DEPTH} levels")
+
+def _after(data: bytes, at: int, kind: int, depth: int) -> int:
+    """The place after a value. It may lie beyond the bytes if the value does. IndexError for most such values.
+
+    Functions over places instead of methods: footers have thousands of values, and most are skipped.
+    """
+    if 4 <= kind <= 6:
+        return _after_number(data, at)
+    if kind == BINARY:
+        size, at = _number(data, at)
+        return at + size
+    if kind in (BOOL_TRUE, BOOL_FALSE):
+        return at
+    if kind == STRUCT:
+        return _after_struct(data, at, depth)
+    if kind in LISTS:
+        return _after_list(data, at, depth)
+    if kind in (_BYTE, _DOUBLE):
+        return at + (1 if kind == _BYTE else 8)
+    if kind == _MAP:
+        return _after_map(data, at, depth)
+    raise ThriftError(f"a value of unknown type {kind}")
+
+
+def _after_struct(data: bytes, at: int, depth: int) -> int:
+    _check_depth(depth)
+    while head := data[at]:
+        at += 1
+        if head < 16:  # the field's number follows
+            at = _after_number(data, at)
+        kind = head & 15
+        if kind == 8:
+            size = data[at]
+            at += 1
+            if size > 0x7F:
+                size, at = _number(data, at - 1)
+            at += size
+        elif 4 <= kind <= 6 and data[at] <= 0x7F:
+            at += 1
+        elif kind > BOOL_FALSE:
+            at = _after(data, at, kind, depth + 1)
+        elif not kind:
+            raise ThriftError("a value of unknown type 0")
+    return at + 1
+
+
+def _after_list(data: bytes, at: int, depth: int) -> int:
+    _check_depth(depth)
+    head = data[at]
+    at += 1
+    count, kind = head >> 4, head & 15
+    if count == 15:
+        count, at = _number(data, at)
+    _check_count(data, at, count, "list", "items")
+    for _ in range(count):
+        at = _after_item(data, at, kind, depth + 1)
+    return at
+
+
+def _after_map(data: bytes, at: int, depth: int) -> int:
+    _check_depth(depth)
+    count, at = _number(data, at)
+    _check_count(data, at, count, "map", "entries")
+    if count:
+        kinds = data[at]
+        at += 1
+        for _ in range(count):
+            at = _after_item(data, at, kinds >> 4, depth + 1)
+            at = _after_item(data, at, kinds & 15, depth + 1)
+    return at
+
+
+def _after_item(data: bytes, at: int, kind: int, depth: int) -> int:
+    if kind in (BOOL_TRUE, BOOL_FALSE):
+        return at + 1  # outside a struct's field header a boolean is a byte of its own
+    return _after(data, at, kind, depth)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number of at most 64 bits, and the place after it."""
+    value = shift = 0
+    while (byte := data[at]) > 0x7F:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+        if shift > 63:
+            raise ThriftError("a number longer than 10 bytes")
+    return value | byte << shift, at + 1
+
+
+def _after_number(data: bytes, at: int) -> int:
+    last = at + 10
+    while data[at] > 0x7F:
+        at += 1
+        if at >= last:
+            raise ThriftError("a number longer than 10 bytes")
+    return at + 1
+
+
+def _check_count(data: bytes, at: int, count: int, what: str, entries: str) -> None:
+    if count > len(data) - at:
+        raise ThriftError(f"a {what} of {count} {entries} where {max(0, len(data) - at)} bytes are left")
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise ThriftError(f"values nest more than {MAX_DEPTH} levels")
