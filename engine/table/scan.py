@@ -103,13 +103,13 @@ class Scan:
     def to_pandas(self, **arguments: Any) -> pandas.DataFrame:
         """The rows as a DataFrame of pandas. `arguments` are those of `pyarrow.Table.to_pandas`.
 
-        ConfigurationError if pandas is not installed.
+        ImportError if pandas is not installed.
         """
         _require("pandas", "to_pandas")
         return cast("pandas.DataFrame", self.to_arrow().to_pandas(**arguments))
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a DataFrame of Polars. ConfigurationError if Polars is not installed."""
+        """The rows as a DataFrame of Polars. ImportError if Polars is not installed."""
         _require("polars", "to_polars")
         import polars
 
@@ -118,7 +118,7 @@ class Scan:
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """The rows, in memory, as a relation of DuckDB: of `connection`, by default of DuckDB's own.
 
-        ConfigurationError if DuckDB is not installed.
+        `penstock.duckdb.relation` reads only what a query needs. ImportError if DuckDB is not installed.
         """
         _require("duckdb", "to_duckdb")
         import duckdb
@@ -151,7 +151,9 @@ class Scan:
 def _require(library: str, method: str) -> None:
     try:
         import_module(library)
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{method} needs {library}, which is not installed: pip install 'penstock[{library}]'"
-        ) from error
+    except ModuleNotFoundError as error:
+        if error.name != library:
+            raise
+        raise ModuleNotFoundError(
+            f"{method} needs {library}: pip install 'penstock[{library}]'", name=library
+        ) from None

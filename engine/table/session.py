@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 class TableSession:
     """A table and the options of its reads. Any thread; needs no closing.
 
-    In this process, listings, commits and schemas of the table are kept as long as the session, and only what changed
-    is read again. A server keeps them itself.
+    In this process the timeline, commits, archived instants and what follows from them are kept as long as the session.
+    Each read lists the timeline and the folders that it needs, and reads only timeline files that are new or changed.
+    A server keeps them itself.
     """
 
     def __init__(self, table: str, options: Mapping[str, object]) -> None:

@@ -22,9 +22,10 @@ _SHOWN_COLUMNS: Final = 20
 class Table:
     """A table that is read several times. Created by `penstock.open_table`; any thread; needs no closing.
 
-    Each call reads the table as it is then. Listings, commits and schemas are kept between the calls, and only what
-    changed is read again: after a commit, a rollback, a clean, an archival, or if the table was created again, the
-    rows are those that a new process would read.
+    Each call reads the table as it is then. It lists the timeline and the folders that it needs; commits, archived
+    instants and schemas are kept between the calls, and only files that are new or changed are read again. After a
+    commit, a rollback, a clean, an archival, or if the table was created again, the rows are those that a new process
+    would read.
     """
 
     __slots__ = ("_options", "_session")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from dataclasses import asdict
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,27 +38,11 @@ def timeline(
 
 def instant_rows(timeline: Timeline, zone: tzinfo | None) -> list[dict[str, object]]:
     """The documented fields of each instant (docs/reference/cli.md)."""
-    return [
-        {
-            "requested_time": str(instant.requested_time),
-            "completion_time": _text(instant.completion_time),
-            "order_key": str(timeline.order_key(instant)) if instant.is_completed else None,
-            "action": instant.action.value,
-            "state": instant.state.value,
-            "requested_at": _utc(instant.requested_time, zone),
-            "completed_at": _utc(instant.completion_time, zone),
-            "file": instant.file_name,
-        }
-        for instant in timeline.instants
-    ]
+    from penstock.engine.table.instants import instants_of
+
+    rows = [asdict(instant) for instant in instants_of(timeline, zone)]
+    return [row | {name: _text(row[name]) for name in ("requested_at", "completed_at")} for row in rows]
 
 
-def _text(value: str | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _utc(instant: str | None, zone: tzinfo | None) -> str | None:
-    from penstock.engine.requests.times import utc_of
-
-    moment = utc_of(instant, zone) if instant is not None and zone is not None else None
+def _text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

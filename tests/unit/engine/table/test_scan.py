@@ -111,7 +111,7 @@ def test_arguments_of_pandas_reach_it(opened: penstock.Table) -> None:
 def test_missing_library_is_named(path: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     scan = penstock.open_table(path).scan().limit(1)
-    with pytest.raises(ConfigurationError, match=rf"to_{library} needs {library}.*pip install"):
+    with pytest.raises(ImportError, match=rf"to_{library} needs {library}: pip install 'penstock\[{library}\]'"):
         getattr(scan, f"to_{library}")()
     assert scan.to_arrow().num_rows == 1
 
