@@ -5,6 +5,7 @@ Imports are late, so that a read without a server loads no gRPC, and a Spark tas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.proto.enumerator import Enumerator
@@ -29,12 +30,12 @@ def enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -> Enum
     return embedded_enumerator()
 
 
-def embedded_enumerator(reads: OpenTables | None = None) -> EmbeddedEnumerator:
+def embedded_enumerator(reads: OpenTables | None = None, tables: Mapping[str, str] | None = None) -> EmbeddedEnumerator:
     """An enumerator inside this process that can read splits for their event times. `reads` are tables that stay open
-    between enumerators."""
+    between enumerators. `tables` maps names to paths or URIs; None: each name is a path itself."""
     from penstock.enumerator.embedded import EmbeddedEnumerator
 
-    return EmbeddedEnumerator(reads=open_tables() if reads is None else reads)
+    return EmbeddedEnumerator(tables, reads=open_tables() if reads is None else reads)
 
 
 def open_tables(max_tables: int | None = None) -> OpenTables:

@@ -85,7 +85,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "read_tasks",
         "parallel",
         "arrow group spark",
-        "consumer demo table",
+        "consumer demo flight table",
         "adapters",
         "doctor",
         "cli",

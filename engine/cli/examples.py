@@ -33,6 +33,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock serve --table orders=/lake/orders --listen 127.0.0.1:7070 --state state --metrics-listen 9100",
         "penstock serve --config penstock.toml",
     ),
+    "flight": (
+        "penstock flight --table orders=/lake/orders --listen 127.0.0.1:8815",
+        "penstock flight --config penstock.toml --listen 0.0.0.0:8815",
+    ),
     "state": ("penstock state check /var/lib/penstock",),
     "state check": ("penstock state check /var/lib/penstock --format json",),
     "state backup": ("penstock state backup /var/lib/penstock /backups/penstock-2026-11-22.db",),

@@ -18,6 +18,7 @@ from penstock.engine.cli.commands import config as config_command
 from penstock.engine.cli.commands import (
     demo,
     doctor,
+    flight,
     groups,
     offsets,
     read,
@@ -98,6 +99,7 @@ app.add_typer(splits.app, name="splits")
 app.add_typer(groups.app, name="groups")
 app.add_typer(offsets.app, name="offsets")
 app.command("serve")(serve.serve)
+app.command("flight")(flight.flight)
 app.add_typer(state.app, name="state")
 app.add_typer(config_command.app, name="config")
 app.add_typer(token.app, name="token")

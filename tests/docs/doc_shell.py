@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 BLOCK_TIMEOUT_S: Final = 240
-_SERVES: Final = re.compile(r"^penstock serve .*&", re.MULTILINE)
+_SERVES: Final = re.compile(r"^penstock (serve|flight .*--listen) .*&", re.MULTILINE)
 _PAUSE_S: Final = 0.05
 
 

@@ -52,7 +52,7 @@ def test_blocks_of_a_page_run_in_order(
     request: pytest.FixtureRequest,
 ) -> None:
     spark = request.getfixturevalue("spark") if any(block.needs_spark for block in page_blocks) else None
-    serves_itself = any("penstock serve" in block.text for block in page_blocks)
+    serves_itself = any(re.search(r"^penstock (serve|flight) ", block.text, re.MULTILINE) for block in page_blocks)
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
     connect = request.getfixturevalue("connect_url") if any(block.needs_connect for block in page_blocks) else ""

@@ -6,7 +6,7 @@ The interceptor authenticates each call and binds its principal in the thread of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
@@ -62,12 +62,22 @@ class CallerNames:
         self._allowed_sans = tuple(allowed_sans)
 
     def of(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        """The caller's names, () without authentication. Unauthenticated; PermissionDenied (a certificate without an
-        allowed name). If a token is sent, it must be valid, even with a valid certificate."""
-        names = self._by_certificate(context) if self._certificates else ()
+        """The caller's names, () without authentication. Errors: see `proved`."""
+        # A key has several values, unlike in the stubs of grpcio.
+        properties = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
+        sans = [name.decode("utf-8", "replace") for name in properties.get("x509_subject_alternative_name", ())]
+        sent = [str(value) for key, value in context.invocation_metadata() if key == "authorization"]
+        return self.proved(sent, sans, has_certificate=bool(properties.get("x509_pem_cert") or sans))
+
+    def proved(self, authorization: Sequence[str], sans: Sequence[str], *, has_certificate: bool) -> tuple[str, ...]:
+        """The names that a call proves by its values of `authorization` and the alternative names of its certificate.
+
+        Unauthenticated; PermissionDenied (a certificate without an allowed name). If a token is sent, it must be valid,
+        even with a valid certificate."""
+        names = self._by_certificate(sans, has_certificate) if self._certificates else ()
         if self._tokens is None:
             return names
-        sent = _bearer(context)
+        sent = _bearer(authorization)
         if sent is None and names:
             return names
         if sent is None:
@@ -77,11 +87,8 @@ class CallerNames:
             )
         return (*names, f"token:{self._tokens.name_of(sent)}")
 
-    def _by_certificate(self, context: grpc.ServicerContext) -> tuple[str, ...]:
-        # A key has several values, unlike in the stubs of grpcio.
-        properties = cast("Mapping[str, Iterable[bytes]]", context.auth_context())
-        sans = [name.decode("utf-8", "replace") for name in properties.get("x509_subject_alternative_name", ())]
-        if not properties.get("x509_pem_cert") and not sans:
+    def _by_certificate(self, sans: Sequence[str], has_certificate: bool) -> tuple[str, ...]:
+        if not has_certificate:
             raise Unauthenticated("no client certificate was sent: give the options serverCert and serverKey")
         allowed = [san for san in sans if any(fnmatchcase(san, pattern) for pattern in self._allowed_sans)]
         if not allowed:
@@ -92,12 +99,11 @@ class CallerNames:
         return tuple(f"cert:{san}" for san in allowed)
 
 
-def _bearer(context: grpc.ServicerContext) -> str | None:
-    """The token in the call's metadata; None if there is none."""
-    sent = [value for key, value in context.invocation_metadata() if key == "authorization"]
+def _bearer(sent: Sequence[str]) -> str | None:
+    """The token in the values of `authorization`; None if there is none."""
     if not sent:
         return None
-    scheme, _, token = sent[0].partition(" ") if isinstance(sent[0], str) else ("", "", "")
+    scheme, _, token = sent[0].partition(" ")
     if len(sent) > 1 or scheme.lower() != "bearer" or not token.strip():
         raise Unauthenticated("metadata `authorization`: expected `Bearer` and one token, once")
     return token.strip()

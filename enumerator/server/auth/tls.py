@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,21 +14,43 @@ from penstock.proto.client.certificates import validity_of
 from penstock.proto.errors import ConfigurationError
 
 MAX_PEM_BYTES: Final = 1 << 20
+CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class PemFiles:
+    """The contents of the PEM files of a server."""
+
+    cert: bytes
+    """The server's certificate, followed by intermediate certificates."""
+    key: bytes = field(repr=False)
+    """Its private key."""
+    client_ca: bytes | None
+    """The authorities that sign certificates of clients; None: clients need no certificate."""
+
+
+def pem_files(tls: TlsSettings) -> PemFiles | None:
+    """The contents of the files; None without a certificate. ConfigurationError names the key and the file, also for an
+    expired certificate."""
+    if not tls.cert:
+        return None
+    key, cert = _pem(tls.key, "tls.key", b"PRIVATE KEY-----"), _pem(tls.cert, "tls.cert", CERTIFICATE)
+    validity = validity_of(cert)
+    if validity is not None and (problem := validity.problem(datetime.now(UTC))):
+        raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {problem}: renew it")
+    return PemFiles(cert, key, _pem(tls.client_ca, "tls.clientCa", CERTIFICATE) if tls.client_ca else None)
 
 
 def server_credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
     """The credentials of the port; None without a certificate. With `client_ca`, the handshake fails for a client
-    without a certificate that this authority signed. ConfigurationError names the key and the file, also for an expired
-    certificate."""
-    if not tls.cert:
+    without a certificate that this authority signed. Errors: see `pem_files`."""
+    files = pem_files(tls)
+    if files is None:
         return None
-    pair = (_pem(tls.key, "tls.key", b"PRIVATE KEY-----"), _pem(tls.cert, "tls.cert", b"-----BEGIN CERTIFICATE-----"))
-    validity = validity_of(pair[1])
-    if validity is not None and (problem := validity.problem(datetime.now(UTC))):
-        raise ConfigurationError(f"tls.cert: the certificate in {tls.cert[:300]!r} {problem}: renew it")
-    roots = _pem(tls.client_ca, "tls.clientCa", b"-----BEGIN CERTIFICATE-----") if tls.client_ca else None
     credentials: grpc.ServerCredentials = grpc.ssl_server_credentials(
-        [pair], root_certificates=roots, require_client_auth=roots is not None
+        [(files.key, files.cert)],
+        root_certificates=files.client_ca,
+        require_client_auth=files.client_ca is not None,
     )
     return credentials
 

@@ -1,0 +1,157 @@
+"""`penstock flight`: the address on stdout, the log on stderr, usage errors, a clean shutdown."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow.flight as fl
+import pytest
+
+import penstock
+from penstock.enumerator.server.auth.tokens import new_token
+from tests.certificates import Authority
+from tests.unit.engine.flight.served import Client
+
+if TYPE_CHECKING:
+    from tests.golden_tables import GoldenTables
+    from tests.unit.engine.cli.command_line import Cli
+
+COW = "B_v9_inc_cow"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "no table to serve: name at least one, as --table NAME=PATH"),
+        (("--table", "orders"), "expected NAME=PATH"),
+        (("--table", "a=/x", "--listen", "0.0.0.0:0"), "is not on the loopback interface: TLS is required"),
+        (("--table", "a=/x", "--listen", "nowhere"), "expected HOST:PORT"),
+        (("--table", "a=/x", "--tls-cert", "server.pem"), "tls.cert is given without tls.key"),
+        (("--table", "a=/x", "--tokens", "/none/tokens"), "tokens: file '/none/tokens' cannot be read"),
+        (("--table", "a=/x", "--config", "c.toml", "--tokens", "t"), "are for a server without --config"),
+        (("--table", "a=/x", "--ticket-key", "/none/key"), "ticket key: file '/none/key' cannot be read"),
+        (("--table", "a=/x", "--ticket-lifetime", "0s"), "--ticket-lifetime: got 0, expected 1000"),
+        (("--table", "a=/x", "--ticket-lifetime", "soon"), "--ticket-lifetime 'soon': expected a time"),
+        (("--table", "a=/x", "--streams", "0"), "--streams: got 0, expected 1"),
+        (("--table", "a=/x", "--idle", "1ms"), "--idle: got 1, expected 1000"),
+        (("--table", "a=/x", "--location", "data-1"), "--location: address 'data-1': expected HOST:PORT"),
+        (("--table", "a=/x", "--location", "d:1", "--location", "d:2"), "only with the same key: give --ticket-key"),
+        (("--table", "a=/x", "--server", "10.0.0.5:7070"), "TLS is required there"),
+        (("--table", "a=/x", "--server", "nowhere"), "option server: address"),
+    ],
+)
+def test_usage_errors(cli: Cli, arguments: tuple[str, ...], text: str) -> None:
+    result = cli("flight", *arguments)
+    assert (result.code, result.stdout) == (2, b"")
+    assert result.stderr.startswith("error [CONFIGURATION]: ") and text in result.stderr
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    """A server process."""
+    command = [sys.executable, "-P", "-m", "penstock", "flight", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy())
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", address), address
+    return address
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_server_process(golden: GoldenTables, number: signal.Signals) -> None:
+    path = golden.table(COW)
+    with started("--table", f"orders={path}", "--listen", "127.0.0.1:0") as process:
+        try:
+            client = Client(address_of(process))
+            assert client.rows("orders").equals(penstock.read(str(path)).read_all())
+            process.send_signal(number)
+            rest, log = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert (process.returncode, rest) == (0, "")
+    assert "Traceback" not in log
+    assert "flight sent principal=" in log and " table=orders " in log
+
+
+@pytest.mark.golden
+def test_process_ends_although_a_client_neither_reads_nor_goes(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    """A stopped process holds its connection. One signal ends the server after the grace, with exit code 0."""
+    table = big_table(golden, tmp_path)
+    settings = tmp_path / "server.toml"
+    settings.write_text("graceMs = 100\n")
+    with started("--table", f"big={table}", "--config", settings) as server:
+        reader = subprocess.Popen(
+            [sys.executable, "-P", "-c", READ_ONE_BATCH, address_of(server)], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert reader.stdout is not None and reader.stdout.readline() == "1000\n"
+            reader.send_signal(signal.SIGSTOP)
+            server.send_signal(signal.SIGTERM)
+            _, log = server.communicate(timeout=120)
+        finally:
+            for process in (reader, server):
+                process.kill()
+                process.wait()
+            if reader.stdout is not None:
+                reader.stdout.close()
+    assert server.returncode == 0
+    assert "Traceback" not in log
+    assert "flight not sent to its end" in log and "the server is stopping" in log
+    assert "their clients read nothing" in log
+
+
+READ_ONE_BATCH = """
+import json, sys
+import pyarrow.flight as fl
+client = fl.connect("grpc://" + sys.argv[1])
+command = fl.FlightDescriptor.for_command(json.dumps({"table": "big", "batchRows": 1000}))
+reader = client.do_get(client.get_flight_info(command).endpoints[0].ticket)
+print(reader.read_chunk().data.num_rows, flush=True)
+import time
+while True:
+    time.sleep(60)
+"""
+
+
+def big_table(golden: GoldenTables, folder: pathlib.Path) -> pathlib.Path:
+    """A table whose base files have more rows than the buffers of gRPC hold."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    table = golden.copy(COW, folder)
+    for file in table.glob("*/*.parquet"):
+        rows = pq.read_table(file)
+        pq.write_table(rows.take(np.arange(400_000) % rows.num_rows), file)
+    return table
+
+
+@pytest.mark.golden
+def test_tls_and_tokens_by_flags(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    token, line = new_token("etl")
+    (tmp_path / "tokens").write_text(line + "\n")
+    authority = Authority(tmp_path / "ca")
+    pair = authority.signed("server", "127.0.0.1")
+    security = ("--tls-cert", pair.cert, "--tls-key", pair.key, "--tokens", tmp_path / "tokens")
+    root = pathlib.Path(authority.ca).read_bytes()
+    with started("--table", f"orders={golden.table(COW)}", *security) as process:
+        try:
+            address = address_of(process)
+            assert Client(address, token, scheme="grpc+tls", tls_root_certs=root).rows("orders").num_rows
+            for wrong in ("", "pst_wrong"):
+                with pytest.raises(fl.FlightUnauthenticatedError):
+                    Client(address, wrong, scheme="grpc+tls", tls_root_certs=root).rows("orders")
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "principal=token:etl" in log and token not in log
