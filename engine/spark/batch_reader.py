@@ -27,7 +27,7 @@ class PenstockBatchReader(DataSourceReader):
     reads the same state of the table, and a new load() reads the newest."""
 
     def __init__(self, load: Loaded, schema: StructType, planned: Sequence[PackedSlot] | None = None) -> None:
-        """`planned`: the slots, if the caller of load() planned them (`slices.handed_over`)."""
+        """`planned`: the slots, if the caller of load() planned them (`slices.scan_options`)."""
         self._planned = planned
         self._load, self._reading = resolved(load, schema, limit_rows=load.options.limit)
 

@@ -71,10 +71,10 @@ class PenstockDataSource(DataSource):
         """A reader for a batch of the columns in `schema`."""
         from penstock.engine.spark.batch_reader import PenstockBatchReader
         from penstock.engine.spark.load import loaded
-        from penstock.engine.spark.slices.handed_over import taken_from
+        from penstock.engine.spark.slices.scan_options import planned_slots
         from penstock.proto.options.registry import EntryPoint
 
-        others, planned = taken_from(self.options)
+        others, planned = planned_slots(self.options)
         if planned is not None:
             return PenstockBatchReader(loaded(others, EntryPoint.BATCH, os.environ), schema, planned)
         return PenstockBatchReader(*self._load(EntryPoint.BATCH, schema))

@@ -11,7 +11,7 @@ from penstock.engine.connect import enumerator_for
 from penstock.engine.requests.batch import plan_request
 from penstock.engine.spark.load import loaded
 from penstock.engine.spark.query.scan import FORMAT
-from penstock.engine.spark.slices.handed_over import DESCRIBED, ScanDescription
+from penstock.engine.spark.slices.scan_options import DESCRIBED, ScanDescription
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.queries import Changes, Incremental, Query, ReadOptimized, SnapshotAsOf

@@ -21,7 +21,6 @@ from penstock.engine.spark.load import Loaded, loaded
 from penstock.engine.spark.schema.types import spark_schema
 from penstock.engine.spark.slices.divide import Division, FactsOf, divided
 from penstock.engine.spark.slices.footers import FooterFacts
-from penstock.engine.spark.slices.handed_over import DESCRIBED, PLANNED, ScanDescription, as_option
 from penstock.engine.spark.slices.parquet_frame import (
     OtherFiles,
     check_reach,
@@ -29,6 +28,7 @@ from penstock.engine.spark.slices.parquet_frame import (
     spark_folder,
     unusable_setting,
 )
+from penstock.engine.spark.slices.scan_options import DESCRIBED, PLANNED, ScanDescription, as_option
 from penstock.engine.spark.startup import missing_format_explained
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.enumerator import Enumerator

@@ -21,7 +21,7 @@ import pyarrow.types as pat
 
 from penstock.engine.spark.schema.types import spark_type
 from penstock.engine.spark.slices.divide import SparkFile, SparkFiles
-from penstock.engine.spark.slices.handed_over import DESCRIBED
+from penstock.engine.spark.slices.scan_options import DESCRIBED
 from penstock.proto.errors import ConfigurationError
 from penstock.table.storage.filesystem import folder_uri, open_folder
 

@@ -1,6 +1,6 @@
-"""What a scan that was planned before its load tells the data source and `explain`, as two options. Pure.
+"""The options in which a scan that was planned before its load reaches the data source and `explain`. Pure.
 
-The options are part of no interface: only this package writes and reads them.
+They are part of no interface: only this package writes and reads them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def as_option(
     return _text(zlib.compress(content, 1)) if len(content) <= max_bytes else None
 
 
-def taken_from(
+def planned_slots(
     options: Mapping[str, str], max_bytes: int = MAX_CONTENT_BYTES
 ) -> tuple[dict[str, str], list[PackedSlot] | None]:
     """The other options, and the slots; None if the option is not given.
