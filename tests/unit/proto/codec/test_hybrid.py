@@ -1,4 +1,4 @@
-"""Values of hybrid reads survive the wire, settings of Kafka clients never enter it, what cannot be is refused."""
+"""Messages of hybrid reads that are refused, by the name of the field."""
 
 from __future__ import annotations
 
@@ -20,258 +20,41 @@ from penstock.proto.codec.serialized import (
     decode_scan,
     decode_split,
     encode_request,
-    encode_scan,
     encode_split,
 )
 from penstock.proto.codec.splits import scan_to_message, split_to_message
 from penstock.proto.errors import ConfigurationError, PenstockError
-from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.files import FileRef
-from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.hybrid import (
     MAX_OFFSET,
     HandOverRules,
-    Hybrid,
-    HybridMode,
-    KafkaAccess,
     KafkaPlace,
     KafkaRange,
     PartitionPlace,
     Phase,
-    TopicRecords,
-    ValueFormat,
 )
-from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
-from penstock.proto.model.queries import Changes, Incremental, PlanRequest, TopicRanges
+from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import TopicRanges
 from penstock.proto.model.splits import (
-    AllRows,
-    CommitTimeOrdering,
-    EventTimeBounds,
-    NoEventTimes,
-    Plan,
-    Scan,
     Split,
-    UnknownBounds,
-    VisibleInstants,
 )
-from penstock.proto.model.streams import NextBatch, NoBatch, Progress, StreamPoint, StreamScope, TopicBatch
+from penstock.proto.model.streams import Progress, StreamPoint, TopicBatch
 from penstock.proto.v1 import penstock_pb2 as pb
 from tests.plan_bytes import decode_plan, encode_plan
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-instants = st.from_regex(r"[0-9]{1,24}", fullmatch=True).map(InstantTime)
-lake_positions = st.builds(
-    Position, st.from_regex(r"[0-8][0-9]{0,23}", fullmatch=True).map(InstantTime), st.integers(0, WHOLE_INSTANT)
+from tests.unit.proto.codec.hybrid_values import (
+    HUGE,
+    HYBRID,
+    KEY,
+    OTHER,
+    PLACE,
+    PLAN,
+    POINT,
+    RANGE,
+    SCAN,
+    SCOPE,
+    SPLIT,
+    wired,
 )
-topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(lambda name: name not in (".", ".."))
-partitions = st.integers(0, 2**31 - 1)
-offsets = st.integers(0, MAX_OFFSET)
-modes = st.sampled_from(HybridMode)
-formats = st.sampled_from(ValueFormat)
-rules = st.builds(
-    HandOverRules,
-    key=texts,
-    key_format=texts,
-    checkpoints=st.lists(st.tuples(texts, words), max_size=3).map(tuple),
-    others_elsewhere=st.booleans(),
-    group=texts,
-    timestamp_ms=st.none() | offsets,
-    starting_offsets=texts,
-)
-hybrids = st.builds(
-    Hybrid, mode=modes, topic=topics, value_format=formats, rules=rules, fail_on_data_loss=st.booleans()
-)
-
-
-@st.composite
-def ranges(draw: st.DrawFn, topic: str | None = None) -> KafkaRange:
-    """Any that is not empty."""
-    first, end = sorted(draw(st.lists(offsets, min_size=2, max_size=2, unique=True)))
-    name = draw(topics) if topic is None else topic
-    return KafkaRange(topic=name, topic_id=draw(texts), partition=draw(partitions), first=first, end=end)
-
-
-@st.composite
-def places(draw: st.DrawFn) -> KafkaPlace:
-    """A topic of up to four partitions, some of which were added after the hand-over."""
-    starts = draw(st.dictionaries(partitions, st.integers(0, 2**60), max_size=4))
-    read = draw(st.dictionaries(partitions, st.integers(0, 2**60), max_size=2))
-    read |= {partition: draw(st.integers(0, 2**60)) for partition in starts}
-    return KafkaPlace(
-        phase=draw(st.sampled_from(Phase)),
-        topic=draw(topics),
-        topic_id=draw(texts),
-        instant=draw(instants),
-        lake=draw(lake_positions),
-        starts=tuple(sorted(starts.items())),
-        epochs=tuple(sorted(draw(st.dictionaries(partitions, partitions, max_size=3)).items())),
-        places=tuple(
-            PartitionPlace(
-                partition,
-                starts.get(partition, 0) + read[partition],
-                draw(st.none() | st.integers(-(2**63), 2**63 - 1)),
-                draw(offsets),
-            )
-            for partition in sorted(read)
-        ),
-    )
-
-
-@st.composite
-def points(draw: st.DrawFn) -> StreamPoint:
-    """A point after the hand-over. In the topic, the batch before it may have ranges."""
-    place = draw(places())
-    content: NoBatch | TopicBatch = NoBatch()
-    if place.phase is Phase.KAFKA and draw(st.booleans()):
-        passed = [item for item in place.places if item.next]
-        content = TopicBatch(
-            tuple(
-                KafkaRange(
-                    topic=place.topic,
-                    topic_id=place.topic_id,
-                    partition=item.partition,
-                    first=draw(st.integers(0, item.next - 1)),
-                    end=item.next,
-                )
-                for item in passed
-            )
-        )
-    return StreamPoint(progress=Progress(place.position, kafka=place), content=content, ended=draw(st.booleans()))
-
-
-def wired(message: Any) -> Any:
-    """The message as the other side parses it."""
-    return type(message).FromString(message.SerializeToString())
-
-
-# --- round trips ---
-
-
-@given(hybrids, st.booleans())
-def test_request_of_a_hybrid_read_round_trips_without_its_ranges_and_with(hybrid: Hybrid, changes: bool) -> None:
-    query = Changes(ChangeFormat.ROWS) if changes else Incremental()
-    request = PlanRequest(table="t", query=query, hybrid=hybrid)
-    assert decode_request(encode_request(request)) == request
-    scope = GroupScope(request=request)
-    assert groups.scope_from_message("group", wired(groups.scope_to_message(scope))) == scope
-
-
-@given(st.data(), hybrids)
-def test_request_for_ranges_round_trips(data: st.DataObject, hybrid: Hybrid) -> None:
-    one = data.draw(ranges(hybrid.topic))
-    further = [replace(one, first=one.end, end=MAX_OFFSET)] if one.end < MAX_OFFSET else []
-    other = replace(one, partition=(one.partition + 1) % 2**31)
-    request = PlanRequest(table="t", query=TopicRanges((one, other, *further)), hybrid=hybrid)
-    assert decode_request(encode_request(request)) == request
-
-
-@given(ranges(), texts, st.sampled_from([UnknownBounds(), NoEventTimes(), EventTimeBounds(-3, 5)]))
-def test_range_of_a_topic_round_trips_as_a_split(part: KafkaRange, partition: str, bounds: Any) -> None:
-    split = replace(SPLIT, part=part, partition=partition, event_time=bounds)
-    assert decode_split(encode_split(split)) == split
-
-
-@given(
-    st.builds(
-        TopicRecords,
-        mode=modes,
-        value_format=formats,
-        key_fields=st.lists(words, max_size=3).map(tuple),
-        fail_on_data_loss=st.booleans(),
-    )
-)
-def test_how_records_become_rows_round_trips(topic: TopicRecords) -> None:
-    scan = replace(SCAN, topic=topic)
-    assert decode_scan(encode_scan(scan)) == scan
-
-
-@settings(max_examples=60, deadline=None)
-@given(points())
-def test_point_after_the_hand_over_round_trips(point: StreamPoint) -> None:
-    assert streams.started_from_message(wired(streams.started_to_message(point))) == point
-    assert streams.asked_from_message(wired(streams.asked_to_message(SCOPE, point))) == (SCOPE, point)
-    batch = NextBatch(point=point)
-    assert streams.batch_from_message(wired(streams.batch_to_message(batch))) == batch
-
-
-@pytest.mark.parametrize("rows", [AllRows(), ChangesOf(ChangeFormat.ROWS, ())])
-def test_plan_of_ranges_round_trips_in_both_shapes(rows: AllRows | ChangesOf) -> None:
-    plan = replace(PLAN, scan=replace(SCAN, rows=rows))
-    assert decode_plan(encode_plan(plan)) == plan
-
-
-def test_settings_of_kafka_clients_are_in_no_bytes_and_in_no_text() -> None:
-    access = KafkaAccess(
-        client=(("sasl.password", "sEcReT-1"),), registry_url="http://u:sEcReT-2@registry", dead_letter="sEcReT-3"
-    )
-    request = PlanRequest(table="t", query=Incremental(), hybrid=replace(HYBRID, access=access))
-    point = StreamPoint(progress=Progress(PLACE.position, kafka=PLACE))
-    scope = StreamScope(request=request)
-    sent = [
-        encode_request(request),
-        streams.asked_to_message(scope, point).SerializeToString(),
-        groups.scope_to_message(GroupScope(request=request)).SerializeToString(),
-    ]
-    assert not any(b"sEcReT" in data for data in sent)
-    assert "sEcReT" not in repr(request)
-    back = decode_request(sent[0])
-    assert back.hybrid is not None
-    assert back.hybrid.access == KafkaAccess()
-    assert back == request == replace(request, hybrid=HYBRID), "fields that are not sent are not compared"
-
-
-def test_request_without_a_topic_has_the_same_bytes_as_before() -> None:
-    request = PlanRequest(table="t", query=Incremental())
-    hybrid = encode_request(replace(request, hybrid=HYBRID))
-    assert hybrid.startswith(encode_request(request))
-    assert b"orders" in hybrid
-
-
-# --- refusals ---
-
-KEY = InstantTime("20260101000000000")
-HYBRID = Hybrid(
-    mode=HybridMode.CHANGELOG,
-    topic="orders",
-    rules=HandOverRules(checkpoints=(("w", "s3://lake/checkpoint"),), timestamp_ms=5),
-)
-SCOPE = StreamScope(request=PlanRequest(table="t", query=Incremental(), hybrid=HYBRID))
-RANGE = KafkaRange(topic="orders", topic_id="id", partition=0, first=3, end=9)
-OTHER = replace(RANGE, partition=2, first=0, end=1)
-PLACE = KafkaPlace(
-    phase=Phase.KAFKA,
-    topic="orders",
-    topic_id="id",
-    instant=KEY,
-    lake=Position(KEY),
-    starts=((0, 3), (2, 0)),
-    epochs=((0, 7),),
-    places=(PartitionPlace(0, 9, 1_700_000_000_000_000, 4), PartitionPlace(2, 1)),
-)
-POINT = StreamPoint(progress=Progress(PLACE.position, kafka=PLACE), content=TopicBatch((RANGE, OTHER)))
-SPLIT = Split(
-    split_id="orders:0:3",
-    partition="",
-    partition_values=(),
-    file_group="orders:0",
-    order_key=PLACE.position.order_key,
-    base=None,
-    part=RANGE,
-)
-SCAN = Scan(
-    table="t",
-    base_path="/lake/t",
-    table_version=9,
-    schema_json="{}",
-    columns=("id",),
-    merge=CommitTimeOrdering(),
-    visible=VisibleInstants(frozenset()),
-    topic=TopicRecords(mode=HybridMode.CHANGELOG, value_format=ValueFormat.JSON, key_fields=("id",)),
-)
-PLAN = Plan(scan=SCAN, commit_range=CommitRange(EARLIEST, PLACE.position), splits=(SPLIT,))
-HUGE = 2**64 - 1
-"""What a negative number is on the wire."""
 
 
 def _many(entries: Any, count: int) -> None:
