@@ -35,6 +35,14 @@ def where_of_all(conditions: Sequence[Expression], schema: st.StructType, rules:
     return where if where and _parses(where, schema) else ""
 
 
+def where_of_any(wheres: Sequence[str], schema: st.StructType) -> str:
+    """A `where` that is true for every row for which one of `wheres` is; '' if it would be every row, or too long."""
+    if not all(wheres):
+        return ""
+    where = " OR ".join(f"({text})" for text in dict.fromkeys(wheres))
+    return where if len(where) <= _MAX_CHARS and _parses(where, schema) else ""
+
+
 def _parses(text: str, schema: st.StructType) -> bool:
     try:
         parse_predicate(text, arrow_schema(schema))

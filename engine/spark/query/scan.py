@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from penstock.proto.model.splits import VisibleInstants
+
 FORMAT: Final = "penstock"
 
 
@@ -42,21 +44,35 @@ class ScanRequest:
         return options
 
 
-def scan(spark: SparkSession, request: ScanRequest, schema: StructType | None = None) -> DataFrame:
-    """The DataFrame of one scan. The caller keeps the filter in Spark, because the scan may return more rows than it.
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """One scan of a table."""
+
+    frame: DataFrame
+    """Its rows. The caller keeps the filter in Spark, because the scan may return more rows than it."""
+    visible: VisibleInstants | None
+    """The instants that the scan shows; None if Spark plans it at the first action. Snapshots of a table with the same
+    instants are the same state."""
+
+
+def scan(
+    spark: SparkSession, request: ScanRequest, schema: StructType | None = None, *, always_now: bool = False
+) -> Scanned:
+    """One scan.
 
     A snapshot is planned now, and its base files without logs are read by Spark's own Parquet reader where that returns
-    the same rows (`slices`). Spark plans every other scan at the first action. `schema`: the columns of the request, if
-    the caller knows them, so that Spark does not describe the table again.
+    the same rows (`slices`). Spark plans every other scan at the first action; `always_now` also plans snapshots now of
+    which Penstock reads every file. `schema`: the columns of the request, if the caller knows them, so that Spark does
+    not describe the table again.
     """
     from penstock.engine.spark.slices.frame import snapshot_frame
 
-    planned = snapshot_frame(spark, request.table, request.read_options())
+    planned = snapshot_frame(spark, request.table, request.read_options(), always=always_now)
     if planned is not None:
-        return planned
+        return Scanned(*planned)
     reader = spark.read.format(FORMAT).options(**request.read_options())
     with missing_format_explained():
-        return (reader if schema is None else reader.schema(schema)).load(request.table)
+        return Scanned((reader if schema is None else reader.schema(schema)).load(request.table), None)
 
 
 def schema_of(spark: SparkSession, request: ScanRequest) -> StructType:

@@ -8,14 +8,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 
 from penstock.engine.spark.query.column_tree import name_of
 from penstock.engine.spark.query.handed_down import SessionRules
 from penstock.engine.spark.query.lexer import Token, UnreadableText, tokens_of
-from penstock.engine.spark.query.scan import ScanRequest, scan, schema_of
+from penstock.engine.spark.query.narrowing import columns_in, where_of_any
+from penstock.engine.spark.query.scan import Scanned, ScanRequest, scan, schema_of
 from penstock.engine.spark.query.session import rules_of
 from penstock.proto.errors import ConfigurationError
+from penstock.table.storage.filesystem import redacted_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +88,10 @@ def sql(
         return spark.sql(query, **given)
     try:
         return spark.sql(text, **given, **scans)
+    except ParseException:
+        if not any(token.is_word("insert") for token in tokens):
+            spark.sql(query, **given)  # raises the error with the positions of the text as it is written
+        raise
     except AnalysisException:
         if analysis is None:
             raise
@@ -118,7 +124,8 @@ class _Running:
         rules: SessionRules,
     ) -> None:
         self._spark, self._tables, self._server, self._options, self._rules = spark, tables, server, options, rules
-        self._scans: dict[ScanRequest, str] = {}
+        self._scans: dict[ScanRequest, Scanned] = {}
+        self._fields: dict[ScanRequest, str] = {}
         self._frames: dict[str, Any] = {}
         self._schema = cache(lambda request: schema_of(spark, request))
 
@@ -136,10 +143,13 @@ class _Running:
         from penstock.engine.spark.query.rewrite import rewritten
 
         fields = {}
-        for occurrence in analysis.occurrences:
-            columns, where = reads.get(occurrence, ((), ""))
-            log.debug("query: %s reads columns %s where %s", occurrence.key, ", ".join(columns) or "*", where or "true")
-            fields[occurrence] = self._field(self._request(occurrence), columns, where)
+        for whole, occurrences in self._by_request(analysis).items():
+            narrow: dict[Occurrence, ScanRequest] = {}
+            for occurrence in occurrences:
+                columns, where = reads.get(occurrence, ((), ""))
+                narrow[occurrence] = replace(whole, columns=columns, where=where)
+            for occurrence, request in self._of_one_state(whole, narrow).items():
+                fields[occurrence] = self._field(whole, request)
         used = set(fields.values())
         return rewritten(query, analysis, fields), {name: self._frames[name] for name in self._frames if name in used}
 
@@ -162,8 +172,36 @@ class _Running:
                     "table such a name in `tables` and in the query"
                 )
             request = ScanRequest(self._tables[name], self._server, (), "", self._options)
-            fields["`" + last.replace("`", "``") + "`"] = self._field(request, (), "")
+            fields["`" + last.replace("`", "``") + "`"] = self._field(request, request)
         return (with_definitions(query, tokens, fields) if fields else query), self._frames
+
+    def _by_request(self, analysis: Analysis) -> dict[ScanRequest, list[Occurrence]]:
+        """The occurrences of each table and time, by the scan of the whole table."""
+        groups: dict[ScanRequest, list[Occurrence]] = {}
+        for occurrence in analysis.occurrences:
+            groups.setdefault(self._request(occurrence), []).append(occurrence)
+        return groups
+
+    def _of_one_state(
+        self, whole: ScanRequest, narrow: Mapping[Occurrence, ScanRequest]
+    ) -> Mapping[Occurrence, ScanRequest]:
+        """The requests of a table's occurrences so that all read the same state of it, as in plain Spark.
+
+        If their plans show different instants, because a commit came between two of them: one request, and so one plan,
+        with the columns and rows of all. Scans that Spark plans later stay as they are: it plans a scan for each
+        occurrence, also if all have the same request.
+        """
+        requests = tuple(dict.fromkeys(narrow.values()))
+        states = {self._scanned(whole, request).visible for request in requests}
+        if len(states) == 1 or None in states:
+            return narrow
+        schema = self._schema(whole)
+        columns: tuple[str, ...] = ()
+        if all(request.columns for request in requests):
+            columns = columns_in(schema, {name.lower() for request in requests for name in request.columns})
+        where = where_of_any([request.where for request in requests], schema)
+        log.debug("table %s: %d occurrences share one scan", redacted_uri(whole.table), len(narrow))
+        return dict.fromkeys(narrow, replace(whole, columns=columns, where=where))
 
     def _request(self, occurrence: Occurrence) -> ScanRequest:
         """The scan of the whole table."""
@@ -172,17 +210,22 @@ class _Running:
             options = (*options, ("asOf", occurrence.as_of.option(self._rules)))
         return ScanRequest(self._tables[occurrence.key], self._server, (), "", options)
 
-    def _field(self, whole: ScanRequest, columns: tuple[str, ...], where: str) -> str:
+    def _field(self, whole: ScanRequest, request: ScanRequest) -> str:
         """The field of a scan. Occurrences that need the same share one scan, and so one plan."""
-        request = replace(whole, columns=columns, where=where)
+        if request not in self._fields:
+            field = self._fields[request] = f"t{len(self._fields)}"
+            log.debug("query: %s reads %s", field, request)
+            self._frames[field] = self._scanned(whole, request).frame
+        return self._fields[request]
+
+    def _scanned(self, whole: ScanRequest, request: ScanRequest) -> Scanned:
         if request not in self._scans:
-            field = self._scans[request] = f"t{len(self._scans)}"
-            self._frames[field] = self._narrow(whole, request)
+            self._scans[request] = self._narrow(whole, request)
         return self._scans[request]
 
-    def _narrow(self, whole: ScanRequest, request: ScanRequest) -> DataFrame:
+    def _narrow(self, whole: ScanRequest, request: ScanRequest) -> Scanned:
         if request == whole:
-            return scan(self._spark, whole)
+            return scan(self._spark, whole, always_now=True)
         schema = self._schema(whole)
         columns = [schema[column] for column in request.columns] if request.columns else schema.fields
-        return scan(self._spark, request, type(schema)(columns))
+        return scan(self._spark, request, type(schema)(columns), always_now=True)

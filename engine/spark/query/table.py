@@ -54,22 +54,22 @@ def table(
         raise ConfigurationError(f"columns={columns!r}: expected a list of names, such as ['id', 'amount']")
     request = ScanRequest(name, server, tuple(columns or ()), "", _texts(options))
     if where is None:
-        return scan(spark, request)
+        return scan(spark, request).frame
     for option, _ in request.options:
         if option.lower() in _NOT_WITH_WHERE:
             raise ConfigurationError(f"option {option} with a where: {_NOT_WITH_WHERE[option.lower()]}")
     schema = schema_of(spark, ScanRequest(name, server, (), "", request.options))
-    wanted = resolve_columns(request.columns, schema.fieldNames())
+    returned = resolve_columns(request.columns, schema.fieldNames())
     rules = rules_of(spark)
     condition, used = _read_text(where, rules) if isinstance(where, str) else _read_column(where)
     handed_down = where_of_all(list(conjuncts(condition)), schema, rules)
     if used is None:
         read = tuple(schema.fieldNames())
     else:
-        read = columns_in(schema, {*used, *(column.lower() for column in wanted)})
+        read = columns_in(schema, {*used, *(column.lower() for column in returned)})
     narrow = ScanRequest(name, server, read, handed_down, request.options)
-    filtered = scan(spark, narrow, type(schema)([schema[column] for column in read])).where(where)
-    return filtered if read == wanted else filtered.select(*(f"`{column.replace('`', '``')}`" for column in wanted))
+    filtered = scan(spark, narrow, type(schema)([schema[column] for column in read])).frame.where(where)
+    return filtered if read == returned else filtered.select(*(f"`{column.replace('`', '``')}`" for column in returned))
 
 
 def _texts(options: dict[str, object]) -> tuple[tuple[str, str], ...]:

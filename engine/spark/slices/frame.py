@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.spark.slices.footers import FileFacts
     from penstock.proto.model.files import FileRef
+    from penstock.proto.model.splits import VisibleInstants
 
 log = logging.getLogger("penstock.engine.spark")
 
@@ -57,17 +58,23 @@ _FACTS = FooterFacts()
 """The footers that this process read. Files of a table never change."""
 
 
-def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, str]) -> DataFrame | None:
-    """The rows of a load, and maybe rows that its filter (`where`) leaves out: the caller keeps the filter in Spark.
+def snapshot_frame(
+    spark: SparkSession, table: str, read_options: Mapping[str, str], *, always: bool = False
+) -> tuple[DataFrame, VisibleInstants] | None:
+    """The rows of a load, and the instants that its plan shows. Maybe also rows that its filter (`where`) leaves out:
+    the caller keeps the filter in Spark.
 
-    The columns are those of `spark.read.format("penstock")`. Plans now. None if Spark's Parquet reader is not used for
-    such a load: ranges, `limit`, `eventTime`, plans with very many splits that Penstock reads, and sessions whose
-    settings change its rows (`unusable_setting`). Errors: `penstock.proto.errors`.
+    The columns are those of `spark.read.format("penstock")`. Plans now. None if Spark must plan such a load: ranges,
+    `limit`, `eventTime`, plans with very many splits that Penstock reads, and Spark Connect. Also None if Spark's
+    Parquet reader is not used (`nativeParquet`, `unusable_setting`), except with `always`. Errors:
+    `penstock.proto.errors`.
     """
     load = loaded({**read_options, "path": table}, EntryPoint.BATCH, os.environ)
-    reason = _unusable(load.options) or unusable_setting(spark)
-    if reason:
-        log.debug("table %s: Spark's Parquet reader is not used: %s", redacted_uri(table), reason)
+    reason = _not_planned_now(spark, load.options)
+    setting = "" if reason else _unusable(spark, load.options)
+    if reason or setting:
+        log.debug("table %s: Spark's Parquet reader is not used: %s", redacted_uri(table), reason or setting)
+    if reason or (setting and not always):
         return None
     for warning in load.options.warnings:
         log.warning("%s", warning)
@@ -79,7 +86,7 @@ def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, s
         log.warning("%s", warning)
     name = redacted_uri(scan.table)
     folder = spark_folder(scan.base_path)
-    division = divided(scan, splits, _facts_of(scan)) if folder else Division((), splits)
+    division = divided(scan, splits, _facts_of(scan)) if folder and not setting else Division((), splits)
     frames: list[DataFrame] = []
     given = {**read_options, "path": table}
     description = _description(division, given)
@@ -106,7 +113,7 @@ def snapshot_frame(spark: SparkSession, table: str, read_options: Mapping[str, s
         len(division.rest),
         "".join(f"; {reason}: {files} files" for reason, files in division.reasons)[:500],
     )
-    return reduce(lambda left, right: left.union(right), frames)
+    return reduce(lambda left, right: left.union(right), frames), scan.visible
 
 
 def _errors_of_spark() -> tuple[type[Exception], ...]:
@@ -116,12 +123,18 @@ def _errors_of_spark() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JError, OtherFiles, PenstockError, OSError
 
 
-def _unusable(options: ParsedOptions) -> str:
-    if options.native_parquet != "on":
-        return "nativeParquet is off"
+def _not_planned_now(spark: SparkSession, options: ParsedOptions) -> str:
+    """Why Spark plans a load; '' if it is planned now."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return "Spark Connect resolves a scan anew for each action"
     if options.query not in ("snapshot", "read_optimized"):
         return f"query={options.query}"
     return "limit or eventTime is given" if options.limit is not None or options.event_time else ""
+
+
+def _unusable(spark: SparkSession, options: ParsedOptions) -> str:
+    """Why Spark's Parquet reader is not used; '' if it may be."""
+    return unusable_setting(spark) if options.native_parquet == "on" else "nativeParquet is off"
 
 
 def _description(division: Division, given: Mapping[str, str]) -> str:

@@ -59,8 +59,6 @@ class OtherFiles(Exception):
 
 def unusable_setting(spark: SparkSession) -> str:
     """The setting of the session because of which its Parquet scan is not used; '' if there is none."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        return "Spark Connect resolves a scan anew for each action"
     for name, value in _REQUIRED.items():
         if (spark.conf.get(name, value) or "").lower() != value:
             return f"{name} is not {value}"

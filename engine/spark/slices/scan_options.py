@@ -46,7 +46,7 @@ class ScanDescription:
 
     @classmethod
     def of(cls, text: str) -> ScanDescription:
-        """The description in an option that `as_option` made."""
+        """The description in an option that `as_option` returned."""
         scan_id, options, spark_files, penstock_splits = json.loads(text)
         return cls(scan_id, options, spark_files, penstock_splits)
 

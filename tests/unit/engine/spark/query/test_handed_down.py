@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 from penstock.engine.spark.query.expressions import Call, Constant, Expression, Kind, Name, conjuncts
 from penstock.engine.spark.query.handed_down import SessionRules, where_of
 from penstock.engine.spark.query.lexer import for_analysis, tokens_of
-from penstock.engine.spark.query.narrowing import columns_in, where_of_all
+from penstock.engine.spark.query.narrowing import columns_in, where_of_all, where_of_any
 from penstock.engine.spark.query.sql_tree import condition_of
 from penstock.reader.split.filter import evaluate
 from penstock.table.predicate.parse import parse_predicate
@@ -237,3 +237,17 @@ def test_any_decimal_compares_by_value(value: Decimal) -> None:
     assert where is not None
     rows = pa.record_batch({"amount": pa.array([Decimal("12.50")], pa.decimal128(10, 2))})
     assert evaluate(parse_predicate(where, rows.schema), rows).to_pylist() == [Decimal("12.50") < value]
+
+
+@pytest.mark.parametrize(
+    ("wheres", "expected"),
+    [
+        (["`id` = 1", "`small` > 2"], "(`id` = 1) OR (`small` > 2)"),
+        (["`id` = 1", "`id` = 1"], "(`id` = 1)"),
+        (["`id` = 1 AND `small` > 2", "`id` = 3"], "(`id` = 1 AND `small` > 2) OR (`id` = 3)"),
+        (["`id` = 1", ""], ""),
+        ([f"`id` = {value}" for value in range(5000)], ""),
+    ],
+)
+def test_where_of_scans_that_become_one(wheres: list[str], expected: str) -> None:
+    assert where_of_any(wheres, SCHEMA) == expected
