@@ -30,6 +30,7 @@ class Contestant(StrEnum):
     PYARROW = "pyarrow, base files"
     SPARK = "Penstock in Spark"
     SPARK_TABLE = "penstock.spark.table"
+    SPARK_SQL = "penstock.spark.sql"
     PER_RECORD = "Penstock in Spark, per record"
     BARE = "a Python source of three rows in Spark"
     HUDI_SPARK = "Hudi's bundle in Spark"
@@ -46,6 +47,7 @@ ARROW_READERS = {
 SPARK_FORMATS = {
     Contestant.SPARK: "penstock",
     Contestant.SPARK_TABLE: "penstock.spark.table",
+    Contestant.SPARK_SQL: "penstock.spark.sql",
     Contestant.PER_RECORD: "penstock_per_record",
     Contestant.BARE: "bare",
     Contestant.HUDI_SPARK: "hudi",

@@ -72,11 +72,29 @@ def turns(rounds: int) -> tuple[Turn, ...]:
             "snapshot, a log in 5 % of the file groups",
             "few-logs",
             Question(),
-            (SPARK, Contestant.SPARK_TABLE, BUNDLE),
+            (SPARK, Contestant.SPARK_TABLE, Contestant.SPARK_PARQUET, BUNDLE),
             **few,
         ),
         *_lineitem(rounds),
+        *_pushed(rounds),
     )
+
+
+def _pushed(rounds: int) -> list[Turn]:
+    """The same SQL by `penstock.spark.sql`, over a view of a plain load(), and over a view of Hudi's bundle."""
+    middle = "SELECT n, name FROM t WHERE key = 'key-000000000500'"
+    itself = "SELECT count(*), sum(a.n) FROM t a JOIN t b ON a.key = b.key WHERE a.k = 7 AND b.n >= 0"
+    queries = (
+        ("sql-q1", "TPC-H Q1", "lineitem", Q1),
+        ("sql-q6", "TPC-H Q6", "lineitem", Q6),
+        ("sql-row", "one row of a table without logs", "log-free", middle),
+        ("sql-self-join", "a join of a table with itself", "plain", itself),
+    )
+    contestants = (Contestant.SPARK_SQL, SPARK, BUNDLE)
+    return [
+        _turn(key, f"SQL as it is written: {title}", table, Question(ask="sql", sql=text), contestants, 2, rounds)
+        for key, title, table, text in queries
+    ]
 
 
 def _turn(

@@ -39,7 +39,7 @@ def turn_lines(figures: Figures) -> list[str]:
     for outcome in figures.outcomes.values():
         for number, contestant in enumerate(outcome.turn.contestants):
             wall = statistics.median(cost.wall_s for cost in outcome.counted(contestant))
-            ours = [mine for mine in (Contestant.ARROW, Contestant.SPARK) if is_measured_by(contestant, mine, outcome)]
+            ours = [mine for mine in OURS if is_measured_by(contestant, mine, outcome)]
             against = [f"{ratio_text(outcome.ratio(contestant, mine, cpu_s))} of {mine}" for mine in ours]
             title = (outcome.turn.title, f"{outcome.rows:,}") if number == 0 else ("", "")
             cells = (*title, contestant, seconds_text(outcome, contestant), f"{wall:.3f}", "<br>".join(against))
@@ -47,10 +47,14 @@ def turn_lines(figures: Figures) -> list[str]:
     return lines
 
 
+OURS = (Contestant.ARROW, Contestant.SPARK, Contestant.SPARK_TABLE, Contestant.SPARK_SQL)
+"""The readers to which the report gives ratios of the others."""
+
+
 def is_measured_by(contestant: Contestant, mine: Contestant, outcome: Outcome) -> bool:
-    """Whether the report has a contestant's ratio to `mine`: not for Penstock itself, except its per-record source."""
+    """Whether the report has a contestant's ratio to `mine`: of Penstock's own only for other ways to read in Spark."""
     own = (Contestant.ARROW, Contestant.SYSTEM_POOL, Contestant.SPARK)
-    return mine in outcome.turn.contestants and contestant not in own
+    return mine in outcome.turn.contestants and contestant not in (*own, mine)
 
 
 def memory_lines(figures: Figures) -> list[str]:

@@ -157,6 +157,18 @@ TARGETS = (
         1.3,
         _cpu("log-free", Contestant.SPARK_TABLE, Contestant.SPARK_PARQUET),
     ),
+    _at_most(
+        "… the same of a table with a log in 5 % of its file groups",
+        1.5,
+        2,
+        _cpu("few-logs", Contestant.SPARK_TABLE, Contestant.SPARK_PARQUET),
+    ),
+    _target(
+        "TPC-H Q6 by penstock.spark.sql: CPU of the same SQL over load()",
+        3,
+        2,
+        _cpu("sql-q6", SPARK, Contestant.SPARK_SQL),
+    ),
     Target(what="Avro decode, 25 columns, checked", goal=1.6e6, floor=1.3e6, unit="records/s", measure=_decode),
     _at_most("peak memory over a base of 20 times the rows: difference", 10, 25, _growth, "%"),
     _target("log of 0.5 % against hudi-rs stream: CPU", 1, 0.9, _cpu("small-log", STREAM, ARROW)),
