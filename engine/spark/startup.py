@@ -3,7 +3,7 @@
 Spark starts its Python processes with the command in PYSPARK_DRIVER_PYTHON or PYSPARK_PYTHON, else with the `python3`
 of the PATH. For a program started as `/venv/bin/python app.py` that is another Python, which has no Penstock, and Spark
 reports DATA_SOURCE_NOT_FOUND. So `import penstock.spark` sets PYSPARK_PYTHON to this interpreter, unless the user has
-made a choice. It must happen before the session starts, because the JVM inherits the variable.
+chose one. It must happen before the session starts, because the JVM inherits the variable.
 
 Imports neither pyspark nor another library.
 """

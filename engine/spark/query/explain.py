@@ -30,7 +30,7 @@ def explain(df: DataFrame) -> str:
     """The scans of Penstock tables in a DataFrame, one paragraph each: table, range, splits, columns and filter.
 
     Filters that only Spark evaluates are not among them; `df.explain()` shows those. The range and the splits are those
-    of a plan that is made now. A DataFrame that was read before keeps the plan of its first action.
+    of a new plan. A DataFrame that was read before keeps the plan of its first action.
 
     Raises `penstock.errors.ConfigurationError` if the DataFrame reads no Penstock table.
     """
@@ -79,7 +79,7 @@ def _columns(text: str) -> str:
 
 
 def _range(options: Mapping[str, str]) -> str:
-    """The range and the splits of a plan that is made now, or why there is none."""
+    """The range and the splits of a new plan, or why there is none."""
     try:
         load = loaded(options, EntryPoint.BATCH, os.environ)
         enumerator, retry = enumerator_for(load.options.server, load.options.access), Retry(policy=load.options.retry)

@@ -38,18 +38,20 @@ def analysis(query: str, *, case_sensitive: bool = False) -> Analysis | None:
 def reads(query: str, rules: SessionRules | None = None) -> list[tuple[str, tuple[str, ...], str]]:
     """(table, columns, where) of each occurrence."""
     rules = rules or SessionRules()
-    found = analysis(query, case_sensitive=rules.case_sensitive)
-    assert found is not None
-    schemas = {occurrence: SCHEMAS[occurrence.key] for occurrence in found.occurrences}
-    scans = narrowed(found, tokens_of(query), schemas, rules)
-    return [(occurrence.key, *scans[occurrence]) for occurrence in found.occurrences]
+    analyzed = analysis(query, case_sensitive=rules.case_sensitive)
+    assert analyzed is not None
+    schemas = {occurrence: SCHEMAS[occurrence.key] for occurrence in analyzed.occurrences}
+    scans = narrowed(analyzed, tokens_of(query), schemas, rules)
+    return [(occurrence.key, *scans[occurrence]) for occurrence in analyzed.occurrences]
 
 
 def text(query: str) -> str:
     """The query with a field for each occurrence, t0 first."""
-    found = analysis(query)
-    assert found is not None
-    return rewritten(query, found, {occurrence: f"t{place}" for place, occurrence in enumerate(found.occurrences)})
+    analyzed = analysis(query)
+    assert analyzed is not None
+    return rewritten(
+        query, analyzed, {occurrence: f"t{place}" for place, occurrence in enumerate(analyzed.occurrences)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,22 +217,22 @@ def test_text_changes_only_at_the_tables(query: str, expected: str) -> None:
 
 def test_time_travel_becomes_an_option() -> None:
     rules = SessionRules(instant_of=lambda _: 1_769_817_600_000_000)
-    found = analysis(
+    analyzed = analysis(
         "SELECT 1 FROM orders VERSION AS OF '20260131235959', orders TIMESTAMP AS OF '2026-01-31', "
         "orders FOR TIMESTAMP AS OF TIMESTAMP '2026-01-31', "
         "orders TIMESTAMP AS OF TIMESTAMP '2026-01-31 01:00:00+01:00'"
     )
-    assert found is not None
-    times = [occurrence.as_of.option(rules) for occurrence in found.occurrences if occurrence.as_of]
+    assert analyzed is not None
+    times = [occurrence.as_of.option(rules) for occurrence in analyzed.occurrences if occurrence.as_of]
     assert times == ["20260131235959", "2026-01-31", "2026-01-31T00:00:00Z", "2026-01-31T00:00:00Z"]
 
 
 def test_time_travel_in_the_sessions_zone_is_refused_where_the_zone_may_change() -> None:
-    found = analysis("SELECT 1 FROM orders TIMESTAMP AS OF TIMESTAMP '2026-01-31'")
-    assert found is not None
-    assert found.occurrences[0].as_of is not None
+    analyzed = analysis("SELECT 1 FROM orders TIMESTAMP AS OF TIMESTAMP '2026-01-31'")
+    assert analyzed is not None
+    assert analyzed.occurrences[0].as_of is not None
     with pytest.raises(ConfigurationError, match="in Spark Connect with its zone"):
-        found.occurrences[0].as_of.option(SessionRules())
+        analyzed.occurrences[0].as_of.option(SessionRules())
 
 
 @pytest.mark.parametrize(

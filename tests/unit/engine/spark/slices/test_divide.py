@@ -47,7 +47,7 @@ LOG = FileRef(path=".f.log.1", size_bytes=1)
 
 def a_split(name: str, **changed: Any) -> Split:
     base = FileRef(path=f"p/{name}.parquet", size_bytes=10)
-    made = Split(
+    split = Split(
         split_id=name,
         partition="p",
         partition_values=(),
@@ -55,7 +55,7 @@ def a_split(name: str, **changed: Any) -> Split:
         order_key=InstantTime("20260101000000000"),
         base=base,
     )
-    return dataclasses.replace(made, **changed)
+    return dataclasses.replace(split, **changed)
 
 
 def parts(splits: Sequence[Split], scan: Scan = SCAN, **facts: Any) -> Division:
