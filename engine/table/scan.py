@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from penstock.engine.requests.times import Time
     from penstock.engine.requests.where import Where
     from penstock.engine.table.session import TableSession
 
@@ -79,7 +80,7 @@ class Scan:
             raise ConfigurationError(f"limit: got {rows!r:.80}, expected a number of rows, 0 or more")
         return replace(self, max_rows=rows if self.max_rows is None else min(rows, self.max_rows))
 
-    def as_of(self, time: str) -> Scan:
+    def as_of(self, time: Time) -> Scan:
         """The scan of the state as of a requested time, as the option `as_of` of `penstock.read`."""
         return replace(self, options={**self.options, "as_of": time})
 

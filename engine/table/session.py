@@ -22,10 +22,9 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, option_named, parse_options
 from penstock.proto.retry import Retry
-from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.schema.completion import returned_schema
+from penstock.table.schema.completion import returned_columns, returned_schema
 from penstock.table.storage.filesystem import redacted_uri
 
 if TYPE_CHECKING:
@@ -97,7 +96,8 @@ class TableSession:
         columns = _columns_of(self.describe(), parsed)
         if columns is None:
             return open_read(self.table, parsed, self._embedded).schema
-        return pa.schema([columns.field(name) for name in resolve_columns(parsed.columns, columns.names)])
+        names = returned_columns(parsed.columns, columns.names, meta=parsed.meta == "on")
+        return pa.schema([columns.field(name) for name in names])
 
     def check(self, given: Mapping[str, object], entry: str, check: Callable[[pa.Schema], object]) -> None:
         """Calls `check` with the columns that a read of these options can return, if the table's description suffices.

@@ -14,6 +14,7 @@ from penstock.engine.table.scan import Scan
 from penstock.engine.table.session import TableSession, merged
 
 if TYPE_CHECKING:
+    from penstock.engine.requests.times import Time
     from penstock.engine.requests.where import Where
 
 _SHOWN_COLUMNS: Final = 20
@@ -54,9 +55,9 @@ class Table:
         self,
         *,
         query: str | None = None,
-        after: str | None = None,
-        upto: str | None = None,
-        as_of: str | None = None,
+        after: Time | None = None,
+        upto: Time | None = None,
+        as_of: Time | None = None,
         columns: Sequence[str] | str | None = None,
         where: Where | None = None,
         limit: int | None = None,
@@ -81,13 +82,13 @@ class Table:
         }
         return self._session.read(self._given({**given, **options}), "penstock.Table.read")
 
-    def changes(self, *, after: str = "earliest", upto: str | None = None, **options: object) -> pa.RecordBatchReader:
+    def changes(self, *, after: Time = "earliest", upto: Time | None = None, **options: object) -> pa.RecordBatchReader:
         """Each change by the instants of (`after`, `upto`], streamed: `penstock.read` with `query="cdc"`.
 
-        The bounds are order keys; `after` is by default the beginning of what the table retains, `upto` the newest
-        instant. The columns begin with those of the change (`_change_type`: +I, -U, +U, -D), and within a file group
-        changes are in the order of `_change_seq`. `options` are those of `read`, such as `columns`, `where`, `limit`,
-        `cdc_format`.
+        The bounds are order keys, or times as in `penstock.read`; `after` is by default the beginning of what the table
+        retains, `upto` the newest instant. The columns begin with those of the change (`_change_type`: +I, -U, +U, -D),
+        and within a file group changes are in the order of `_change_seq`. `options` are those of `read`, such as
+        `columns`, `where`, `limit`, `cdc_format`.
         """
         given = {**options, "query": "cdc", "after": after, "upto": upto}
         return self._session.read(self._given(given), "penstock.Table.changes")
@@ -110,7 +111,7 @@ class Table:
             scan = scan.select(*parsed.columns)
         return scan if parsed.limit is None else scan.limit(parsed.limit)
 
-    def as_of(self, time: str) -> Table:
+    def as_of(self, time: Time) -> Table:
         """The table as of a requested time, as the option `as_of` of `penstock.read`; it shares what is kept."""
         return Table(self._session, {**self._options, "as_of": time})
 

@@ -27,7 +27,7 @@ from penstock.proto.model.splits import (
     Split,
     VisibleInstants,
 )
-from penstock.table.columns import resolve_column, resolve_columns
+from penstock.table.columns import resolve_column
 from penstock.table.config.merge_rules import merge_rules
 from penstock.table.config.payload_classes import MergeRules
 from penstock.table.config.properties import TableProperties
@@ -36,7 +36,7 @@ from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
-from penstock.table.schema.avro import META_COLUMNS, OPERATION
+from penstock.table.schema.completion import returned_columns
 from penstock.table.schema.history import check_current, parse_history
 
 _ALL_NINES: Final = "9" * 24
@@ -48,9 +48,7 @@ def bind_request(request: PlanRequest, schema: TableSchema, returned: pa.Schema)
     `returned` are the columns that the query returns: the table's own, or those of change rows. ConfigurationError for
     a column, filter, event-time column or delete marker that does not fit.
     """
-    columns = resolve_columns(request.columns, returned.names)
-    if not request.columns and not request.meta:
-        columns = tuple(name for name in columns if name not in (*META_COLUMNS, OPERATION))
+    columns = returned_columns(request.columns, returned.names, meta=request.meta)
     predicate = parse_predicate(request.where, returned) if request.where else None
     event_time = None
     if request.event_time:

@@ -1,7 +1,8 @@
-"""The column `_completion_time`, and the columns that a query can return. Pure."""
+"""The column `_completion_time`, and the columns that a query can return and a read returns. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.table.columns import resolve_columns
+from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.changes import change_schema
 
 COMPLETION_TYPE: Final = pa.timestamp("us", tz="UTC")
@@ -30,3 +33,12 @@ def returned_schema(table: pa.Schema, changes: ChangeFormat | None, *, completio
             " out"
         )
     return returned.append(pa.field(COMPLETION_TIME, COMPLETION_TYPE))
+
+
+def returned_columns(names: Sequence[str], available: Sequence[str], *, meta: bool) -> tuple[str, ...]:
+    """The columns that a read returns: `names` as of `resolve_columns`; if there are none, every column, without Hudi's
+    meta columns unless `meta`."""
+    columns = resolve_columns(names, available)
+    if names or meta:
+        return columns
+    return tuple(name for name in columns if name not in (*META_COLUMNS, OPERATION))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import warnings
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,6 +33,10 @@ def rows(reader: pa.RecordBatchReader) -> list[dict[str, Any]]:
         {"query": "incremental", "after": "earliest"},
         {"query": "cdc", "after": "earliest", "cdc_format": "hudi"},
         {"columns": ("id",), "threads": 3, "ordered": False},
+        {"meta": False, "where": [("v", ">", 5)]},
+        {"as_of": date(2026, 11, 20), "timeline_timezone": "UTC"},
+        {"query": "incremental", "after": date(2026, 11, 19), "timeline_timezone": "UTC"},
+        {"query": "incremental", "after": datetime(2026, 11, 20, 21, tzinfo=UTC), "timeline_timezone": "UTC"},
         {"columns": "id", "completion_time": "on", "timeline_timezone": "UTC"},
     ],
     ids=str,
@@ -195,3 +199,9 @@ def test_warning_is_given_once_at_the_line_of_the_caller(path: str, at: str) -> 
     ((name, text),) = [(pathlib.Path(warning.filename).name, str(warning.message)) for warning in caught]
     assert name == "test_table.py"
     assert at in text and "hoodie.memory.compaction.fraction" in text
+
+
+def test_schema_without_meta_columns_is_that_of_the_rows(golden: GoldenTables) -> None:
+    opened = penstock.open_table(golden.table("A_evo_add_column_v9_h120"), meta=False)
+    assert opened.schema == opened.read().schema == opened.scan().schema
+    assert "_hoodie_commit_time" not in opened.schema.names
