@@ -6,7 +6,7 @@ Writes a log-free table of version 6 with pyarrow into a temporary folder, with 
 Compares three measurements of the same rows, each in its best run after a warm-up run: `penstock.read` in one thread,
 which only decodes; pyarrow's Flight server that sends batches from memory, which only transports; and
 `penstock flight`, which does both. Servers are processes of their own. Clients read one endpoint at a time, or several
-at once, and drop the batches.
+at once, and drop the batches. `CPU s/GB` is the time of all cores in the process that decodes or sends.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
+import psutil
 import pyarrow.compute as pc
 import pyarrow.flight as fl
 from rich.console import Console
@@ -57,14 +59,14 @@ class MemoryServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
 
 
 @contextmanager
-def served(*command: str) -> Iterator[str]:
-    """The address of a server process."""
+def served(*command: str) -> Iterator[tuple[str, psutil.Process]]:
+    """The address of a server process, and the process."""
     with subprocess.Popen(
-        [sys.executable, "-P", *command], stdout=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-P", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
     ) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().strip()
+            yield process.stdout.readline().strip(), psutil.Process(process.pid)
         finally:
             process.terminate()
             process.wait()
@@ -83,15 +85,16 @@ def fetched(address: str, streams: int) -> int:
         return sum(pool.map(drained, info.endpoints))
 
 
-def best(read: Callable[[], int], runs: int) -> tuple[int, float]:
-    """(bytes, seconds of the fastest run), after one warm-up run."""
-    size, fastest = 0, float("inf")
+def best(read: Callable[[], int], process: psutil.Process, runs: int) -> tuple[int, float, float]:
+    """(bytes, seconds, seconds of CPU in the process) of the fastest run, after one warm-up run."""
+    size, fastest, cpu = 0, float("inf"), 0.0
     for run in range(runs + 1):
-        begin_s = time.perf_counter()
+        before, begin_s = process.cpu_times(), time.perf_counter()
         size = read()
-        if run:
-            fastest = min(fastest, time.perf_counter() - begin_s)
-    return size, fastest
+        seconds, after = time.perf_counter() - begin_s, process.cpu_times()
+        if run and seconds < fastest:
+            fastest, cpu = seconds, after.user + after.system - before.user - before.system
+    return size, fastest, cpu
 
 
 def main() -> None:
@@ -107,24 +110,29 @@ def main() -> None:
         print(f"127.0.0.1:{server.port}", flush=True)
         server.serve()
         return
-    report = Table("what", "streams", "MB", "seconds", "GB/s")
+    report = Table("what", "streams", "MB", "seconds", "GB/s", "CPU s/GB")
 
-    def add(what: str, streams: int, read: Callable[[], int]) -> None:
-        size, seconds = best(read, args.runs)
-        report.add_row(what, str(streams), f"{size / 1e6:,.0f}", f"{seconds:.3f}", f"{size / seconds / 1e9:.2f}")
+    def add(what: str, streams: int, process: psutil.Process, read: Callable[[], int]) -> None:
+        size, seconds, cpu = best(read, process, args.runs)
+        gigabytes = size / 1e9
+        cells = (f"{size / 1e6:,.0f}", f"{seconds:.3f}", f"{gigabytes / seconds:.2f}", f"{cpu / gigabytes:.2f}")
+        report.add_row(what, str(streams), *cells)
 
     with tempfile.TemporaryDirectory() as scratch:
         table, per_file = pathlib.Path(scratch, "t"), args.rows // args.files
         names = [f"dt={number:05}" for number in range(args.files)]
-        write_table(table, {name: rows(at * per_file, per_file, name) for at, name in enumerate(names)}, "dt", 250_000)
+        write_table(
+            table, ((name, rows(at * per_file, per_file, name)) for at, name in enumerate(names)), "dt", 250_000
+        )
         path = str(table)
-        add("decode alone", 1, lambda: sum(batch.nbytes for batch in penstock.read(path, threads=1)))
-        with served("-m", "bench.flight", FROM_MEMORY, path) as address:
-            for streams in STREAMS:
-                add("Flight from memory", streams, lambda streams=streams: fetched(address, streams))  # type: ignore[misc]
-        with served("-m", "penstock", "flight", "--table", f"t={path}") as address:
-            for streams in STREAMS:
-                add("penstock flight", streams, lambda streams=streams: fetched(address, streams))  # type: ignore[misc]
+        add("decode alone", 1, psutil.Process(), lambda: sum(batch.nbytes for batch in penstock.read(path, threads=1)))
+        for what, command in (
+            ("Flight from memory", ("bench.flight", FROM_MEMORY, path)),
+            ("penstock flight", ("penstock", "flight", "--table", f"t={path}")),
+        ):
+            with served("-m", *command) as (address, process):
+                for streams in STREAMS:
+                    add(what, streams, process, partial(fetched, address, streams))
     Console().print(report)
 
 
