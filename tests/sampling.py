@@ -21,6 +21,8 @@ PARAMETER_SETS: Final = 5
 def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
     """Marks the parameter sets outside the sample of their function `exhaustive`."""
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    if changing := [item.nodeid for item in items if " object at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"ids that differ in each process, so that no sample is stable: {changing[:3]}")
     for item in items:
         functions[item.nodeid.partition("[")[0]].append(item)
     for parameter_sets in functions.values():
