@@ -40,8 +40,11 @@ def instant_rows(timeline: Timeline, zone: tzinfo | None) -> list[dict[str, obje
     """The documented fields of each instant (docs/reference/cli.md)."""
     from penstock.engine.table.instants import instants_of
 
-    rows = [asdict(instant) for instant in instants_of(timeline, zone)]
-    return [row | {name: _text(row[name]) for name in ("requested_at", "completed_at")} for row in rows]
+    rows: list[dict[str, object]] = []
+    for instant in instants_of(timeline, zone):
+        times = {"requested_at": _text(instant.requested_at), "completed_at": _text(instant.completed_at)}
+        rows.append({**asdict(instant), **times})
+    return rows
 
 
 def _text(moment: datetime | None) -> str | None:
