@@ -64,7 +64,13 @@ def test_changes_are_those_of_the_range(opened: penstock.Table, path: str, golde
 
 def test_schema_is_that_of_read(opened: penstock.Table) -> None:
     assert opened.schema == opened.read().schema
-    for options in ({"columns": ["v", "id"]}, {"query": "cdc", "after": "earliest"}, {"completion_time": "on"}):
+    for options in (
+        {"columns": ["v", "id"]},
+        {"meta": False},
+        {"meta": False, "completion_time": "on"},
+        {"query": "cdc", "after": "earliest"},
+        {"completion_time": "on"},
+    ):
         scan = opened.scan(timeline_timezone="UTC", **options)
         assert scan.schema == scan.to_batches().schema
 
