@@ -8,7 +8,7 @@ MINUTES  := 30
 # -P: the working directory is not on the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
-WITH_JVM := spark or interop or kafka or packaging
+WITH_JVM := spark or interop or kafka or packaging or ray
 PARALLEL := --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
 # The cache of compiled kernels remains valid for a new wheel of the same source.

@@ -64,6 +64,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield broker
 
 
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """The run's Ray cluster. Ray is imported only by suites that use it."""
+    from tests.ray_cluster import running
+
+    yield from running()
+
+
 @pytest.fixture(autouse=True)
 def nobody_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of damaged files are immediate: the test is the writer, and has finished. With a live writer Penstock

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "enumerator": {"proto", "table", "kafka", "enumerator", "version"},
     "reader": {"proto", "table", "kafka", "reader"},
     "engine": {"proto", "table", "kafka", "enumerator", "reader", "engine", "version"},
-    "": {"engine", "proto", "version", "errors", "spark", "daft", "duckdb", "polars"},
+    "": {"engine", "proto", "version", "errors", "spark", "daft", "duckdb", "polars", "ray"},
     "pyspark_penstock": {"engine"},
 }
 """Room -> rooms that it may import. '' is the package's root."""
@@ -323,7 +323,9 @@ def test_third_party_imports_are_declared() -> None:
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
-        **{name: (REPOSITORY / "engine", names(extras[name])) for name in ("daft", "duckdb", "pandas", "polars")},
+        **{
+            name: (REPOSITORY / "engine", names(extras[name])) for name in ("daft", "duckdb", "pandas", "polars", "ray")
+        },
     }
     lines = []
     for source in package_sources():

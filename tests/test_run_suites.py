@@ -10,7 +10,7 @@ from _pytest.mark.expression import Expression
 
 from tools.run_suites import SELECTIONS, WITH_JVM, WITHOUT_JVM
 
-MARKERS = ("spark", "interop", "kafka", "packaging")
+MARKERS = ("spark", "interop", "kafka", "packaging", "ray")
 
 
 def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
@@ -21,7 +21,7 @@ def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(
     "markers",
-    [names for count in range(5) for names in itertools.combinations(MARKERS, count)],
+    [names for count in range(len(MARKERS) + 1) for names in itertools.combinations(MARKERS, count)],
     ids=lambda names: "-".join(names) or "none",
 )
 def test_suites_together_include_each_test_once(markers: tuple[str, ...], selection: str) -> None:

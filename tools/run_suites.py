@@ -2,9 +2,10 @@
 
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
 (tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
-`make test-ops`. Suites with a JVM wait much, so two processes run them, and each shares one Spark session, one process
-of Hudi and one broker among its suites. Everything else has a lower priority (`nice`) and uses the processor time that
-they leave: Spark gives a Python worker ten seconds to start. Further arguments are passed to pytest.
+`make test-ops`. Suites with a JVM or with a Ray cluster wait much, so two processes run them, and each shares one
+Spark session, one process of Hudi, one broker and one cluster among its suites. Everything else has a lower priority
+(`nice`) and uses the processor time that they leave: Spark gives a Python worker ten seconds to start. Further
+arguments are passed to pytest.
 
 Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
 exit status that is not 0.
@@ -24,11 +25,11 @@ from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = {
-    "sample": ("(interop or kafka or packaging)", "(spark and not (interop or kafka or packaging))"),
-    "rest": ("((interop or packaging) and not kafka)", "(kafka or spark and not (interop or packaging))"),
+    "sample": ("(interop or kafka or packaging or ray)", "(spark and not (interop or kafka or packaging or ray))"),
+    "rest": ("((interop or packaging or ray) and not kafka)", "(kafka or spark and not (interop or packaging or ray))"),
 }
 """The suites of each of the two processes, which take about as long as each other."""
-WITHOUT_JVM = "not (spark or interop or kafka or packaging)"
+WITHOUT_JVM = "not (spark or interop or kafka or packaging or ray)"
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
 """The target of the Makefile that runs in parallel with the suites of a selection."""

@@ -17,7 +17,7 @@ def adapter(library: str, name: str, public: Collection[str]) -> object:
     try:
         module = import_module(f"penstock.engine.adapters.{library}")
     except ModuleNotFoundError as error:
-        if error.name != library:
+        if (error.name or "").partition(".")[0] != library:
             raise
         raise ModuleNotFoundError(
             f"penstock.{library} needs {library}: pip install 'penstock[{library}]'", name=library

@@ -2,8 +2,8 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
-`duckdb` and `polars` those for these engines. The classes are those of results. Everything else in this package is
-internal and may change.
+`duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
+is internal and may change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.version import __version__
 
 if TYPE_CHECKING:
-    from penstock import daft, duckdb, errors, polars, spark
+    from penstock import daft, duckdb, errors, polars, ray, spark
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
     from penstock.engine.group.reader import ConsumedBatch
@@ -41,11 +41,12 @@ __all__ = [
     "errors",
     "open_table",
     "polars",
+    "ray",
     "read",
     "spark",
 ]
 
-_SUBMODULES = ("daft", "duckdb", "errors", "polars", "spark")
+_SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {

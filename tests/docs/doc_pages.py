@@ -45,6 +45,11 @@ class Block:
         )
 
     @property
+    def needs_ray(self) -> bool:
+        """Whether the block runs in a Ray cluster."""
+        return self.runs and self.language == "python" and "penstock.ray" in self.text
+
+    @property
     def needs_connect(self) -> bool:
         """Whether the block is a client of Spark Connect."""
         return self.runs and "sc://" in self.text

@@ -33,12 +33,14 @@ def test_every_block_is_run_or_has_a_reason() -> None:
 
 
 def followed_pages() -> Iterator[Any]:
-    """Every page with a block that runs, with a marker for those that need Spark."""
+    """Every page with a block that runs, with a marker for those that need Spark or Ray."""
     for page in pages():
         page_blocks = [block for block in blocks(page) if block.runs]
         if page_blocks:
             needs_spark = any(block.needs_spark for block in page_blocks)
             marks = [pytest.mark.spark, pytest.mark.timeout(900)] if needs_spark else []
+            if any(block.needs_ray for block in page_blocks):
+                marks = [pytest.mark.ray, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 
@@ -52,6 +54,8 @@ def test_blocks_of_a_page_run_in_order(
     request: pytest.FixtureRequest,
 ) -> None:
     spark = request.getfixturevalue("spark") if any(block.needs_spark for block in page_blocks) else None
+    if any(block.needs_ray for block in page_blocks):
+        request.getfixturevalue("ray_cluster")
     serves_itself = any(re.search(r"^penstock (serve|flight) ", block.text, re.MULTILINE) for block in page_blocks)
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)

@@ -203,7 +203,7 @@ class Ray:
 
     def run(self, frame: Any, query: Query) -> pa.Table:
         if query.condition is not None:
-            frame = frame.filter(expr=self._expression(query.condition))
+            frame = frame.filter(expr=self.expression(query.condition))
         frame = frame.select_columns(list(query.columns))
         return self.all_rows(frame if query.limit is None else frame.limit(query.limit))
 
@@ -213,7 +213,8 @@ class Ray:
         blocks = [block for block in ray.get(list(frame.to_arrow_refs())) if block.num_columns]
         return pa.concat_tables(blocks) if blocks else pa.table({})
 
-    def _expression(self, condition: Condition) -> Any:
+    def expression(self, condition: Condition) -> Any:
+        """The condition as an expression."""
         from ray.data.expressions import col, lit
 
         match condition:
@@ -226,11 +227,11 @@ class Ray:
             case Remainder((name,), divisor):
                 return col(name) % divisor == 1
             case Not(term):
-                return ~self._expression(term)
+                return ~self.expression(term)
             case Both(left, right):
-                return self._expression(left) & self._expression(right)
+                return self.expression(left) & self.expression(right)
             case Either(left, right):
-                return self._expression(left) | self._expression(right)
+                return self.expression(left) | self.expression(right)
             case Compare(path, op, value):
                 return OPERATORS[op](col(path[0]).struct[path[1]], lit(value))
             case IsNull(path):

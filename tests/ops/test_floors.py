@@ -30,7 +30,7 @@ from tests.ops.places import REPOSITORY
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
 CASE = "A_merge_event_long_v9_h120"
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-EXTRAS = ("server", "kafka", "polars", "duckdb", "daft")
+EXTRAS = ("server", "kafka", "polars", "duckdb", "daft", "ray")
 IMPORT_ALL = """
 import importlib, json, sys
 failed = {}

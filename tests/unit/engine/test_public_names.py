@@ -35,6 +35,7 @@ NAMES = [
     "errors",
     "open_table",
     "polars",
+    "ray",
     "read",
     "spark",
 ]
@@ -91,6 +92,7 @@ PUBLIC = {
     "penstock.duckdb": ["register", "relation"],
     "penstock.errors": ERROR_NAMES,
     "penstock.polars": ["scan"],
+    "penstock.ray": ["read"],
     "penstock.spark": SPARK_NAMES,
 }
 
@@ -134,7 +136,7 @@ def test_public_names_resolve_and_others_do_not(name: str) -> None:
 def test_importing_the_package_loads_neither_arrow_nor_engines_nor_grpc() -> None:
     imports = ", ".join(["json", "sys", *PUBLIC])
     modules = {name.split(".")[0] for name in in_new_process(f"import {imports}\nprint(json.dumps(list(sys.modules)))")}
-    heavy = {"pyarrow", "pyspark", "py4j", "numpy", "grpc", "numba", "typer", "polars", "duckdb", "daft"}
+    heavy = {"pyarrow", "pyspark", "py4j", "numpy", "grpc", "numba", "typer", "polars", "duckdb", "daft", "ray"}
     assert modules.isdisjoint(heavy)
 
 

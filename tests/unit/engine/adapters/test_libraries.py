@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 
-LIBRARIES = {"daft": "read", "duckdb": "relation", "polars": "scan"}
+LIBRARIES = {"daft": "read", "duckdb": "relation", "polars": "scan", "ray": "read"}
 
 WITHOUT = """
 import sys

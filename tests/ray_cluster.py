@@ -1,0 +1,32 @@
+"""A Ray cluster of this machine, for the suites that need one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+
+def running() -> Iterator[None]:
+    """Starts a cluster, to which Ray in this process is connected, and ends it."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray-") as folder:
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # a token would be written to the home folder
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+        from ray.data import DataContext
+
+        ray.init(
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=100 << 20,
+            configure_logging=False,
+            log_to_driver=False,
+            _temp_dir=os.path.realpath(folder),
+        )
+        DataContext.get_current().enable_progress_bars = False
+        try:
+            yield
+        finally:
+            ray.shutdown()
