@@ -39,6 +39,10 @@ _FLIGHT: Final[Mapping[str, type[Exception]]] = {
 """Likewise for errors of Flight, which also carry our code in a field of its own."""
 
 
+class CallNotServed(Exception):
+    """A call of Flight that the server does not answer for any table."""
+
+
 def flight_error(error: BaseException) -> Exception:
     """The exception for pyarrow. A retryable error becomes UNAVAILABLE, a bug INTERNAL, any other status UNKNOWN."""
     code, text = code_and_text(error)
@@ -71,6 +75,8 @@ def with_flight_errors(call: _Call) -> _Call:
             return call(*args, **kwargs)
         except (StopIteration, fl.FlightError):
             raise
+        except CallNotServed as error:
+            raise pa.ArrowNotImplementedError(str(error)) from None
         except Exception as error:
             if not isinstance(error, PenstockError):
                 log.exception("a bug in Penstock, please report it")

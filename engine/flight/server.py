@@ -13,7 +13,7 @@ import pyarrow.flight as fl
 
 from penstock.engine.flight.callers import HEADERS, Caller, Gate, KeepHeaders
 from penstock.engine.flight.descriptor import FlightRequest, request_of_command, request_of_path
-from penstock.engine.flight.errors import with_flight_errors
+from penstock.engine.flight.errors import CallNotServed, with_flight_errors
 from penstock.engine.flight.settings import FlightSettings
 from penstock.engine.flight.streams import OpenStreams, Stream
 from penstock.engine.flight.tables import FlightTables, schema_of
@@ -22,7 +22,7 @@ from penstock.engine.flight.ticket_keys import TicketKeys
 from penstock.enumerator.server.auth.tls import PemFiles
 from penstock.enumerator.server.rpc.interceptor import peer_host
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
-from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature, code_and_text
+from penstock.proto.errors import ConfigurationError, PenstockError, code_and_text
 from penstock.proto.logging import log_event_to
 
 MAX_ANSWER_BYTES: Final = 512 << 20
@@ -153,7 +153,7 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
 
     def _refuse(self, context: Any, call: str) -> None:
         self._admit(context)
-        raise UnsupportedFeature(f"{call}: this server only lists tables, plans flights and streams them")
+        raise CallNotServed(f"{call}: this server only lists tables, plans flights and streams them")
 
     def _listed(self, name: str) -> Any:
         try:
