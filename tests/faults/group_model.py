@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import AssignedSplit, Assignments, EndOfGroup, Member, SplitProgress
 from penstock.proto.model.splits import Split
-from tests.unit.enumerator.test_service import World
+from tests.unit.enumerator.scripted_service import World
 
 
 @dataclass

@@ -19,7 +19,7 @@ from penstock.proto.model.groups import AssignedSplit, GroupAnswer, Joined, Memb
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from tests.faults.group_model import CheckedGroup, assigned_splits, is_end
 from tests.faults.served import CASE, differing, drain
-from tests.unit.enumerator.test_service import Script, World, at, spec_of
+from tests.unit.enumerator.scripted_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 5, 3
 

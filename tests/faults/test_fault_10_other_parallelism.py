@@ -8,7 +8,7 @@ import pytest
 
 from penstock.proto.model.groups import AssignedSplit, Member
 from tests.faults.group_model import CheckedGroup, assigned_splits, is_end
-from tests.unit.enumerator.test_service import Script, World, at, spec_of
+from tests.unit.enumerator.scripted_service import Script, World, at, spec_of
 
 COMMITS, SPLITS = 6, 4
 

@@ -18,7 +18,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import CorruptFile, PositionExpired
 from tests.scripted_timeline import ScriptedTimeline
-from tests.unit.enumerator.test_service import Clock
+from tests.unit.enumerator.scripted_service import Clock
 
 pytestmark = pytest.mark.golden
 

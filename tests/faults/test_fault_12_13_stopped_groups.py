@@ -22,7 +22,7 @@ from penstock.table.hudi_table import open_table
 from tests.faults.served import CASE, differing
 from tests.memory_store import DirectJournal, MemoryStore
 from tests.scripted_timeline import ScriptedTimeline
-from tests.unit.enumerator.test_service import Clock, Script, World
+from tests.unit.enumerator.scripted_service import Clock, Script, World
 
 ERRORS = [
     PositionExpired("file f.parquet of table /lake was cleaned"),

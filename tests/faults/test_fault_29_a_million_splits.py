@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from penstock.enumerator.core.results import CoordinatorSettings
-from tests.unit.enumerator.test_service import Script, World
+from tests.unit.enumerator.scripted_service import Script, World
 
 PROGRAM = pathlib.Path(__file__).with_name("million_splits.py")
 MOST_MIB = 512

@@ -17,7 +17,7 @@ from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 from tests.faults.scripted import NEWEST, CountedReads
 from tests.faults.served import until
-from tests.unit.enumerator.test_service import World, names
+from tests.unit.enumerator.scripted_service import World, names
 
 CALLS, ROUNDS = 40, 20
 

@@ -17,7 +17,7 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import ConfigurationError, StorageError
 from penstock.proto.model.groups import Assignments, GroupSpec, OnLostRange, SplitRef
 from tests.faults.served import CASE, until
-from tests.unit.enumerator.test_service import Clock, Script, World, at, names, spec_of
+from tests.unit.enumerator.scripted_service import Clock, Script, World, at, names, spec_of
 
 
 def test_weak_point_04_of_two_discoveries_that_overlap_one_counts() -> None:

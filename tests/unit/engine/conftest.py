@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.proto.model.splits import Split
+from tests.unit.engine.consumer_factory import ConsumerFactory
 from tests.unit.engine.fake_group import FakeClock, FakeGroup, FakeReading, split_of
 
 
@@ -35,3 +36,9 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
 def new_split() -> Callable[..., Split]:
     """Creates splits."""
     return lambda name, rows, day=1: replace(split_of(name, rows, day))
+
+
+@pytest.fixture
+def new_consumer(group: FakeGroup, clock: FakeClock, reading: FakeReading) -> ConsumerFactory:
+    """Creates consumers of the group."""
+    return ConsumerFactory(group, clock)

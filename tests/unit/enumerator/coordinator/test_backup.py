@@ -34,7 +34,7 @@ from penstock.proto.errors import (
 from penstock.proto.model.groups import Assignments, Member, SplitProgress
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from tests.memory_store import DirectJournal
-from tests.unit.enumerator.test_service import Clock, Script, spec_of
+from tests.unit.enumerator.scripted_service import Clock, Script, spec_of
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 NOW_S = 1_790_000_000

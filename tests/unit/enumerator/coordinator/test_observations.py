@@ -25,7 +25,7 @@ from penstock.enumerator.observer import (
 from penstock.proto.errors import Fenced
 from penstock.proto.model.groups import Assignments, GroupLag, SplitProgress
 from penstock.proto.model.reports import SplitReport
-from tests.unit.enumerator.test_service import Clock, Script, World, at, service_of, spec_of
+from tests.unit.enumerator.scripted_service import Clock, Script, World, at, service_of, spec_of
 
 REPORT = SplitReport(rows=7, size_bytes=70)
 

@@ -33,7 +33,7 @@ from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
 from tests.memory_store import DirectJournal, MemoryStore
 from tests.unit.enumerator.groups.test_discovery_threads import until
-from tests.unit.enumerator.test_service import LAG, Clock, Script, at
+from tests.unit.enumerator.scripted_service import LAG, Clock, Script, at
 
 FAILURES = (
     Overloaded("too much"),

@@ -14,7 +14,7 @@ from penstock.enumerator.groups import discovery_threads
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Incremental, PlanRequest
-from tests.unit.enumerator.test_service import Clock, Script, at, spec_of
+from tests.unit.enumerator.scripted_service import Clock, Script, at, spec_of
 
 
 @dataclass

@@ -11,7 +11,7 @@ from penstock.proto.errors import ConfigurationError, Fenced, PositionExpired
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLostRange, StartAt, StartLatest
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Changes, PlanRequest
-from tests.unit.enumerator.test_service import Script, World, at, earliest_world, spec_of
+from tests.unit.enumerator.scripted_service import Script, World, at, earliest_world, spec_of
 
 
 def test_lost_range_stops_the_group_with_its_error_until_a_reset() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.proto.errors import StorageError
 from penstock.proto.model.groups import OnLostRange
-from tests.unit.enumerator.test_service import Script, World, earliest_world, spec_of
+from tests.unit.enumerator.scripted_service import Script, World, earliest_world, spec_of
 
 
 def test_open_round_is_read_if_its_file_reappears() -> None:
