@@ -12,9 +12,8 @@ INSTANTS, SLICES, IN_A_PARTITION = 30, 2000, 100
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(planning, "IN_A_PARTITION", IN_A_PARTITION)
-        return str(planning.make_table(tmp_path_factory.mktemp("planning"), INSTANTS, SLICES))
+    folder = tmp_path_factory.mktemp("planning")
+    return str(planning.make_table(folder, INSTANTS, SLICES, in_a_partition=IN_A_PARTITION))
 
 
 def test_questions_have_equal_splits_by_folders_and_by_the_metadata_table(path: str) -> None:
