@@ -7,8 +7,10 @@ recognized is not pushed, and Polars' own expression is applied to every row in 
 from __future__ import annotations
 
 import datetime
+import functools
 import io
 import json
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -61,7 +63,7 @@ def without_hints(predicate: pl.Expr) -> pl.Expr | None:
     if not terms:
         return None
     parsed = [pl.Expr.deserialize(io.BytesIO(json.dumps(term).encode()), format="json") for term in terms]
-    return pl.all_horizontal(parsed)
+    return functools.reduce(operator.and_, parsed)
 
 
 def _is_hint(term: Mapping[str, Any]) -> bool:
