@@ -107,7 +107,7 @@ def open_reading(
     from penstock.enumerator.embedded import available_cpus
 
     opened = open_read(table, options, embedded)
-    threads = threads_of(options, opened.splits, available_cpus(), ahead=ahead)
+    threads = threads_of(options, opened, available_cpus(), ahead=ahead)
     return Reading(opened, threads, options.ordered == "on")
 
 
@@ -135,10 +135,10 @@ def read(
     Times are text, a `datetime` (that millisecond; in the timeline's zone if it has none) or a `date` (that day as a
     whole: `upto` and `as_of` include it, `after` begins after it). `where` is SQL text, a
     `pyarrow.compute.Expression`, or a list of (column, operator, value) as in `pyarrow.parquet`. `limit` is exact.
-    `threads` is by default one for each CPU, at most four; 1: the caller's thread reads. With `ordered=False` batches
-    come as they are decoded. Few batches wait. `options` are the others of the registry (docs/reference/options.md) in
-    snake_case, and Hudi's own names where they can be translated. What is not given comes from PENSTOCK_* in the
-    environment.
+    `threads` is by default one for each CPU, at most four, unless splits are small; 1: the caller's thread reads. With
+    `ordered=False` batches come as they are decoded. Few batches wait. `options` are the others of the registry
+    (docs/reference/options.md) in snake_case, and Hudi's own names where they can be translated. What is not given
+    comes from PENSTOCK_* in the environment.
 
     The table's own types: timestamps in microseconds UTC, decimals exact. Files and threads are released when the
     reader is exhausted, fails, or is dropped. Errors are `penstock.errors`, also from the reader; ConfigurationError

@@ -31,7 +31,7 @@ from penstock.proto.retry import Retry, RetryPolicy
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.storage.filesystem import uri_without_credentials
+from penstock.table.storage.filesystem import is_local, open_storage, uri_without_credentials
 
 if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator
@@ -198,6 +198,18 @@ class OpenedRead:
     def limit(self) -> int | None:
         """The maximum number of rows of all tasks together; None: no limit."""
         return self.shared.limit
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes on storage of all splits, as planned."""
+        if isinstance(self.source, OpenedPlan):
+            return self.source.size_bytes
+        return sum(split.size_bytes for split in self.source.splits)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the table's files are on a local file system."""
+        return is_local(open_storage(self.shared.scan.base_path))
 
     def tasks(self) -> Iterator[ReadTask]:
         """The tasks in plan order, each requested from the server when it is needed. Errors of the server's calls."""

@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.engine.parallel.waiting_batches import WaitingBatches
-from penstock.engine.read_tasks import ReadTask
+from penstock.engine.read_tasks import OpenedRead, ReadTask
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import ParsedOptions
 
@@ -35,17 +35,26 @@ MAX_THREADS: Final = 4
 """The most threads that are chosen. More are used if they are requested."""
 
 
-def threads_of(options: ParsedOptions, splits: int, cpus: int, *, ahead: bool = False) -> int:
+SMALL_SPLIT_BYTES: Final = 1 << 20
+"""Splits of local files that are smaller on average are not read side by side: opening them is Python's work, which
+holds the interpreter's lock. On a remote store, threads wait for requests instead."""
+
+
+def threads_of(options: ParsedOptions, opened: OpenedRead, cpus: int, *, ahead: bool = False) -> int:
     """The number of reader threads for these options; 0: the caller's thread reads. Never more than splits.
 
-    Not requested: one for each CPU, up to MAX_THREADS; none for a single split, unless the caller wants it read
-    `ahead`; none for a limit that one batch may satisfy, because threads would read ahead of it.
+    Not requested: one for each CPU, up to MAX_THREADS; none for a single split and for small splits of local files,
+    but one if the caller wants to be read `ahead`; none for a limit that one batch may satisfy, because threads would
+    read ahead of it.
     """
+    splits = opened.splits
     if options.threads:
         return 0 if options.threads == 1 else min(options.threads, splits)
     if options.limit is not None and options.limit <= options.batch_rows:
         return 0
     threads = min(splits, cpus, MAX_THREADS)
+    if threads > 1 and opened.size_bytes < splits * SMALL_SPLIT_BYTES and opened.is_local:
+        threads = 1
     return threads if threads > 1 or ahead else 0
 
 

@@ -114,8 +114,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
         default=0,
         entry_points=frozenset({EntryPoint.ARROW, EntryPoint.CLI}),
         doc="The number of splits that are read side by side, each in its own thread. 1: one split after the other, in "
-        "the caller's thread. 0: one for each CPU, at most four; one if the read has one split, or a `limit` of at "
-        "most `batchRows`. At most 32 MiB of decoded batches wait for the caller.",
+        "the caller's thread. 0: one for each CPU, at most four; one if the read has one split, splits of local files "
+        "that are smaller than 1 MiB on average, or a `limit` of at most `batchRows`. At most 32 MiB of decoded "
+        "batches wait for the caller.",
     ),
     Option(
         name="ordered",

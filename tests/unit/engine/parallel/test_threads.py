@@ -199,22 +199,36 @@ def test_interpreter_exits_with_reader_that_is_held() -> None:
     assert process.stdout.split() and set(process.stdout.split()) == {"closed"} and process.stderr == ""
 
 
+@dataclass
+class Opened:
+    """The facts of a planned read that decide about threads."""
+
+    splits: int
+    size_bytes: int = 1 << 30
+    is_local: bool = True
+
+
 @pytest.mark.parametrize(
-    ("given", "splits", "cpus", "ahead", "expected"),
+    ("given", "opened", "cpus", "ahead", "expected"),
     [
-        ({}, 100, 2, False, 2),
-        ({}, 100, 64, False, MAX_THREADS),
-        ({}, 3, 64, False, 3),
-        ({}, 100, 1, False, 0),
-        ({}, 1, 2, False, 0),
-        ({}, 1, 2, True, 1),
-        ({}, 0, 2, True, 0),
-        ({"limit": 10}, 100, 2, True, 0),
-        ({"limit": 10_000_000}, 100, 2, True, 2),
-        ({"threads": 1}, 100, 2, True, 0),
-        ({"threads": 64}, 100, 2, False, 64),
-        ({"threads": 4, "limit": 10}, 3, 2, False, 3),
+        ({}, Opened(100), 2, False, 2),
+        ({}, Opened(100), 64, False, MAX_THREADS),
+        ({}, Opened(3), 64, False, 3),
+        ({}, Opened(100), 1, False, 0),
+        ({}, Opened(1), 2, False, 0),
+        ({}, Opened(1), 2, True, 1),
+        ({}, Opened(0, 0), 2, True, 0),
+        ({}, Opened(100, 100 << 20), 2, False, 2),
+        ({}, Opened(100, (100 << 20) - 1), 2, False, 0),
+        ({}, Opened(100, (100 << 20) - 1), 2, True, 1),
+        ({}, Opened(100, (100 << 20) - 1, is_local=False), 2, False, 2),
+        ({"threads": 3}, Opened(100, 1000), 2, False, 3),
+        ({"limit": 10}, Opened(100), 2, True, 0),
+        ({"limit": 10_000_000}, Opened(100), 2, True, 2),
+        ({"threads": 1}, Opened(100), 2, True, 0),
+        ({"threads": 64}, Opened(100), 2, False, 64),
+        ({"threads": 4, "limit": 10}, Opened(3), 2, False, 3),
     ],
 )
-def test_number_of_threads(given: dict[str, Any], splits: int, cpus: int, ahead: bool, expected: int) -> None:
-    assert threads_of(ParsedOptions(**given), splits, cpus, ahead=ahead) == expected
+def test_number_of_threads(given: dict[str, Any], opened: Any, cpus: int, ahead: bool, expected: int) -> None:
+    assert threads_of(ParsedOptions(**given), opened, cpus, ahead=ahead) == expected
