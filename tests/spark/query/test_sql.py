@@ -175,7 +175,8 @@ def test_explain_names_what_reached_each_scan(tables: Tables) -> None:
         ("SELECT nosuch FROM orders", "UNRESOLVED_COLUMN.*Did you mean one of the following.*`ts`"),
         ("SELECT nosuch(id) FROM orders", "UNRESOLVED_ROUTINE"),
         ("SELECT id FROM nosuch", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("SELECT id FROM orders WHERE (", "PARSE_SYNTAX_ERROR"),
+        ("SELECT id FROM orders WHERE (", r"PARSE_SYNTAX_ERROR.*\(line 1, pos 28\)"),
+        ("FROM orders |> WHERE (", r"PARSE_SYNTAX_ERROR.*\(line 1, pos 22\)"),
         ("SELECT id FROM orders VERSION AS OF 5", "option asOf: got '5'"),
     ],
 )
