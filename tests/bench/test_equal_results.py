@@ -133,7 +133,7 @@ def test_sql_as_it_is_written_returns_equal_results(tables: dict[str, PreparedTa
     for turn in turns(1):
         if turn.contestants[0] is Contestant.SPARK_SQL:
             own, view = (in_spark(session, who, turn.question, tables[turn.table]) for who in turn.contestants[:2])
-            assert own == view and len(own) > 1, turn.key
+            assert own and own == view, turn.key
 
 
 def test_sent_bytes_are_measured(tables: dict[str, PreparedTable], session: Any) -> None:
