@@ -49,10 +49,13 @@ class JsonLines(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """The fields of the request, overridden by `extra` of the logging call, overridden by those of the line itself."""
+    """The fields of the request, overridden by `extra` of the logging call, overridden by those of the line itself.
+
+    Names that begin with an underscore are left out: libraries such as Ray add them to every record of the process.
+    """
     attributes = vars(record)
     more = attributes.keys() - _PLAIN_FIELDS
-    extra = {name: attributes[name] for name in attributes if name in more} if more else {}
+    extra = {name: attributes[name] for name in attributes if name in more and name[0] != "_"} if more else {}
     event = attributes.get("log_event")
     return {**context_fields(), **extra, **(event.fields if isinstance(event, LogEvent) else {})}
 

@@ -182,6 +182,7 @@ def test_threads_have_log_context_of_caller() -> None:
 
 def test_interpreter_exits_with_reader_that_is_held() -> None:
     code = (
+        "import os\n"
         "import pyarrow as pa\n"
         "from penstock.engine.parallel.threads import ThreadedRead\n"
         "batch = pa.record_batch({'n': [1] * 100_000})\n"
@@ -191,7 +192,7 @@ def test_interpreter_exits_with_reader_that_is_held() -> None:
         "            while True:\n"
         "                yield batch\n"
         "        finally:\n"
-        "            print('closed', flush=True)\n"
+        "            os.write(1, b'closed\\n')\n"
         "batches = ThreadedRead(iter([Task(), Task()]), 2, ordered=False).batches()\n"
         "next(batches)\n"
     )
