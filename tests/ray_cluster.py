@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+WAIT = "RAY_gcs_server_port_wait_time_s"
+"""Seconds that Ray gives its server to start. By default 30, which pass on a busy machine."""
+
 
 def running() -> Iterator[None]:
     """Starts a cluster, to which Ray in this process is connected, and ends it."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ray-") as folder:
         patch.setenv("RAY_AUTH_MODE", "disabled")  # a token would be written to the home folder
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv(WAIT, "300")
         import ray
         from ray.data import DataContext
 

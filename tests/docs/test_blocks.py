@@ -56,7 +56,9 @@ def test_blocks_of_a_page_run_in_order(
     spark = request.getfixturevalue("spark") if any(block.needs_spark for block in page_blocks) else None
     if any(block.needs_ray for block in page_blocks):
         request.getfixturevalue("ray_cluster")
-    serves_itself = any(re.search(r"^penstock (serve|flight) ", block.text, re.MULTILINE) for block in page_blocks)
+    serves_itself = any(
+        re.search(r"^(\$ )?penstock (serve|flight) ", block.text, re.MULTILINE) for block in page_blocks
+    )
     for name, value in world.environment.items():
         monkeypatch.setenv(name, value)
     connect = request.getfixturevalue("connect_url") if any(block.needs_connect for block in page_blocks) else ""
