@@ -32,6 +32,9 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     ">=": operator.ge,
 }
 
+_OR_EQUAL: Final = {"<": "<=", ">": ">="}
+"""The operator that is also true for equal values."""
+
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator after the operands are exchanged."""
 
@@ -86,15 +89,19 @@ def column(schema: pa.Schema, path: Sequence[str]) -> Column:
 def compare(left: Column, op: str, value: object) -> Condition:
     """`left op value`, `op` one of = != < <= > >=. Untranslatable for a value that is not exactly of the column's type.
 
-    For some engines NaN is the greatest value. The condition is therefore true for NaN if the engine's might be, and
-    not exact on columns of floats.
+    For some engines NaN is the greatest value, and -0.0 is less than 0.0. The condition is therefore true for NaN and
+    for both zeros if the engine's might be, and not exact on columns of floats.
     """
     scalar = _scalar(left.type, value)
     if pa.types.is_boolean(left.type) and op not in ("=", "!="):
         raise Untranslatable(op)
-    compared = _OPERATORS[op](left.reference, scalar)
     if not pa.types.is_floating(left.type):
-        return Condition(compared)
+        return Condition(_OPERATORS[op](left.reference, scalar))
+    if value == 0:
+        if op == "!=":
+            return Condition(left.reference.is_valid(), exact=False)
+        op = _OR_EQUAL.get(op, op)
+    compared = _OPERATORS[op](left.reference, scalar)
     return Condition(compared | pc.is_nan(left.reference) if op in (">", ">=") else compared, exact=False)
 
 

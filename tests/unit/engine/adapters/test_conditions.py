@@ -134,6 +134,14 @@ def test_comparison_of_floats_keeps_nan_as_the_greatest_value() -> None:
     assert kept(one_of(of("d"), [0.0, 2.0]), values) == [2.0, -0.0]
 
 
+@pytest.mark.parametrize("op", ["<", ">", "!="])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_comparison_with_zero_keeps_both_zeros(op: str, zero: float) -> None:
+    """Daft orders -0.0 before 0.0."""
+    rows = pa.table({"d": [0.0, -0.0]}).filter(compare(of("d"), op, zero).expression)
+    assert rows.num_rows == 2
+
+
 def test_negation_of_a_comparison_of_floats_is_refused() -> None:
     for inexact in (compare(of("d"), "<", 1.0), one_of(of("d"), [1.0]), either([compare(of("f"), "=", 0.5)])):
         with pytest.raises(Untranslatable):
