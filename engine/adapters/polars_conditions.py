@@ -152,7 +152,7 @@ _LITERALS: Final[Mapping[str, Callable[[Any], object]]] = {
     "Float32": lambda value: float(np.float32(value)),
     "Date": lambda days: _EPOCH.date() + datetime.timedelta(days=days),
     "Datetime": _moment,
-    "Decimal": lambda value: Decimal(value[0]).scaleb(-value[2]),
+    "Decimal": lambda value: _decimal(value[0], value[2]),
 }
 
 
@@ -161,3 +161,8 @@ def _values(literal: Mapping[str, Any]) -> list[object]:
     series = pa.ipc.open_stream(bytes(literal["Scalar"]["List"])).read_all().column(0)
     values = series.combine_chunks()
     return list(values.to_pylist()[0] if pa.types.is_nested(values.type) else values.to_pylist())
+
+
+def _decimal(unscaled: int, scale: int) -> Decimal:
+    """Exact: `scaleb` and other operations round to the digits of the caller's context."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -109,7 +110,10 @@ def _checked_table(name: str) -> str:
 def _checked_value(key: str, value: object) -> object:
     """The value in the type that the parser of options expects: a list of names as a tuple, a filter as text."""
     if key == "where" and isinstance(value, list):
-        return where_text([_condition(part) for part in value])
+        try:
+            return where_text([_condition(part) for part in value])
+        except RecursionError:
+            raise ConfigurationError("flight descriptor: key where: the list is nested too deeply") from None
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in value):
             raise ConfigurationError(f"flight descriptor: key {key}: got a list with other values, expected texts only")
@@ -137,6 +141,6 @@ def _condition(part: object) -> Any:
 def _without_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        repeated, _ = Counter(keys).most_common(1)[0]
         raise ValueError(f"key {repeated[:80]!r} is given twice")
     return dict(pairs)

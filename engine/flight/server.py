@@ -158,12 +158,13 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
     def _listed(self, name: str) -> Any:
         try:
             description = self._tables.describe(name)
+            schema = schema_of(description)
         except PenstockError as error:
             log.warning("table %s is not listed: %s: %s", name, error.code, error)
             return None
         newest = json.dumps({"newest": str(description.newest)})
         descriptor = fl.FlightDescriptor.for_path(name)
-        return fl.FlightInfo(schema_of(description), descriptor, [], -1, -1, app_metadata=newest)
+        return fl.FlightInfo(schema, descriptor, [], -1, -1, app_metadata=newest)
 
     def _endpoints(self, content: Ticket) -> list[Any]:
         """An endpoint for each ticket. Each begins with another location, so that clients use all of them."""

@@ -7,6 +7,7 @@ until the client goes, and counts against the limit of calls.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Final
@@ -16,6 +17,8 @@ import pyarrow as pa
 
 from penstock.engine.flight.errors import with_flight_errors
 from penstock.proto.errors import Overloaded, PenstockError, StorageError
+
+log = logging.getLogger("penstock.engine.flight")
 
 MAX_BATCH_BYTES: Final = 3 << 20
 """The size above which a batch is sent in parts: many clients of gRPC accept messages of up to 4 MiB by default."""
@@ -84,7 +87,10 @@ class Stream:
     def _end(self, error: BaseException | None) -> None:
         if self._is_open:
             self._is_open, self._error, self._parts = False, error, []
-            self._batches.close()
+            try:
+                self._batches.close()
+            except Exception:  # the client has its answer, and other streams go on
+                log.exception("a stream was not closed cleanly")
             self._on_end(self, error)
 
     def __del__(self) -> None:

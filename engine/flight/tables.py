@@ -17,7 +17,7 @@ from penstock.engine.flight.ticket import Ticket
 from penstock.engine.read_tasks import ReadTask, SharedByTasks, open_read
 from penstock.engine.requests.batch import RANGES
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import PenstockError, TableNotFound
+from penstock.proto.errors import Overloaded, PenstockError, TableNotFound
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.options.registry import EntryPoint, parse_options
 from penstock.proto.retry import RetryPolicy
@@ -27,6 +27,8 @@ from penstock.table.schema.avro import parse_record_schema
 
 MAX_PLANS: Final = 4
 """Plans made at once; further calls wait."""
+PLAN_WAIT_S: Final = 30
+"""How long a call waits for its turn, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,12 @@ class FlightTables:
         """Plans a read for a caller. Errors: `penstock.proto.errors`."""
         self.path(request.table)
         options = request.parsed(self._planner)
-        with self._plans:
+        if not self._plans.acquire(timeout=PLAN_WAIT_S):
+            raise Overloaded(f"{MAX_PLANS} flights are being planned, and none ended for {PLAN_WAIT_S} s: retry later")
+        try:
             planned = open_read(request.table, options, self._embedded).planned()
+        finally:
+            self._plans.release()
         content = None
         if planned.tasks:
             content = Ticket(

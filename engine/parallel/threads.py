@@ -165,18 +165,21 @@ class _Threads:
         for number in range(count):
             run = contextvars.copy_context().run
             thread = threading.Thread(target=run, args=(read, self.stop), name=f"penstock-read-{number}", daemon=True)
-            self.threads.append(thread)
             thread.start()
+            self.threads.append(thread)
 
     def end(self) -> None:
-        """Stops the threads and waits for them. Also called by the garbage collector, in any thread."""
+        """Stops the threads and waits for them. Also called by the garbage collector, in any thread.
+
+        A thread of this read does not wait: it may hold a lock for which another one waits.
+        """
         if os.getpid() != self.process:  # a forked child has no such threads, and may not use their locks
             return
         _live.discard(self)
         self.stop.set()
         self.waiting.stop()
-        for thread in self.threads:
-            if thread is not threading.current_thread():
+        if threading.current_thread() not in self.threads:
+            for thread in self.threads:
                 thread.join()
 
 

@@ -11,7 +11,7 @@ import contextlib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -118,7 +118,7 @@ def _expression(where: Where) -> pc.Expression:
         return reduce(
             operator.or_, [reduce(operator.and_, [_condition(term) for term in _terms(one)]) for one in lists]
         )
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ConfigurationError):
             raise
         reason = str(error).partition("\n")[0][:_SHOWN_CHARS]
@@ -145,7 +145,7 @@ def _condition(term: object) -> pc.Expression:
 
 
 def _list(values: object) -> list[object]:
-    if isinstance(values, str | bytes) or not isinstance(values, Collection):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Collection):
         raise ConfigurationError(f"where has {str(values)[:_SHOWN_CHARS]!r} for in: expected a list or a set of values")
     return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)  # one text for one set
 

@@ -72,8 +72,9 @@ def test_conditions_as_lists(where: object, text: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [[], [1], ["v = 1"], [["v"]], [["v", "="]], [["v", "~", 1]], [[1, "=", 1]], [[[]]], [["v", "=", {"a": 1}]]]
-)
+    "where", [[], [1], ["v = 1"], [["v"]], [["v", "="]], [["v", "~", 1]], [[1, "=", 1]], [[[]]], [["v", "=", {"a": 1}]],
+    [["v", "in", {"a": 1}]], [["v", "=", 10**4000]]],
+)  # fmt: skip
 def test_malformed_conditions(where: object) -> None:
     with pytest.raises(ConfigurationError):
         request_of_command(command(table="t", where=where))
@@ -109,6 +110,7 @@ def test_every_key_is_an_option_of_a_read() -> None:
         (b'{"table": "t", "table": "u"}', "'table' is given twice"),
         (command(table="t", columns=[1]), "key columns: got a list with other values"),
         (command(table="t", where={"v": 1}), "key where: got JSON of type dict"),
+        (b'{"table": "t", "where": ' + b"[0,0," * 900 + b"0" + b"]" * 900 + b"}", "key where"),
         (command(table="t", limit=1.5), "key limit: got JSON of type float"),
         (command(table="t", where="x" * MAX_COMMAND_BYTES), "expected at most"),
     ],

@@ -92,6 +92,23 @@ def test_client_that_goes_before_the_first_batch(opened: OpenStreams) -> None:
     assert (opened.open_count, ends.seen) == (0, [(0, "the client left before the end")])
 
 
+def test_files_that_cannot_be_closed_end_no_other_stream(opened: OpenStreams, seconds: list[float]) -> None:
+    def failing() -> Generator[pa.RecordBatch, None, None]:
+        try:
+            while True:
+                yield pa.record_batch({"n": pa.array([1])})
+        finally:
+            raise OSError("close failed")
+
+    files, ends = Files(), Ends()
+    streams = [opened.open(failing(), ends), opened.open(files.batches(), ends)]
+    for stream in streams:
+        next(stream)
+    seconds[0] += 10_000
+    opened.close_idle()
+    assert files.closed == 1 and len(ends.seen) == 2
+
+
 def test_limit_of_open_streams(opened: OpenStreams) -> None:
     first, second = (opened.open(Files().batches(), Ends()) for _ in range(2))
     with pytest.raises(Overloaded, match="2 streams are open, at most 2"):

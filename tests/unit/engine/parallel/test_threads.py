@@ -167,6 +167,34 @@ def test_dropping_closes_tasks() -> None:
     assert reader_threads() == [] and all(task.opened == task.closed for task in tasks)
 
 
+def test_reader_that_is_collected_in_one_of_its_threads_ends_all_of_them() -> None:
+    """The collecting thread holds the lock of the next task, for which the others wait."""
+
+    class Cycle:
+        """An object that only the garbage collector frees."""
+
+        def __init__(self, batches: Generator[pa.RecordBatch, None, None]) -> None:
+            self.batches, self.itself = batches, self
+
+    dropped = threading.Event()
+
+    def tasks() -> Iterator[Any]:
+        yield Task([1, 2, 3])
+        dropped.wait(60)
+        gc.collect()
+        yield Task([4])
+
+    before = set(threading.enumerate())
+    cycle = Cycle(ThreadedRead(tasks(), 3, ordered=False).batches())
+    next(cycle.batches)
+    threads = set(threading.enumerate()) - before
+    del cycle
+    dropped.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(threads) == 3 and not any(thread.is_alive() for thread in threads)
+
+
 def test_no_thread_before_first_batch() -> None:
     batches = read(iter([Task([1])])).batches()
     assert reader_threads() == []
