@@ -2,9 +2,10 @@
 
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
 (tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
-`make test-ops`. Suites with a JVM wait much, so two processes run them, and each shares one Spark session, one process
-of Hudi and one broker among its suites. Suites without a JVM have a lower priority (`nice`) and use the processor time
-that is left: Spark gives a Python worker ten seconds to start. Further arguments are passed to pytest.
+`make test-ops`. Suites with a JVM or with a Ray cluster wait much, so two processes run them, and each shares one
+Spark session, one process of Hudi, one broker and one cluster among its suites. The other suites have a lower priority
+(`nice`) and use the processor time that is left: Spark gives a Python worker ten seconds to start. Further arguments
+are passed to pytest.
 
 Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
 exit status that is not 0.
