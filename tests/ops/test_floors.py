@@ -54,7 +54,8 @@ def bounds() -> list[str]:
     pins = []
     for requirement in map(Requirement, needed):
         (floor,) = [specifier.version for specifier in requirement.specifier if specifier.operator == ">="]
-        pins.append(f"{requirement.name}=={floor}")
+        extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+        pins.append(f"{requirement.name}{extras}=={floor}")
     return sorted(pins)
 
 
