@@ -70,8 +70,8 @@ def readers(table: str, query: Query) -> dict[str, Callable[[], int]]:
     sql = f"SELECT {', '.join(query.columns)} FROM t{where}"
 
     def in_polars(frame: pl.LazyFrame) -> int:
-        narrowed = frame if query.polars is None else frame.filter(query.polars)
-        return narrowed.select(query.columns).collect().height
+        filtered = frame if query.polars is None else frame.filter(query.polars)
+        return filtered.select(query.columns).collect().height
 
     def in_duckdb(source: duckdb.DuckDBPyRelation) -> int:
         answer = source.query("t", sql).to_arrow_table()
