@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pathlib
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,9 +14,12 @@ import pyarrow.flight as fl
 import pytest
 
 import penstock
+from penstock.engine.flight import tables as flight_tables
 from penstock.engine.flight.run import RunningFlightServer
+from penstock.engine.flight.tables import FlightTables
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
+from penstock.proto.model.reports import TableDescription
 from tests.unit.engine.flight.served import Client, descriptor, served
 
 if TYPE_CHECKING:
@@ -45,6 +50,25 @@ def test_list_flights(client: Client, golden: GoldenTables) -> None:
         assert (flight.endpoints, flight.total_records, flight.total_bytes) == ([], -1, -1)
         newest = EmbeddedEnumerator().describe_table(path).newest
         assert json.loads(flight.app_metadata) == {"newest": str(newest)}
+
+
+def test_table_whose_schema_cannot_be_parsed_is_not_listed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = FlightTables.describe
+
+    def damaged(self: FlightTables, name: str) -> TableDescription:
+        description = describe(self, name)
+        schema = '{"type": "record", "name": "t", "fields": [{"name": "a", "type": "nope"}]}'
+        return replace(description, schema_json=schema) if name == "cow" else description
+
+    monkeypatch.setattr(FlightTables, "describe", damaged)
+    assert list(client.tables()) == ["mor"]
+
+
+def test_plan_that_gets_no_turn_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flight_tables, "PLAN_WAIT_S", 0)
+    monkeypatch.setattr(threading.BoundedSemaphore, "acquire", lambda *_, **__: False)
+    with pytest.raises(pa.ArrowException, match="OVERLOADED"):
+        client.info("mor")
 
 
 def test_flight_of_a_path(client: Client, golden: GoldenTables) -> None:
