@@ -219,7 +219,7 @@ class TestShell:
         start_logs(Shell())
         log.info("hidden")
         start_logs(Shell(verbosity=1))
-        log.info("sh\x1b[31mown\n", extra={"rows": 7, "_ray_timestamp_ns": 1})
+        log.info("sh\x1b[31mown\n", extra={"rows": 7, "_private": 1})
         start_logs(Shell(quiet=True))
         log.warning("hidden")
         (line,) = capsysbinary.readouterr().err.decode().splitlines()
