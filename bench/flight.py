@@ -62,7 +62,7 @@ class MemoryServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
 def served(*command: str) -> Iterator[tuple[str, psutil.Process]]:
     """The address of a server process, and the process."""
     with subprocess.Popen(
-        [sys.executable, "-P", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
     ) as process:
         assert process.stdout is not None
         try:
@@ -127,10 +127,10 @@ def main() -> None:
         path = str(table)
         add("decode alone", 1, psutil.Process(), lambda: sum(batch.nbytes for batch in penstock.read(path, threads=1)))
         for what, command in (
-            ("Flight from memory", ("bench.flight", FROM_MEMORY, path)),
-            ("penstock flight", ("penstock", "flight", "--table", f"t={path}")),
+            ("Flight from memory", ("-m", "bench.flight", FROM_MEMORY, path)),
+            ("penstock flight", ("-P", "-m", "penstock", "flight", "--table", f"t={path}")),
         ):
-            with served("-m", *command) as (address, process):
+            with served(*command) as (address, process):
                 for streams in STREAMS:
                     add(what, streams, process, partial(fetched, address, streams))
     Console().print(report)
