@@ -4,7 +4,7 @@ of a run: one Spark session, one Hudi process, one Kafka broker."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
+from tools.run_suites import not_collected
 
 settings.register_profile("no_deadline", deadline=None)
 """A test that depends on the speed of the machine is wrong, so deadlines are off."""
@@ -22,6 +23,19 @@ settings.load_profile("no_deadline")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that only `make test-all` runs."""
     sampling.mark_exhaustive(items)
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Fails if no process of `make test` and `make test-rest` would run a test. Here the tests have all their markers,
+    and those with a JVM are among the tests that the process of the suites without a JVM deselects."""
+    lost = [item.nodeid for item in items if not_collected(item.nodeid.partition("::")[0], markers_of(item))]
+    if lost:
+        raise pytest.UsageError(f"tests with a JVM outside of PATHS_WITH_JVM of tools/run_suites.py: {lost[:3]}")
+
+
+def markers_of(item: pytest.Item) -> set[str]:
+    """The names of a test's markers."""
+    return {marker.name for marker in item.iter_markers()}
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 from collections.abc import Collection
 
 import pytest
 from _pytest.mark.expression import Expression
 
-from tools.run_suites import SELECTIONS, WITH_JVM, WITHOUT_JVM
-
-MARKERS = ("spark", "interop", "kafka", "packaging", "ray")
+from tests import conftest
+from tools.run_suites import (
+    MARKERS_WITH_JVM,
+    PATHS_WITH_JVM,
+    REPOSITORY,
+    SELECTIONS,
+    WITH_JVM,
+    WITHOUT_JVM,
+    not_collected,
+    parts,
+)
 
 
 def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
@@ -21,7 +30,7 @@ def parts_of(markers: Collection[str], suites: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(
     "markers",
-    [names for count in range(len(MARKERS) + 1) for names in itertools.combinations(MARKERS, count)],
+    [names for count in range(len(MARKERS_WITH_JVM) + 1) for names in itertools.combinations(MARKERS_WITH_JVM, count)],
     ids=lambda names: "-".join(names) or "none",
 )
 def test_suites_together_include_each_test_once(markers: tuple[str, ...], selection: str) -> None:
@@ -32,3 +41,36 @@ def test_suites_together_include_each_test_once(markers: tuple[str, ...], select
 def test_check_reports_a_test_in_two_suites_or_none() -> None:
     assert parts_of({"spark", "interop"}, ("spark", "interop")) == ["spark", "interop"]
     assert parts_of({"packaging"}, ("spark", "interop")) == []
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_processes_with_jvm_collect_only_their_paths(selection: str) -> None:
+    without_jvm, *with_jvm, _ = parts(selection, {})
+    assert all(set(PATHS_WITH_JVM) <= set(part.command) for part in with_jvm)
+    assert not set(PATHS_WITH_JVM) & set(without_jvm.command)
+    assert all((REPOSITORY / path).exists() for path in PATHS_WITH_JVM)
+
+
+@pytest.mark.parametrize(
+    ("path", "markers", "expected"),
+    [
+        ("tests/spark/test_stream.py", {"spark"}, False),
+        ("tests/engines/test_ray.py", {"ray", "exhaustive"}, False),
+        ("tests/engines/test_rows.py", {"ray"}, True),
+        ("tests/unit/table/test_a.py", {"interop", "golden"}, True),
+        ("tests/sparkling/test_a.py", {"spark"}, True),
+        ("tests/unit/table/test_a.py", {"golden"}, False),
+        ("tests/s3/test_spark_on_s3.py", {"spark", "ops"}, False),
+        ("tests/fuzz/test_a.py", {"spark", "long"}, False),
+    ],
+)
+def test_tests_that_their_process_does_not_collect(path: str, markers: set[str], expected: bool) -> None:
+    assert not_collected(path, markers) == expected
+
+
+def test_deselected_test_that_no_process_collects_is_refused(request: pytest.FixtureRequest) -> None:
+    test = pytest.Function.from_parent(request.node.parent, name="test_x", callobj=lambda: None)
+    conftest.pytest_deselected([test])
+    test.add_marker(pytest.mark.spark)
+    with pytest.raises(pytest.UsageError, match=pathlib.Path(__file__).name):
+        conftest.pytest_deselected([test])

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
@@ -29,7 +29,22 @@ WITH_JVM = {
     "rest": ("((interop or packaging or ray) and not kafka)", "(kafka or spark and not (interop or packaging or ray))"),
 }
 """The suites of each of the two processes, which take about as long as each other."""
-WITHOUT_JVM = "not (spark or interop or kafka or packaging or ray)"
+MARKERS_WITH_JVM = ("spark", "interop", "kafka", "packaging", "ray")
+WITHOUT_JVM = f"not ({' or '.join(MARKERS_WITH_JVM)})"
+PATHS_WITH_JVM = (
+    "tests/bench",
+    "tests/demo",
+    "tests/docs",
+    "tests/engines/test_ray.py",
+    "tests/hybrid",
+    "tests/interop",
+    "tests/kafka",
+    "tests/packaging",
+    "tests/spark",
+    "tests/streaming",
+)
+"""The folders and files that hold every test with such a marker. The processes with a JVM collect only them, because
+the collection of all tests takes as long as ten tests. `tests/conftest.py` refuses such a test elsewhere."""
 SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
 """The target of the Makefile that runs in parallel with the suites of a selection."""
@@ -62,10 +77,20 @@ def environments(variables: Mapping[str, str]) -> Environments:
     return Environments(base, {**base, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": f"{cache}-checked"})
 
 
-def command(selection: str, suites: str, *options: str) -> list[str]:
-    """The command line of the suites of a selection."""
+def command(selection: str, suites: str, *arguments: str) -> list[str]:
+    """The command line of the suites of a selection. `arguments` are pytest's: options, and paths of tests."""
     marks = f"{suites} and not (long or ops) and {SELECTIONS[selection]}"
-    return [sys.executable, "-P", "-m", "pytest", "-m", marks, *options]
+    return [sys.executable, "-P", "-m", "pytest", "-m", marks, *arguments]
+
+
+def not_collected(path: str, markers: Collection[str]) -> bool:
+    """Whether the process that should run a test does not collect it: the test has a marker of a suite with a JVM, and
+    its file, relative to the repository, is outside PATHS_WITH_JVM. `make test-ops` and `make long` collect their tests
+    themselves."""
+    if {"ops", "long"} & set(markers) or not set(MARKERS_WITH_JVM) & set(markers):
+        return False
+    file = pathlib.PurePosixPath(path)
+    return not any(file.is_relative_to(place) for place in PATHS_WITH_JVM)
 
 
 def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[Part]:
@@ -73,7 +98,7 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     suites = environments(variables)
     return [
         Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
-        *(Part(command(selection, some, *options), suites.with_jvm) for some in WITH_JVM[selection]),
+        *(Part(command(selection, some, *PATHS_WITH_JVM, *options), suites.with_jvm) for some in WITH_JVM[selection]),
         Part(["make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 

@@ -31,20 +31,30 @@ TABLES = (
 READERS = [who for who in ARROW_READERS if who not in (Contestant.SYSTEM_POOL, Contestant.PYARROW)]
 
 
-@pytest.fixture(scope="module")
-def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreparedTable]:
-    """A table of each shape, written by Hudi."""
-    prepared = {}
-    for table in TABLES:
-        path = tmp_path_factory.mktemp(table.name) / "table"
+class WrittenTables(dict[str, PreparedTable]):
+    """A table of each shape. Hudi writes it when a test first needs it."""
+
+    def __init__(self, hudi: Any, folder: pathlib.Path) -> None:
+        super().__init__()
+        self._hudi, self._folder = hudi, folder
+
+    def __missing__(self, name: str) -> PreparedTable:
+        (table,) = (table for table in TABLES if table.name == name)
+        path = self._folder / name / "table"
         writes = [(1, 0, 0, "bulk_insert")]
         if table.updated_rows:
             writes.append((table.rows // table.updated_rows, 100, 1, "upsert"))
         for step, ts, salt, operation in writes:
             options = table.options() | {"hoodie.datasource.write.operation": operation}
-            hudi.write_query(path, select(table.columns, 0, table.rows, step, ts=ts, salt=salt), options)
-        prepared[table.name] = check_table(table, path)
-    return prepared
+            self._hudi.write_query(path, select(table.columns, 0, table.rows, step, ts=ts, salt=salt), options)
+        self[name] = check_table(table, path)
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def tables(hudi: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, PreparedTable]:
+    """A table of each shape, written by Hudi."""
+    return WrittenTables(hudi, tmp_path_factory.mktemp("tables"))
 
 
 @pytest.fixture(scope="module")

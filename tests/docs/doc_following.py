@@ -7,7 +7,6 @@ import json
 import pathlib
 from typing import Any
 
-import jsonschema
 import yaml
 
 from penstock.engine.cli.main import run as penstock
@@ -47,6 +46,8 @@ class Page:
                 (self.folder / "checked.toml").write_text(text)
                 assert penstock(["config", "check", str(self.folder / "checked.toml")]) == 0
             case "yaml":
+                import jsonschema  # late: it takes a fifth of the time in which all tests are collected
+
                 schema = json.loads((REPOSITORY / "deploy" / "helm" / "values.schema.json").read_text())
                 jsonschema.Draft7Validator(schema).validate(yaml.safe_load(text))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
-import jsonschema
 import pytest
 
 from tests.docs.doc_following import Page
@@ -42,7 +41,9 @@ def test_page_with_a_mistake_fails(page: Page, language: str, text: str) -> None
 
 
 def test_values_that_the_chart_refuses_fail(page: Page) -> None:
-    with pytest.raises(jsonschema.ValidationError):
+    from jsonschema import ValidationError  # late, as in `doc_following`
+
+    with pytest.raises(ValidationError):
         page.follow(block("yaml", "tabels: {orders: a}\n"))
 
 

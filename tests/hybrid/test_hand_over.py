@@ -32,6 +32,8 @@ SHORT: Final = (
     (Kind.APPEND, WritePath.SINK, EntryPoint.SERVED),
     (Kind.UPSERT, WritePath.SINK, EntryPoint.GROUP),
 )
+SHORT_OF_LONG: Final = {4}
+"""Runs of SHORT that only `make long` has: each of their values is in another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,17 @@ class Scenario:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("number", range(len(SHORT)), ids=lambda number: "-".join(SHORT[number]))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id="-".join(short), marks=[pytest.mark.long] * (number in SHORT_OF_LONG))
+        for number, short in enumerate(SHORT)
+    ],
+)
 def test_readers_lose_and_repeat_nothing_across_the_hand_over(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
 ) -> None:
-    """The runs of `make test`."""
+    """The runs of `make test-all`, and one of `make long`."""
     _run(Scenario(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
 
 

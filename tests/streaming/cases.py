@@ -30,6 +30,17 @@ CASES: tuple[Case, ...] = (
     ("deduplicated", "frame", "mor6-ooo-late-nulls", "commitTime", "snapshot", "never", "stopped", "none", "server"),
 )
 
+LONG_CASES = frozenset(
+    {
+        "session-mor6-ooo-late-nulls-hold-earliest-inside-server",
+        "sliding-mor6-ooo-late-nulls-commitTime-earliest-failed",
+        "sliding-mor9-nulls-scan-snapshot-server",
+        "window_join-sql-mor9-nulls-hold-earliest-idle-stopped-inside-server",
+        "interval_left-mor9-nulls-commitTime-snapshot-idle",
+    }
+)
+"""The names of the cases that only `make long` runs: those whose pairs the other cases cover almost completely."""
+
 
 def name(case: Case) -> str:
     """A test's id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.streaming.cases import CASES, name
+from tests.streaming.cases import CASES, LONG_CASES, name
 from tests.streaming.operators import OPERATORS as BUILT
 from tests.streaming.pairs import HAS_SQL, OPERATORS, cases, pairs
 
@@ -22,6 +22,14 @@ def test_cases_are_distinct_and_necessary() -> None:
     for number, own in enumerate(covered):
         others = frozenset[object]().union(*(other for at, other in enumerate(covered) if at != number))
         assert own - others, CASES[number]
+
+
+def test_cases_of_test_all_cover_almost_every_pair() -> None:
+    assert {name(case) for case in CASES} > LONG_CASES
+    every = frozenset[object]().union(*(pairs(case) for case in CASES))
+    covered = frozenset[object]().union(*(pairs(case) for case in CASES if name(case) not in LONG_CASES))
+    assert len(covered) >= 0.95 * len(every)
+    assert {value for pair in covered for value in pair} == {value for pair in every for value in pair}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
