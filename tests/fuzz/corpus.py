@@ -35,6 +35,10 @@ _NAMES = {
 }
 
 
+KINDS = (*_NAMES, "schema", "positions")
+"""The kinds of `members`, known without reading them."""
+
+
 @dataclass(frozen=True)
 class Member:
     """A part of a golden table: `kind` names the target that parses it, `name` is case/path."""

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.fuzz.batches import Outcome, run_batch
-from tests.fuzz.corpus import members
+from tests.fuzz.corpus import KINDS
 from tests.fuzz.structured import coverage
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
@@ -51,9 +51,9 @@ def run_pieces(kind: str, count: int) -> Outcome:
     return whole
 
 
-@pytest.mark.parametrize("kind", members())
+@pytest.mark.parametrize("kind", KINDS)
 def test_million_mutated_inputs(kind: str) -> None:
-    outcome = run_pieces(kind, -(-INPUTS // len(members())))
+    outcome = run_pieces(kind, -(-INPUTS // len(KINDS)))
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
 
 
@@ -73,7 +73,7 @@ def test_tables_with_a_mutated_file() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="atheris is built for Linux")
-@pytest.mark.parametrize("kind", members())
+@pytest.mark.parametrize("kind", KINDS)
 def test_coverage_guided_inputs(kind: str, tmp_path: pathlib.Path) -> None:
     options = [f"-runs={GUIDED}", f"-seed={FIRST & 0xFFFFFF or 1}", "-max_len=65536", "-timeout=60"]
     command = [

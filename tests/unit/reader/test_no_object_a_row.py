@@ -65,16 +65,17 @@ class PeakObjects:
         if not frame.f_globals.get("__name__", "").startswith("penstock."):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._opcode
+        # Looked up once a call, because the hash of a code object is slow. No closure: gc is off, and it is a cycle.
+        return functools.partial(self._opcode, after_calls(frame.f_code))
 
-    def _opcode(self, frame: FrameType, event: str, _: object) -> Callable[..., Any]:
-        if event == "opcode" and frame.f_lasti in behind_calls(frame.f_code):
+    def _opcode(self, offsets: frozenset[int], frame: FrameType, event: str, _: object) -> None:
+        """None: the frame keeps this function."""
+        if event == "opcode" and frame.f_lasti in offsets:
             self.peak = max(self.peak, sys.getallocatedblocks() - self._start)
-        return self._opcode
 
 
 @functools.cache
-def behind_calls(code: CodeType) -> frozenset[int]:
+def after_calls(code: CodeType) -> frozenset[int]:
     steps = list(dis.get_instructions(code))
     pairs = itertools.pairwise(steps)
     return frozenset(after.offset for before, after in pairs if before.opname.startswith("CALL"))
