@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from penstock.engine.spark.query.expressions import Call, Expression, Name, Unknown, conjuncts
 from penstock.engine.spark.query.handed_down import SessionRules, column_of
-from penstock.engine.spark.query.lexer import Token, TokenKind
-from penstock.engine.spark.query.narrowing import columns_in, where_of_all
+from penstock.engine.spark.query.lexer import Token, TokenKind, names_by_text
+from penstock.engine.spark.query.narrowing import columns_in, has_reserved_name, where_of_all
 from penstock.engine.spark.query.occurrences import Analysis, Occurrence
 from penstock.engine.spark.query.sql_tree import expression_of
 
@@ -40,20 +40,22 @@ def narrowed(
     """What each occurrence reads: its columns, () for all of them, and its `where`, '' for every row."""
     result = {}
     for occurrence, schema in schemas.items():
-        used = used_columns(occurrence, analysis, tokens)
+        used = used_columns(occurrence, analysis, tokens, rules)
         columns = () if used is None else columns_in(schema, used)
         where = where_of_all(conditions_for(occurrence, analysis, tokens, schemas, rules), schema, rules)
         result[occurrence] = (columns, where)
     return result
 
 
-def used_columns(occurrence: Occurrence, analysis: Analysis, tokens: Sequence[Token]) -> frozenset[str] | None:
+def used_columns(
+    occurrence: Occurrence, analysis: Analysis, tokens: Sequence[Token], rules: SessionRules
+) -> frozenset[str] | None:
     """The names, in lower case, that may be columns of the occurrence; None for every column.
 
     Every name in the query counts, wherever it is, except one after the alias of another table. So removing the other
     columns cannot change what a name refers to.
     """
-    if occurrence.renames or _names_unnamed(tokens) or _expands(occurrence, analysis):
+    if occurrence.renames or _names_unnamed(tokens, rules) or _expands(occurrence, analysis):
         return None
     alias = occurrence.alias.lower()
     used = set()
@@ -63,10 +65,12 @@ def used_columns(occurrence: Occurrence, analysis: Analysis, tokens: Sequence[To
     return frozenset(used)
 
 
-def _names_unnamed(tokens: Sequence[Token]) -> bool:
+def _names_unnamed(tokens: Sequence[Token], rules: SessionRules) -> bool:
     if any(token.is_word(*_ALL_COLUMNS) for token in tokens):
         return True
-    return any(token.is_word("identifier") and after.is_sign("(") for token, after in itertools.pairwise(tokens))
+    if rules.pattern_names and any(token.kind is TokenKind.NAME for token in tokens):
+        return True
+    return names_by_text(tokens)
 
 
 def _chains(tokens: Sequence[Token]) -> Iterator[list[str]]:
@@ -89,8 +93,8 @@ def _chains(tokens: Sequence[Token]) -> Iterator[list[str]]:
 
 
 def _expands(occurrence: Occurrence, analysis: Analysis) -> bool:
-    """Whether a star stands for columns of the occurrence."""
-    if analysis.stars is None or occurrence.select is None:
+    """Whether a star, or the alias of a relation in parentheses, stands for columns of the occurrence."""
+    if analysis.stars is None or occurrence.select is None or _in_aliased_parentheses(occurrence):
         return True
     for star in analysis.stars:
         if isinstance(star.parent, exp.Column):
@@ -98,6 +102,16 @@ def _expands(occurrence: Occurrence, analysis: Analysis) -> bool:
                 return True
         elif star.parent_select is None or star.parent_select is occurrence.select:
             return True
+    return False
+
+
+def _in_aliased_parentheses(occurrence: Occurrence) -> bool:
+    """Whether the table is, or is joined, in parentheses with an alias, such as `(orders) AS o`."""
+    node = occurrence.node.parent
+    while node is not None and node is not occurrence.select:
+        if isinstance(node, exp.Subquery) and node.args.get("alias") is not None:
+            return True
+        node = node.parent
     return False
 
 
@@ -111,6 +125,8 @@ def conditions_for(
     """The conditions that rows of the occurrence must satisfy, with the names of its columns. A part that refers to
     anything else is Unknown."""
     select = occurrence.select
+    if has_reserved_name(tokens, rules):
+        return []
     if select is None or occurrence.renames or occurrence.sampled or select.args.get("sample"):
         return []
     if any(token.is_word(*_NO_FILTERS, *_RESHAPING) for token in tokens) or not isinstance(

@@ -46,6 +46,10 @@ class SessionRules:
     """Whether TIMESTAMP is TIMESTAMP_LTZ."""
     quoted_names: bool = False
     """Whether double quotes delimit names instead of texts."""
+    pattern_names: bool = False
+    """Whether a name in backticks in a SELECT may be a regular expression for names of columns."""
+    reserved_words: bool = False
+    """Whether reserved words of ANSI SQL, such as USER, cannot name columns."""
     instant_of: Callable[[str], int | None] = lambda _: None
     """The instant of a timestamp without a zone, in microseconds since 1970 UTC; None if it may change after this
     analysis."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ def for_analysis(text: str, tokens: Sequence[Token]) -> str:
         parts.append(written)
         at = token.end
     return "".join(parts)
+
+
+def names_by_text(tokens: Sequence[Token]) -> bool:
+    """Whether the clause IDENTIFIER(…) names something by the value of a text."""
+    return any(token.is_word("identifier") and after.is_sign("(") for token, after in itertools.pairwise(tokens))
 
 
 def expanding_stars(tokens: Sequence[Token]) -> list[int]:

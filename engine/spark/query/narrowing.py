@@ -9,6 +9,7 @@ from pyspark.sql import types as st
 
 from penstock.engine.spark.query.expressions import Expression
 from penstock.engine.spark.query.handed_down import SessionRules, where_of
+from penstock.engine.spark.query.lexer import Token
 from penstock.engine.spark.schema.types import arrow_schema
 from penstock.proto.errors import PenstockError
 from penstock.table.predicate.parse import parse_predicate
@@ -41,6 +42,11 @@ def where_of_any(wheres: Sequence[str], schema: st.StructType) -> str:
         return ""
     where = " OR ".join(f"({text})" for text in dict.fromkeys(wheres))
     return where if len(where) <= _MAX_CHARS and _parses(where, schema) else ""
+
+
+def has_reserved_name(tokens: Sequence[Token], rules: SessionRules) -> bool:
+    """Whether USER is the function in this session, also of a table that has a column of that name."""
+    return rules.reserved_words and any(token.is_word("user") for token in tokens)
 
 
 def _parses(text: str, schema: st.StructType) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from sqlglot import exp
 
@@ -12,8 +11,6 @@ from penstock.engine.spark.query.occurrences import Analysis, Occurrence
 
 Edit = tuple[int, int, str]
 """From, to, and the text to put there."""
-
-_WITH: Final = ("with",)
 
 
 def rewritten(text: str, analysis: Analysis, fields: Mapping[Occurrence, str]) -> str:
@@ -33,10 +30,9 @@ def with_definitions(text: str, tokens: Sequence[Token], fields: Mapping[str, st
     """The query as a format string that defines each table (its name in backticks -> field) as a common table
     expression. Spark itself then resolves the names."""
     definitions = ", ".join(f"{name} AS (SELECT * FROM {{{field}}})" for name, field in fields.items())
-    if tokens and tokens[0].is_word(*_WITH):
-        recursive = len(tokens) > 1 and tokens[1].is_word("recursive")
-        at = tokens[1 if recursive else 0].end
-        return _applied(text, [(at, at, f" {definitions},")])
+    if tokens and tokens[0].is_word("with"):  # in parentheses: the query may define the same name from this table
+        last = next(token for token in reversed(tokens) if not token.is_sign(";"))
+        return _applied(text, [(0, 0, f"WITH {definitions} ("), (last.end, last.end, ")")])
     return f"WITH {definitions} {_escaped(text)}"
 
 

@@ -35,6 +35,8 @@ def rules_of(spark: SparkSession) -> SessionRules:
         dates_as_texts=switch("spark.sql.legacy.typeCoercion.datetimeToString.enabled", "false"),
         timestamps_have_zone=spark.conf.get("spark.sql.timestampType", "TIMESTAMP_LTZ") == "TIMESTAMP_LTZ",
         quoted_names=switch("spark.sql.ansi.doubleQuotedIdentifiers", "false"),
+        pattern_names=switch("spark.sql.parser.quotedRegexColumnNames", "false"),
+        reserved_words=switch("spark.sql.ansi.enforceReservedKeywords", "false"),
         instant_of=_no_instant if is_connect(spark) else _instants(spark),
     )
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from penstock.engine.spark.query.column_tree import expression_of
 from penstock.engine.spark.query.expressions import Expression, Unknown, conjuncts, names_in
 from penstock.engine.spark.query.handed_down import SessionRules
-from penstock.engine.spark.query.lexer import UnreadableText, expanding_stars, for_analysis, tokens_of
-from penstock.engine.spark.query.narrowing import columns_in, where_of_all
+from penstock.engine.spark.query.lexer import UnreadableText, expanding_stars, for_analysis, names_by_text, tokens_of
+from penstock.engine.spark.query.narrowing import columns_in, has_reserved_name, where_of_all
 from penstock.engine.spark.query.scan import ScanRequest, scan, schema_of
 from penstock.engine.spark.query.session import rules_of
 from penstock.proto.errors import ConfigurationError
@@ -94,6 +94,9 @@ def _read_text(where: str, rules: SessionRules) -> tuple[Expression, Collection[
         tokens = tokens_of(where)
     except UnreadableText:
         return Unknown(), None
-    if "${" in where or (rules.quoted_names and '"' in where) or expanding_stars(tokens):
+    if "${" in where or (rules.quoted_names and '"' in where) or expanding_stars(tokens) or names_by_text(tokens):
         return Unknown(), None
-    return condition_of(for_analysis(where, tokens)), {token.text.lower() for token in tokens if token.is_name}
+    used = {token.text.lower() for token in tokens if token.is_name}
+    if has_reserved_name(tokens, rules):
+        return Unknown(), used
+    return condition_of(for_analysis(where, tokens)), used

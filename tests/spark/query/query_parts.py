@@ -74,6 +74,7 @@ class QueryParts:
     def table(self, source: Source) -> str:
         """The occurrence in a FROM clause."""
         name = self.one_of([source.table, source.table.upper(), f"`{source.table}`", f"{source.table} /* other */"])
+        name = f"({name})" if self.chance(10) else name
         return f"{name} {self.one_of(['', 'AS '])}{source.alias}"
 
     def name(self, source: Source, column: str) -> str:

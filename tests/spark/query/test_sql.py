@@ -60,7 +60,9 @@ FIXED = [
     "ON o.ts = i.ts AND i.v > 60 WHERE i.v IS NULL",
     "SELECT a.id FROM orders a FULL JOIN orders b ON a.id = b.id AND a.v > 5000 WHERE a.v IS NULL OR a.v > 2000",
     "FROM orders |> WHERE v > 2000 |> SELECT id",
+    "WITH orders AS (SELECT * FROM orders WHERE p = 'b') FROM orders |> WHERE v > 2000 |> SELECT id",
     "TABLE items",
+    "SELECT x.* FROM (orders) x WHERE x.v > 2000",
     "SELECT id, v FROM orders PIVOT (count(v) FOR p IN ('a' AS v)) WHERE v = 1",
     "SELECT id, v, name FROM orders UNPIVOT (v FOR name IN (v AS b, ts AS a)) WHERE v > 2000 AND name = 'a'",
 ]

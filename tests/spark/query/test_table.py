@@ -40,6 +40,7 @@ def test_filter_gives_the_rows_of_spark(spark: SparkSession, golden: Any, rows_o
         "st.a IN (SELECT 1)",
         "p LIKE 'x%' -- i > 5",
         "NOT bo OR d > 0",
+        "identifier('p') = 'x'",
     ]
     for where in [*texts, *(filter_of(classic) for filter_of, _ in FILTERS[::5])]:
         frame = penstock_spark.table(spark, path, ["i", "id"], where)

@@ -86,6 +86,10 @@ def text(query: str) -> str:
         ("SELECT count(DISTINCT *) FROM orders", ALL, ""),
         ("SELECT * EXCEPT (id) FROM orders", ALL, ""),
         ("SELECT x FROM orders AS o(x, y, z) WHERE x > 5", ALL, ""),
+        ("SELECT x.* FROM (orders) x", ALL, ""),
+        ("SELECT x.b FROM ((orders) y) AS x(a, b, c, d, e, f) WHERE x.b > 5", ALL, ""),
+        ("SELECT x.id FROM (other JOIN orders o ON o.id = other.id) x WHERE x.amount > 5", ALL, ""),
+        ("SELECT o.id FROM other c LEFT JOIN (orders o JOIN other d) ON c.id = o.amount", ("id", "amount"), ""),
         ("SELECT id FROM orders PIVOT (sum(amount) FOR customer IN (1, 2))", ALL, ""),
         ("SELECT * FROM orders PIVOT (sum(id) AS amount FOR customer IN (1)) WHERE amount > 5", ALL, ""),
         ("SELECT * FROM orders UNPIVOT (amount FOR name IN (id, customer)) WHERE amount > 5", ALL, ""),
@@ -174,6 +178,31 @@ def test_single_occurrence(query: str, columns: tuple[str, ...], where: str) -> 
 )
 def test_several_occurrences(query: str, expected: list[tuple[tuple[str, ...], str]]) -> None:
     assert [read[1:] for read in reads(query)] == expected
+
+
+def test_alias_of_parentheses_hides_the_name_of_an_outer_table() -> None:
+    query = "SELECT (SELECT max(o.amount) FROM (orders) o) FROM orders o"
+    assert [columns for _, columns, _ in reads(query)] == [ALL, ("amount",)], "else o.amount is the outer column"
+
+
+def test_names_that_are_patterns_read_every_column() -> None:
+    query, rules = "SELECT `(id|amount)` FROM orders WHERE id > 5", SessionRules(pattern_names=True)
+    assert reads(query) == [("orders", ("id",), "`id` > 5")]
+    assert reads(query, rules) == [("orders", ALL, "`id` > 5")]
+    assert reads("SELECT amount FROM orders WHERE id > 5", rules) == [("orders", ("id", "amount"), "`id` > 5")]
+
+
+def test_reserved_word_is_no_column() -> None:
+    schema = st.StructType([st.StructField("user", st.StringType()), st.StructField("id", LONG)])
+    query = "SELECT id FROM orders WHERE user = 'ada' AND id > 5"
+    analyzed = analysis(query)
+    assert analyzed is not None
+    (occurrence,) = analyzed.occurrences
+    where = {}
+    for reserved in (False, True):
+        rules = SessionRules(reserved_words=reserved)
+        where[reserved] = narrowed(analyzed, tokens_of(query), {occurrence: schema}, rules)[occurrence][1]
+    assert where == {False: "`user` = 'ada' AND `id` > 5", True: ""}
 
 
 def test_case_sensitive_names() -> None:
@@ -275,9 +304,10 @@ def test_query_that_cannot_be_analyzed(query: str) -> None:
     ("query", "expected"),
     [
         ("TABLE orders", "WITH `orders` AS (SELECT * FROM {t0}) TABLE orders"),
-        ("WITH x AS (TABLE orders) TABLE x", "WITH `orders` AS (SELECT * FROM {t0}), x AS (TABLE orders) TABLE x"),
-        ("WITH RECURSIVE x AS (TABLE orders) TABLE x /* {} */",
-         "WITH RECURSIVE `orders` AS (SELECT * FROM {t0}), x AS (TABLE orders) TABLE x /* {{}} */"),
+        ("WITH x AS (TABLE orders) TABLE x",
+         "WITH `orders` AS (SELECT * FROM {t0}) (WITH x AS (TABLE orders) TABLE x)"),
+        ("WITH orders AS (TABLE orders) TABLE orders /* {} */ ; -- x",
+         "WITH `orders` AS (SELECT * FROM {t0}) (WITH orders AS (TABLE orders) TABLE orders) /* {{}} */ ; -- x"),
     ],
 )  # fmt: skip
 def test_query_that_cannot_be_analyzed_defines_its_tables(query: str, expected: str) -> None:
