@@ -22,11 +22,10 @@ from penstock.proto.model.changes import (
 from penstock.proto.model.completion import COMPLETION_TIME
 from penstock.proto.model.splits import Split
 from penstock.reader.cdc.compared import compared_changes
-from penstock.reader.cdc.hudi_format import hudi_rows
+from penstock.reader.cdc.formats import change_rows, hudi_rows
 from penstock.reader.cdc.images import Batch, StoredBatch
 from penstock.reader.cdc.logged import LoggedChanges
 from penstock.reader.cdc.read_schema import ChangesReadSchema
-from penstock.reader.cdc.rows_format import change_rows
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
 from penstock.reader.split.context import SplitContext

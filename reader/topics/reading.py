@@ -252,7 +252,7 @@ class _Read:
 
 
 def _sequence(offsets: np.ndarray, partition: int, is_delete: np.ndarray) -> pa.Array:
-    """Text that sorts after every commit's changes, in offset order, with the parts of `cdc.rows_format`."""
+    """Text that sorts after every commit's changes, in offset order, with the parts of `cdc.formats`."""
     form = np.frombuffer(f"99{0:022d}.{partition:018d}.1".encode(), np.uint8)
     text = np.tile(form, (len(offsets), 1))
     rest = offsets.astype(np.int64)

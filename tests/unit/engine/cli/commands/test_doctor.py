@@ -24,8 +24,8 @@ from penstock.engine.doctor.findings import (
     judged_spark_python,
     requirement_of,
 )
+from penstock.engine.doctor.machine import probed_python, spark_python_finding, this_python
 from penstock.engine.doctor.reach import storage_findings
-from penstock.engine.doctor.spark_python import probed_python, spark_python_finding, this_python
 from penstock.engine.spark.interpreter import command
 from penstock.enumerator.server.config.settings import Settings, TableSettings, TlsSettings
 from penstock.enumerator.server.run import serve, serve_enumerator

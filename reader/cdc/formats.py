@@ -1,8 +1,12 @@
-"""Changes as rows of the table: each side of a change is a row, with its kind, its commit and its place in the order.
-Pure.
+"""The two formats of changes: rows of the table, and the rows of Hudi's own reader. Pure.
 
+Rows of the table (`change_rows`): each side of a change is a row, with its kind, its commit and its place in the order.
 Of the meta columns, a change row has key and partition, and a new row also the commit's instant. File name and sequence
 number are null, whatever the source of the change is.
+
+Hudi's format (`hudi_rows`, Hudi `CDCRelation`): `op`, `ts_ms`, `before`, `after`, all text. `ts_ms` is the commit's
+requested time. A side that a change lacks is null; if the writer logged the images of that side, it is the text `null`,
+as in Hudi.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.changes import ChangeStep
 from penstock.reader.cdc.images import Batch, ChangeBatch, ChangeKind, Images, StoredBatch
+from penstock.reader.cdc.json_text import image_texts
 from penstock.reader.cdc.states import SEQUENCE
 from penstock.reader.cdc.stored import is_minus
 from penstock.reader.split.read_schema import COMMIT_TIME
@@ -23,6 +28,7 @@ from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYP
 
 _FILE_NAME: Final = "_hoodie_file_name"
 _TYPES: Final = pa.array(["+I", "-U", "+U", "-D"], pa.string())
+_OPS: Final = pa.array(["i", "u", "d"], pa.string())
 _SEQUENCE_DIGITS: Final = 18
 _THREE_DIGITS: Final = np.array([[ord(digit) for digit in f"{number:03}"] for number in range(1000)], np.uint8)
 _PLUS_I, _MINUS_U, _PLUS_U, _MINUS_D = range(4)
@@ -109,3 +115,32 @@ def _sequence(step: ChangeStep, numbers: np.ndarray, phase: np.ndarray, minus: n
     texts[:, -1] = np.where(minus, ord("0"), ord("1"))
     offsets = np.arange(len(texts) + 1, dtype=np.int32) * np.int32(texts.shape[1])
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(texts))
+
+
+def hudi_rows(batch: Batch, step: ChangeStep, carried: pa.Schema, *, compiled: bool = True) -> pa.RecordBatch:
+    """One row per change, with the columns `carried`. `compiled=False` uses Arrow functions; the results are equal."""
+    if not isinstance(batch, ChangeBatch):
+        raise InvariantViolation("a stored changelog has no form in Hudi's format: its states are compared")
+    count = len(batch.kinds)
+    columns: list[pa.Array] = []
+    for field in carried:
+        match field.name:
+            case "op":
+                columns.append(_OPS.take(pa.array(batch.kinds)))
+            case "ts_ms":
+                columns.append(pa.repeat(pa.scalar(str(step.instant)), count))
+            case "before":
+                columns.append(_texts(batch.before, batch.has_before, "before" in batch.logged, compiled))
+            case "after":
+                columns.append(_texts(batch.after, batch.has_after, "after" in batch.logged, compiled))
+            case other:
+                raise InvariantViolation(f"no column {other} in Hudi's format")
+    return pa.RecordBatch.from_arrays(columns, schema=carried)
+
+
+def _texts(images: Images | None, present: np.ndarray, is_logged: bool, compiled: bool) -> pa.Array:
+    absent = pa.scalar("null" if is_logged else None, pa.string())
+    if images is None:
+        return pa.repeat(absent, len(present))
+    texts = image_texts(images, compiled=compiled)
+    return texts if present.all() else pc.if_else(pa.array(present), texts, absent)
