@@ -27,7 +27,9 @@ TEXT
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-quietly() { nice -n 19 "$@" >"$log" 2>&1; }
+# A lower priority than Spark, which gives a Python worker ten seconds to start, and a higher one than the suites
+# without a JVM: otherwise the build of the store ends with them, and `make test-ops` runs after all other suites.
+quietly() { nice -n 5 "$@" >"$log" 2>&1; }
 
 prometheus_from_debian() { # the package is unpacked, not installed: no service starts, and no root is needed
     local folder="$PWD/.cache/ops/deb"

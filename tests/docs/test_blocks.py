@@ -44,7 +44,7 @@ def followed_pages() -> Iterator[Any]:
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("page_blocks", list(followed_pages()))
 def test_blocks_of_a_page_run_in_order(
     page_blocks: list[Block],
