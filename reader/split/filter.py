@@ -62,7 +62,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         case StartsWith(operand, prefix):
             return pc.starts_with(_values(operand, batch), pattern=prefix)
         case Like(operand, pattern):
-            return pc.match_like(_values(operand, batch), pattern)
+            return _like(_values(operand, batch), pattern)
         case Compare(operand, op, value):
             return _compare(_values(operand, batch), op, value)
         case OneOf(operand, candidates):
@@ -81,6 +81,20 @@ def kept_rows(predicate: Predicate, batch: pa.RecordBatch) -> np.ndarray | None:
     if answers.true_count == len(answers):
         return None
     return np.flatnonzero(answers.fill_null(False).to_numpy(zero_copy_only=False))
+
+
+def _like(values: pa.Array, pattern: str) -> pa.BooleanArray:
+    """PyArrow searches for the text of `%text`, `%text%` without removing the backslash that escapes another one
+    (release 26). Such patterns are regular expressions."""
+    if "\\\\" not in pattern:
+        return pc.match_like(values, pattern)
+    expression, at = "", 0
+    while at < len(pattern):
+        wildcard = {"%": ".*", "_": "."}.get(pattern[at])
+        at += pattern[at] == "\\"
+        expression += wildcard or f"\\x{{{ord(pattern[at]):x}}}"
+        at += 1
+    return pc.match_substring_regex(values, f"(?s)\\A{expression}\\z")
 
 
 def _compare(values: pa.Array, op: Op, value: pa.Scalar) -> pa.BooleanArray:

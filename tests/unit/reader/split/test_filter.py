@@ -172,7 +172,7 @@ FUNCTIONS: list[tuple[str, str, Any, list[tuple[str, Any]]]] = [
 def function_leaf(draw: st.DrawFn) -> Leaf:
     """A condition on a function, or LIKE."""
     if draw(st.booleans()):
-        pattern = "".join(draw(st.lists(st.sampled_from(["%", "_", "a", "b", "é", "\\%", "\\_"]), max_size=5)))
+        pattern = "".join(draw(st.lists(st.sampled_from(["%", "_", "a", "b", "é", "\\%", "\\_", "\\\\"]), max_size=5)))
         quoted = pattern.replace("\\", "\\\\")
         negated = draw(st.booleans())
         word = "NOT LIKE" if negated else "LIKE"
@@ -317,6 +317,16 @@ def test_values_at_the_ends_of_their_types(text: str, expected: list[bool]) -> N
     ]
     batch = pa.RecordBatch.from_pylist(rows, pa.schema(list(kinds.items())))
     assert evaluate(parse_predicate(text, batch.schema), batch).to_pylist() == expected
+
+
+@pytest.mark.parametrize("pattern", ["%\\\\", "%\\\\b", "%a\\\\b%", "a\\\\b%", "%\\\\_", "%.\\\\", "\\%%\\\\", "_%\\\\"])
+def test_pattern_has_backslash(pattern: str) -> None:
+    texts = ["\\", "a\\", "a\\b", "xa\\b\n", "a\\\\b", "\n\\b", "%\\", "é.\\", "", "ab", None]
+    batch = pa.record_batch({"s": pa.array(texts)})
+    quoted = pattern.replace("\\", "\\\\")
+    answers = evaluate(parse_predicate(f"s LIKE '{quoted}'", batch.schema), batch).to_pylist()
+    assert answers == [None if text is None else like(pattern, text) for text in texts]
+    assert {True, False} < set(answers)
 
 
 def test_hostile_patterns_take_linear_time() -> None:
