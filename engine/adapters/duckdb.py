@@ -1,7 +1,8 @@
 """A table as a relation of DuckDB.
 
 DuckDB's Python interface hands the requested columns and conditions only to a `pyarrow.dataset.Dataset`, as arguments
-of its method `scanner`, and does not apply these conditions again. `TableDataset` is such a Dataset.
+of its method `scanner`, and does not apply these conditions again. `TableDataset` is such a Dataset. Before release 2.0
+DuckDB also handed out conditions on floats, of which PyArrow excludes NaN, DuckDB's greatest value: they are refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pyarrow.dataset as ds
 
 from penstock.engine.adapters.source import TableSource, table_source
 
+_OLDEST = 2
+"""The first release of DuckDB that keeps conditions on floats to itself."""
 _LIMIT = "write LIMIT in the query, or call limit(n) on the relation"
 
 
@@ -36,6 +39,7 @@ def relation(
 
     Errors: `penstock.errors` here; DuckDB raises errors of a query as its own, with their text.
     """
+    check_release(duckdb.__version__)
     source = table_source("penstock.duckdb.relation", table, {"server": server, **options}, _LIMIT)
     return connection.from_arrow(TableDataset(source))
 
@@ -49,8 +53,19 @@ def register(
     **options: object,
 ) -> None:
     """Makes a table a view `name` of `connection`, until `connection.unregister(name)`. See `relation`."""
+    check_release(duckdb.__version__)
     source = table_source("penstock.duckdb.register", table, {"server": server, **options}, _LIMIT)
     connection.register(name, TableDataset(source))
+
+
+def check_release(release: str) -> None:
+    """ImportError for a release of DuckDB whose conditions on floats have wrong rows."""
+    if int(release.partition(".")[0]) < _OLDEST:
+        raise ImportError(
+            f"penstock.duckdb needs DuckDB {_OLDEST}.0 or newer: DuckDB {release} leaves rows with NaN out of conditions "
+            "on floats; pip install --upgrade duckdb",
+            name="duckdb",
+        )
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]

@@ -104,6 +104,8 @@ class DuckDB:
         """A connection of its own."""
         import duckdb
 
+        self._tables = 0
+
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
 
@@ -113,7 +115,11 @@ class DuckDB:
         return relation(self.connection, path, **options)
 
     def memory(self, rows: pa.Table) -> Any:
-        return self.connection.from_arrow(rows)
+        """A table of DuckDB: it applies conditions to Arrow data with PyArrow."""
+        self._tables += 1
+        name = f"own{self._tables}"
+        self.connection.from_arrow(rows).create(name)
+        return self.connection.table(name)
 
     def run(self, frame: Any, query: Query) -> pa.Table:
         if query.condition is not None:
