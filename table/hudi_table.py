@@ -70,7 +70,7 @@ class HudiTable:
             return self
         table = HudiTable(self.storage, properties, self._commits)
         table._metadata_fallbacks = self._metadata_fallbacks
-        table._derived = self._derived
+        table._derived, table._lock = self._derived, self._lock
         return table
 
     def refuse_unsupported(self) -> None:

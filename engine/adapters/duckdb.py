@@ -62,8 +62,8 @@ def check_release(release: str) -> None:
     """ImportError for a release of DuckDB whose conditions on floats have wrong rows."""
     if int(release.partition(".")[0]) < _OLDEST:
         raise ImportError(
-            f"penstock.duckdb needs DuckDB {_OLDEST}.0 or newer: DuckDB {release} leaves rows with NaN out of conditions "
-            "on floats; pip install --upgrade duckdb",
+            f"penstock.duckdb needs DuckDB {_OLDEST}.0 or newer: DuckDB {release} leaves rows with NaN out of "
+            "conditions on floats; pip install --upgrade duckdb",
             name="duckdb",
         )
 

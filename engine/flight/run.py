@@ -46,7 +46,7 @@ class RunningFlightServer:
         ended = threading.Thread(target=self._server.shutdown, name="penstock-flight-shutdown", daemon=True)
         ended.start()
         ended.join(grace_s)
-        self.streams.close_all()
+        self.streams.close_all(CLOSE_S)
         ended.join(CLOSE_S)
         return not ended.is_alive()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -86,7 +87,8 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         self._gate.require(caller, "GetSchema", request.table)
         if not request.options:
             return fl.SchemaResult(schema_of(self._tables.describe(request.table)))
-        return fl.SchemaResult(self._tables.plan(request, caller.principal, 0.0).schema)
+        with self._tables.planned(request, caller.principal, 0.0) as flight:
+            return fl.SchemaResult(flight.schema)
 
     @with_flight_errors
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
@@ -95,8 +97,10 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         request = _request(descriptor)
         self._gate.require(caller, "GetFlightInfo", request.table)
         expires_s = time.time() + self._settings.ticket_lifetime_ms / 1000
-        flight = self._tables.plan(request, caller.principal, expires_s)
-        endpoints = [] if flight.content is None else self._endpoints(flight.content)
+        with self._tables.planned(request, caller.principal, expires_s) as flight:
+            endpoints = [] if flight.content is None else self._endpoints(flight.content)
+            records = -1 if endpoints else 0
+            info = fl.FlightInfo(flight.schema, descriptor, endpoints, records, flight.bytes, ordered=flight.in_order)
         log_event_to(
             log,
             "flight planned",
@@ -106,8 +110,7 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
             endpoints=len(endpoints),
             bytes=flight.bytes,
         )
-        records = -1 if endpoints else 0
-        return fl.FlightInfo(flight.schema, descriptor, endpoints, records, flight.bytes, ordered=flight.in_order)
+        return info
 
     @with_flight_errors
     def do_get(self, context: Any, ticket: Any) -> Any:
@@ -115,12 +118,13 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         caller = self._admit(context)
         content = ticket_of(ticket.ticket, self._keys, caller.principal, time.time())
         self._gate.require(caller, "DoGet", content.table)
-        schema, batches = self._tables.read(content)
+        stop = threading.Event()
+        schema, batches = self._tables.read(content, stop)
 
         def log_end(stream: Stream, error: BaseException | None) -> None:
             _log_stream(caller, content, stream, error)
 
-        return fl.GeneratorStream(schema, self._streams.open(batches, log_end))
+        return fl.GeneratorStream(schema, self._streams.open(batches, stop, log_end))
 
     @with_flight_errors
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:

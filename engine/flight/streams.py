@@ -30,13 +30,15 @@ class Stream:
     def __init__(
         self,
         batches: Generator[pa.RecordBatch, None, None],
+        stop: threading.Event,
         clock_s: Callable[[], float],
         on_end: Callable[[Stream, BaseException | None], None],
     ) -> None:
-        """`on_end` is called once, with the error that ended the stream, or None."""
+        """`stop` ends the retries of `batches`. `on_end` is called once, with the error that ended the stream, or
+        None."""
         self.rows = self.bytes = 0
         self.begin_s = clock_s()
-        self._batches = batches
+        self._batches, self._stop = batches, stop
         self._clock_s, self._on_end = clock_s, on_end
         self._lock = threading.Lock()
         self._parts: list[pa.RecordBatch] = []
@@ -69,10 +71,20 @@ class Stream:
             self._since_s = self._clock_s()
             return part
 
-    def close(self, error: PenstockError) -> None:
-        """Closes the files; the client's next request raises `error`. Waits for a batch that is being read."""
-        with self._lock:
+    def stop(self) -> None:
+        """Ends the retries of a batch that is being read."""
+        self._stop.set()
+
+    def close(self, error: PenstockError, wait_s: float) -> bool:
+        """Closes the files; the client's next request raises `error`. Waits `wait_s` seconds for a batch that is being
+        read; False: it is still being read, and nothing is closed."""
+        if not self._lock.acquire(timeout=max(wait_s, 0.0)):
+            return False
+        try:
             self._end(error)
+        finally:
+            self._lock.release()
+        return True
 
     def close_if_idle(self, idle_s: float) -> None:
         """Closes the stream if no batch was requested for `idle_s` seconds."""
@@ -110,10 +122,11 @@ class OpenStreams:
     def open(
         self,
         batches: Generator[pa.RecordBatch, None, None],
+        stop: threading.Event,
         on_end: Callable[[Stream, BaseException | None], None],
     ) -> Stream:
-        """A new stream of a generator that has not started. Overloaded: a limit is reached; StorageError: the server is
-        stopping."""
+        """A new stream of a generator that has not started; `stop` ends its retries. Overloaded: a limit is reached;
+        StorageError: the server is stopping."""
         with self._lock:
             if self._stopping:
                 raise StorageError("the server is stopping: request the stream from another one, or later")
@@ -123,7 +136,7 @@ class OpenStreams:
                     f"{open_streams} streams are open, at most {self._most} (`penstock flight --streams`), in {calls} "
                     f"calls, at most {self._most_calls} (limits.calls): read fewer streams at once, or retry later"
                 )
-            stream = Stream(batches, self._clock_s, on_end)
+            stream = Stream(batches, stop, self._clock_s, on_end)
             self._streams.add(stream)
             return stream
 
@@ -142,16 +155,24 @@ class OpenStreams:
         with self._lock:
             self._stopping = True
 
-    def close_all(self) -> None:
-        """Closes every stream; its client gets a StorageError."""
-        for stream in list(self._streams):
-            stream.close(StorageError("the server is stopping: request the flight again"))
+    def close_all(self, wait_s: float) -> None:
+        """Closes every stream; its client gets a StorageError. Waits `wait_s` seconds for batches that are being read:
+        a stream whose storage does not answer stays open."""
+        streams = list(self._streams)
+        for stream in streams:
+            stream.stop()
+        end_s = self._clock_s() + wait_s
+        for stream in streams:
+            error = StorageError("the server is stopping: request the flight again")
+            if not stream.close(error, end_s - self._clock_s()):
+                log.warning("a stream is not closed: its storage did not answer for %g s", wait_s)
 
 
 def parts_of(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The batch as parts of about MAX_BATCH_BYTES at most, in reverse order. A larger row is a part of its own."""
+    """The batch as parts of MAX_BATCH_BYTES at most, in reverse order. A larger row is a part of its own."""
     size = batch.nbytes
-    if size <= MAX_BATCH_BYTES:
+    if size <= MAX_BATCH_BYTES or batch.num_rows <= 1:
         return [batch]
     rows = max(1, batch.num_rows * MAX_BATCH_BYTES // size)
-    return [batch.slice(begin, rows) for begin in range(0, batch.num_rows, rows)][::-1]
+    begins = reversed(range(0, batch.num_rows, rows))
+    return [part for begin in begins for part in parts_of(batch.slice(begin, rows))]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 import threading
-from collections.abc import Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,14 +20,15 @@ from penstock.engine.requests.batch import RANGES
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import Overloaded, PenstockError, TableNotFound
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.options.registry import EntryPoint, parse_options
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 from penstock.proto.retry import RetryPolicy
 from penstock.reader.read_split import output_schema
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.storage.filesystem import redacted_uri
 
 MAX_PLANS: Final = 4
-"""Plans made at once; further calls wait."""
+"""Plans and their answers made at once; further calls wait."""
 PLAN_WAIT_S: Final = 30
 """How long a call waits for its turn, in seconds."""
 
@@ -70,23 +72,30 @@ class FlightTables:
 
     def describe(self, table: str) -> TableDescription:
         """The table now."""
-        self.path(table)
-        return self._enumerator.describe_table(table)
+        with self._named(table):
+            return self._enumerator.describe_table(table)
 
-    def plan(self, request: FlightRequest, principal: str, expires_s: float) -> PlannedFlight:
-        """Plans a read for a caller. Errors: `penstock.proto.errors`."""
-        self.path(request.table)
+    @contextmanager
+    def planned(self, request: FlightRequest, principal: str, expires_s: float) -> Iterator[PlannedFlight]:
+        """Plans a read for a caller, who makes the answer before the block ends: at most MAX_PLANS plans and their
+        tickets are in memory. Errors: `penstock.proto.errors`."""
+        self.path(request.table)  # an unknown name waits for no turn
         options = request.parsed(self._planner)
         if not self._plans.acquire(timeout=PLAN_WAIT_S):
             raise Overloaded(f"{MAX_PLANS} flights are being planned, and none ended for {PLAN_WAIT_S} s: retry later")
         try:
-            planned = open_read(request.table, options, self._embedded).planned()
+            with self._named(request.table):
+                flight = self._plan(request.table, options, principal, expires_s)
+            yield flight
         finally:
             self._plans.release()
+
+    def _plan(self, table: str, options: ParsedOptions, principal: str, expires_s: float) -> PlannedFlight:
+        planned = open_read(table, options, self._embedded).planned()
         content = None
         if planned.tasks:
             content = Ticket(
-                table=request.table,
+                table=table,
                 principal=principal,
                 expires_s=expires_s,
                 scan=planned.scan,
@@ -97,13 +106,15 @@ class FlightTables:
         size = sum(task.bytes for task in planned.tasks)
         return PlannedFlight(planned.schema, content, size, options.query in RANGES)
 
-    def read(self, ticket: Ticket) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
-        """The schema and the rows of a ticket. Closing the generator closes its files. PositionExpired: a file of the
-        plan is deleted."""
+    def read(self, ticket: Ticket, stop: threading.Event) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+        """The schema and the rows of a ticket. Closing the generator closes its files. When `stop` is set, an error of
+        storage is not retried. PositionExpired: a file of the plan is deleted."""
         scan = replace(ticket.scan, table=ticket.table, base_path=self.path(ticket.table))
+        with self._named(ticket.table):
+            schema = output_schema(scan)
         shared = SharedByTasks(
             scan=scan,
-            schema=output_schema(scan),
+            schema=schema,
             limit=ticket.limit,
             batch_rows=ticket.batch_rows,
             event_time="",
@@ -112,7 +123,38 @@ class FlightTables:
             plan=None,
         )
         tasks = [ReadTask(split, shared, 0, index) for index, split in enumerate(ticket.splits)]
-        return shared.schema, _batches(tasks, ticket)
+        return schema, self._batches(tasks, ticket, stop)
+
+    def _batches(
+        self, tasks: list[ReadTask], ticket: Ticket, stop: threading.Event
+    ) -> Generator[pa.RecordBatch, None, None]:
+        left = ticket.limit
+        with self._named(ticket.table):
+            try:
+                for task in tasks:
+                    if left == 0:
+                        return
+                    with closing(task.batches(left, stop=stop)) as batches:
+                        for batch in batches:
+                            if left is not None:
+                                left -= batch.num_rows
+                            yield batch
+            except PenstockError as error:
+                raise expired_if_gone(error, ticket.table) from error
+
+    @contextmanager
+    def _named(self, table: str) -> Iterator[None]:
+        """Errors in this block have the table's name instead of its path, which is the server's own."""
+        path = self.path(table)
+        try:
+            yield
+        except PenstockError as error:
+            text = str(error)
+            forms = (path, redacted_uri(path), *(() if "://" in path else (str(pathlib.Path(path).absolute()),)))
+            for own in (form.rstrip("/") for form in forms if "/" in form.rstrip("/")):
+                text = text.replace(own, table)
+            error.args = (text,)
+            raise
 
 
 def schema_of(description: TableDescription) -> pa.Schema:
@@ -125,18 +167,3 @@ def schema_of(description: TableDescription) -> pa.Schema:
 def _server_of(planner: Mapping[str, object]) -> Enumerator:
     options = parse_options(planner, entry_point=EntryPoint.ARROW, environment={})
     return enumerator_for(options.server, options.access)
-
-
-def _batches(tasks: list[ReadTask], ticket: Ticket) -> Generator[pa.RecordBatch, None, None]:
-    left = ticket.limit
-    try:
-        for task in tasks:
-            if left == 0:
-                return
-            with closing(task.batches(left)) as batches:
-                for batch in batches:
-                    if left is not None:
-                        left -= batch.num_rows
-                    yield batch
-    except PenstockError as error:
-        raise expired_if_gone(error, ticket.table) from error

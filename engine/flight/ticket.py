@@ -53,11 +53,12 @@ class Ticket:
 def tickets_of(plan: Ticket, keys: TicketKeys) -> Iterator[bytes]:
     """The tickets of a plan in plan order: one for each split, or with a limit one for all of them.
 
-    `plan` is a ticket with all splits of the plan. ConfigurationError: a ticket is longer than MAX_TICKET_BYTES.
+    `plan` is a ticket with all splits of the plan. ConfigurationError: a ticket is longer than MAX_TICKET_BYTES, or its
+    content than MAX_CONTENT_BYTES.
     """
     if not plan.splits:
         return
-    scan = zlib.compress(encode_scan(replace(plan.scan, base_path=plan.table)))
+    scan = _compressed(encode_scan(replace(plan.scan, base_path=plan.table)), plan.table)
     header = json.dumps(
         {
             "table": plan.table,
@@ -69,7 +70,8 @@ def tickets_of(plan: Ticket, keys: TicketKeys) -> Iterator[bytes]:
     ).encode()
     parts = [plan.splits] if plan.limit is not None else [(split,) for split in plan.splits]
     for splits in parts:
-        body = _framed([header, scan, zlib.compress(_framed([encode_split(split) for split in splits]))])
+        content = _framed([encode_split(split) for split in splits])
+        body = _framed([header, scan, _compressed(content, plan.table)])
         data = _MAGIC + keys.signature(body) + body
         if len(data) > MAX_TICKET_BYTES:
             raise ConfigurationError(
@@ -122,6 +124,15 @@ def _parts(data: bytes) -> list[bytes]:
         at += _LENGTH.size + length
         parts.append(data[at - length : at])
     return parts
+
+
+def _compressed(content: bytes, table: str) -> bytes:
+    if len(content) > MAX_CONTENT_BYTES:
+        raise ConfigurationError(
+            f"table {table}: the content of a ticket has {len(content)} bytes, expected at most {MAX_CONTENT_BYTES}: "
+            "leave out `limit`, which puts all splits into one ticket, or read fewer partitions, or fewer commits"
+        )
+    return zlib.compress(content)
 
 
 def _decompressed(data: bytes) -> bytes:

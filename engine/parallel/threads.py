@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from penstock.engine.parallel.waiting_batches import WaitingBatches
 from penstock.engine.read_tasks import OpenedRead, ReadTask
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import ParsedOptions
 
@@ -92,6 +93,7 @@ class ThreadedRead:
             threads.start(self._read, self._count)
             while (batch := self._waiting.take()) is not None:
                 yield batch
+                threads.check_process()
         finally:
             threads.end()
 
@@ -167,6 +169,14 @@ class _Threads:
             thread = threading.Thread(target=run, args=(read, self.stop), name=f"penstock-read-{number}", daemon=True)
             thread.start()
             self.threads.append(thread)
+
+    def check_process(self) -> None:
+        """ConfigurationError in a forked child: it has no such threads, and would wait for ever."""
+        if os.getpid() != self.process:
+            raise ConfigurationError(
+                f"a read began in threads of process {self.process}, and continued in its fork {os.getpid()}, which "
+                "has no such threads: begin the read in the child, or read with threads=1"
+            )
 
     def end(self) -> None:
         """Stops the threads and waits for them. Also called by the garbage collector, in any thread.

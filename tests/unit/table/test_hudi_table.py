@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import ClassVar
 
 import pytest
 
@@ -175,6 +178,25 @@ def test_refreshed_follows_an_upgrade_and_keeps_the_cache(built: Built, monkeypa
     assert again is not table and again.properties.ordering_fields == ("ts",)
     monkeypatch.setattr(again.storage, "read_bytes", _never)
     assert again.commit(instant) is first
+
+
+def test_refreshed_shares_the_lock_of_its_cache(built: Built) -> None:
+    """A value that one of the tables removes between the other one's test and look-up would be a KeyError."""
+    table = built.table()
+    table.derived_once("key", lambda: "value")
+    built.properties.write_text(built.properties.read_text() + "hoodie.table.ordering.fields=ts\n")
+    again = table.refreshed()
+
+    class Watched(OrderedDict[Hashable, object]):
+        held: ClassVar[list[tuple[bool, bool]]] = []
+
+        def __getitem__(self, key: Hashable) -> object:
+            self.held.append((table._lock.locked(), again._lock.locked()))
+            return super().__getitem__(key)
+
+    table._derived = again._derived = Watched(table._derived)
+    assert table.derived_once("key", str) == again.derived_once("key", str) == "value"
+    assert Watched.held == [(True, True)] * 2
 
 
 def test_archived_completions_are_read_once_a_version(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,3 +137,23 @@ def test_table_that_cannot_be_opened_is_not_listed(
     with served({"cow": golden.table(COW), "none": tmp_path}) as running:
         assert sorted(Client(running.address).tables()) == ["cow"]
     assert "table none is not listed: TABLE_NOT_FOUND" in caplog.text
+
+
+def test_errors_have_the_name_of_a_table_and_no_path(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    folders = {name: golden.copy(COW, tmp_path / name) for name in ("properties", "file", "commit")}
+    folders |= {"empty": tmp_path / "empty", "nowhere": tmp_path / "nowhere"}
+    folders["empty"].mkdir()
+    (folders["properties"] / ".hoodie" / "hoodie.properties").write_text("x")
+    for file in folders["file"].glob("*/*.parquet"):
+        file.unlink()
+    for file in (folders["commit"] / ".hoodie" / "timeline").glob("*.commit"):
+        file.write_text("{")
+    with served(folders) as running:
+        client = Client(running.address)
+        for table in folders:
+            for call in (client.info, client.schema):
+                if (table, call) == ("file", client.schema):
+                    continue
+                with pytest.raises(Exception, match=rf"[A-Z]: .*\b{table}\b") as caught:
+                    call(table)
+                assert str(tmp_path) not in str(caught.value), table

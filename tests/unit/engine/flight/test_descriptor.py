@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.flight import descriptor
 from penstock.engine.flight.descriptor import (
     KEYS,
     MAX_COMMAND_BYTES,
@@ -34,6 +35,26 @@ def test_path_is_a_snapshot() -> None:
 def test_bad_path(path: list[bytes]) -> None:
     with pytest.raises(ConfigurationError, match="flight descriptor: "):
         request_of_path(path)
+
+
+class Key(str):
+    """A key that counts comparisons."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Key.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_repeated_key_among_many_takes_linear_time() -> None:
+    """The last key is given twice: comparing each key with each other takes 12 million comparisons."""
+    keys = [Key(number) for number in range(5000)]
+    Key.compared = 0
+    with pytest.raises(ValueError, match="key '4999' is given twice"):
+        descriptor._without_repeated_keys([(key, None) for key in [*keys, Key("4999")]])
+    assert Key.compared < 10 * len(keys)
 
 
 def test_command_with_options() -> None:

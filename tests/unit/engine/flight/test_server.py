@@ -16,7 +16,8 @@ import pytest
 import penstock
 from penstock.engine.flight import tables as flight_tables
 from penstock.engine.flight.run import RunningFlightServer
-from penstock.engine.flight.tables import FlightTables
+from penstock.engine.flight.tables import MAX_PLANS, FlightTables
+from penstock.engine.flight.ticket import tickets_of
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.proto.model.reports import TableDescription
@@ -204,3 +205,17 @@ def test_plans_of_an_enumerators_server(golden: GoldenTables) -> None:
         pytest.raises(fl.FlightUnavailableError, match="SERVER_UNAVAILABLE: "),
     ):
         Client(running.address).info("mor")
+
+
+def test_tickets_are_made_in_the_turn_of_their_plan(golden: GoldenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each caller's tickets would be in memory at once."""
+    turns: list[int] = []
+    with served({"cow": golden.table(COW)}) as running:
+
+        def recorded(*arguments: Any) -> Iterator[bytes]:
+            turns.append(running.tables._plans._value)
+            return tickets_of(*arguments)
+
+        monkeypatch.setattr("penstock.engine.flight.server.tickets_of", recorded)
+        assert Client(running.address).rows("cow").num_rows
+        assert (turns, running.tables._plans._value) == ([MAX_PLANS - 1], MAX_PLANS)

@@ -13,6 +13,7 @@ import pytest
 from penstock.engine.flight import ticket as tickets
 from penstock.engine.flight.ticket import MAX_TICKET_BYTES, Ticket, ticket_of, tickets_of
 from penstock.engine.flight.ticket_keys import MAC_BYTES, TicketKeys
+from penstock.proto.codec.serialized import encode_scan, encode_split
 from penstock.proto.errors import ConfigurationError, PermissionDenied
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
@@ -128,6 +129,18 @@ def test_content_that_inflates_too_much_is_refused(plan: Ticket, monkeypatch: py
     monkeypatch.setattr(tickets, "MAX_CONTENT_BYTES", 10)
     with pytest.raises(ConfigurationError, match="longer than 10 bytes"):
         ticket_of(data, KEYS, "token:ann", NOW_S)
+
+
+def test_content_that_could_not_be_read_is_not_signed(plan: Ticket, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(len(encode_split(split)) + 4 for split in plan.splits)
+    monkeypatch.setattr(
+        tickets, "MAX_CONTENT_BYTES", max(size, len(encode_scan(replace(plan.scan, base_path="orders"))))
+    )
+    (data,) = tickets_of(replace(plan, limit=7), KEYS)
+    assert ticket_of(data, KEYS, "token:ann", NOW_S).splits == plan.splits
+    monkeypatch.setattr(tickets, "MAX_CONTENT_BYTES", size - 1)
+    with pytest.raises(ConfigurationError, match=rf"table orders: .* expected at most {size - 1}: leave out `limit`"):
+        list(tickets_of(replace(plan, limit=7), KEYS))
 
 
 def test_nothing_is_parsed_before_the_signature(monkeypatch: pytest.MonkeyPatch) -> None:

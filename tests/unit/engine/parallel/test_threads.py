@@ -77,6 +77,34 @@ def test_ordered_rows_are_those_of_one_thread(count: int) -> None:
     assert all(task.opened == task.closed == 1 for task in tasks)
 
 
+def test_forked_child_that_continues_a_read_gets_an_error() -> None:
+    """In a process of its own: a fork of a process with threads may wait for a lock of a library."""
+    code = """
+import os, pyarrow as pa
+from penstock.engine.parallel.threads import ThreadedRead
+class Task:
+    def batches(self, on_report, stop):
+        for value in (1, 2, 3):
+            yield pa.record_batch({"n": [value]})
+batches = ThreadedRead(iter([Task()]), 1, ordered=True).batches()
+next(batches)
+child = os.fork()
+if child == 0:
+    try:
+        next(batches)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print([batch.column(0)[0].as_py() for batch in batches])
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    error, rest = done.stdout.splitlines()
+    assert error.startswith("ConfigurationError a read began in threads of process ")
+    assert "begin the read in the child, or read with threads=1" in error
+    assert rest == "[2, 3]"
+
+
 def test_first_task_that_takes_long_delays_ordered_rows_only() -> None:
     gate = threading.Event()
     tasks = [Task([0], gate=gate), Task([1]), Task([2])]

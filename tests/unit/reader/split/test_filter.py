@@ -319,7 +319,9 @@ def test_values_at_the_ends_of_their_types(text: str, expected: list[bool]) -> N
     assert evaluate(parse_predicate(text, batch.schema), batch).to_pylist() == expected
 
 
-@pytest.mark.parametrize("pattern", ["%\\\\", "%\\\\b", "%a\\\\b%", "a\\\\b%", "%\\\\_", "%.\\\\", "\\%%\\\\", "_%\\\\"])
+@pytest.mark.parametrize(
+    "pattern", ["%\\\\", "%\\\\b", "%a\\\\b%", "a\\\\b%", "%\\\\_", "%.\\\\", "\\%%\\\\", "_%\\\\"]
+)
 def test_pattern_has_backslash(pattern: str) -> None:
     texts = ["\\", "a\\", "a\\b", "xa\\b\n", "a\\\\b", "\n\\b", "%\\", "é.\\", "", "ab", None]
     batch = pa.record_batch({"s": pa.array(texts)})
