@@ -253,7 +253,7 @@ class RowsOf:
     compactions and bucket rescales of Hudi 1.2). `Split.ancestry` decides about such rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Scan:
     """What all splits of a plan share."""
 

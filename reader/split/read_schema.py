@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,13 +115,14 @@ def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> 
     """
     global _last_schema
     last = _last_schema
-    if last is None or last[0] is not scan or last[1:3] != (event_time, keyed):
-        _last_schema = last = (scan, event_time, keyed, _read_schema(scan, event_time, keyed))
+    if last is None or last[0]() is not scan or last[1:3] != (event_time, keyed):
+        _last_schema = last = (weakref.ref(scan), event_time, keyed, _read_schema(scan, event_time, keyed))
     return last[3]
 
 
-_last_schema: tuple[Scan, str, bool, ReadSchema] | None = None
-"""The schema of the last scan, by its identity: most splits are read after another one of their scan."""
+_last_schema: tuple[weakref.ref[Scan], str, bool, ReadSchema] | None = None
+"""The schema of the last scan, by its identity: most splits are read after another one of their scan. The scan, whose
+URI may have credentials, is not kept."""
 
 
 def _read_schema(scan: Scan, event_time: str, keyed: bool) -> ReadSchema:

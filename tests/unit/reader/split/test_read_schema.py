@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
+import weakref
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +29,17 @@ def test_read_schema_has_only_the_needed_columns(folder: SliceFolder) -> None:
     assert (shape.carried, shape.stored) == (("v",), ("v",))
     assert shape.base_columns == ("v", "_hoodie_record_key", "ts")
     assert shape.log_merge_columns == ("_hoodie_record_key", "ts", "_hoodie_is_deleted")
+
+
+def test_schema_is_kept_for_the_next_split_and_its_scan_is_not(folder: SliceFolder) -> None:
+    scan = folder.scan(columns=("v",))
+    shape = read_schema_of(scan)
+    assert read_schema_of(scan) is shape
+    assert read_schema_of(scan, event_time="ts") is not shape
+    scan_exists = weakref.ref(scan)
+    del scan
+    gc.collect()
+    assert scan_exists() is None
 
 
 def test_filters_ranges_and_reports_add_their_columns(folder: SliceFolder) -> None:
