@@ -1,4 +1,4 @@
-"""Seeded schedules over the core: `make test` runs 2,000, `make test-all` 10^4, `make long` 10^5 from PENSTOCK_SEED on.
+"""Seeded schedules over the core: `make test` runs 1,000, `make test-all` 5,000, `make long` 10^5 from PENSTOCK_SEED.
 
 A failure contains its seed and its trace; `python -m tests.simulation.replay_seed SEED` repeats it.
 """
@@ -14,11 +14,12 @@ import pytest
 from tests.simulation.schedules import Summary, run_many
 from tests.simulation.simulated_world import run_schedule
 
-SCHEDULES = 10_000
-SAMPLE = 2_000
+SCHEDULES = 5_000
+SAMPLE = 1_000
 LONG_SCHEDULES = int(os.environ.get("PENSTOCK_SCHEDULES", "100000"))
 LONG_FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
-LEAST_OF_A_KIND = 1_000
+LEAST_OF_A_KIND = 0.1
+"""Events of each kind for a schedule, on average."""
 
 FAULTS = frozenset(
     {
@@ -80,18 +81,18 @@ def check(summary: Summary, schedules: int) -> None:
     assert statistics.median(summary.events) >= 30
     assert statistics.median(summary.faults) >= 3
     assert set(summary.kinds) == FAULTS
-    rare = {kind: count for kind, count in summary.kinds.items() if count < LEAST_OF_A_KIND * schedules / SCHEDULES}
+    rare = {kind: count for kind, count in summary.kinds.items() if count < LEAST_OF_A_KIND * schedules}
     assert not rare, f"faults that came about too seldom: {rare}"
     in_part = summary.features["range checked in part"]
     assert 0 < in_part * 10 < summary.features["range checked"], "most ranges are checked for all of their keys"
-    assert all(summary.features[feature] >= LEAST_OF_A_KIND * schedules / SCHEDULES for feature in FEATURES)
+    assert all(summary.features[feature] >= LEAST_OF_A_KIND * schedules for feature in FEATURES)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("first", "schedules"), [(0, SAMPLE), pytest.param(SAMPLE, SCHEDULES - SAMPLE, marks=pytest.mark.exhaustive)]
 )
-def test_schedules_of_ten_thousand_seeds(first: int, schedules: int) -> None:
+def test_schedules_of_thousands_of_seeds(first: int, schedules: int) -> None:
     check(run_many(first, schedules), schedules)
 
 
