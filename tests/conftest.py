@@ -3,6 +3,7 @@ of a run: one Spark session, one Hudi process, one Kafka broker."""
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,6 +18,23 @@ from tools.run_suites import not_collected
 settings.register_profile("no_deadline", deadline=None)
 """A test that depends on the speed of the machine is wrong, so deadlines are off."""
 settings.load_profile("no_deadline")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects without garbage collections, which would visit all tests collected so far again and again: half of the
+    time. Later ones do not visit the tests either, until the end of the run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Lets the objects that were collected go, which extensions expect before the process ends."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
