@@ -19,6 +19,7 @@ import pytest
 
 import penstock
 from penstock.engine import arrow, read_tasks
+from penstock.engine.parallel import threads as parallel_threads
 from penstock.engine.requests.times import Time
 from penstock.proto.errors import (
     ConfigurationError,
@@ -492,7 +493,10 @@ class TestRealTables:
         assert sum(report.rows for report in reports) == rows
 
     @pytest.mark.parametrize(("name", "threads"), [("A_merge_event_long_v9_h120", 1), ("B_v9_inc_mor", 3)])
-    def test_dropped_reader_holds_no_file_and_no_thread(self, golden: GoldenTables, name: str, threads: int) -> None:
+    def test_dropped_reader_holds_no_file_and_no_thread(
+        self, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, name: str, threads: int
+    ) -> None:
+        monkeypatch.setattr(parallel_threads, "WAITING_BYTES", 1)  # threads wait for the consumer
         table = golden.table(name)
         reader = penstock.read(table, batch_rows=1, threads=threads)
         reader.read_next_batch()
