@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.engine.spark import interpreter
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.spark import register
 
@@ -244,7 +245,7 @@ def without_spark(name: str, options: dict[str, str]) -> dict[str, list[float]]:
 
 def session(folder: str) -> SparkSession:
     """A session with default settings, on one machine."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = interpreter.command()
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,14 +20,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles with C1 only,
     because it ends before C2 would pay off. Spark's Python processes are `penstock-python`, which start faster."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
-    before = {name: os.environ.get(name) for name in names}
+    before = {name: os.environ.pop(name, None) for name in names}
     repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import functions that tests define
     python_path = [repository, *filter(None, [before["PYTHONPATH"]])]
-    os.environ.update(
-        PYSPARK_PYTHON=interpreter.command(),
-        PYSPARK_DRIVER_PYTHON=sys.executable,
-        PYTHONPATH=os.pathsep.join(python_path),
-    )
+    os.environ.update(PYSPARK_PYTHON=interpreter.command(), PYTHONPATH=os.pathsep.join(python_path))
     builder = (
         SparkSession.builder.master("local[2,4]")
         .appName("penstock-tests")

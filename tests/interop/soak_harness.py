@@ -42,7 +42,7 @@ class Driver(Actor):
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self.words],
-                env={**os.environ, "PYSPARK_PYTHON": interpreter.command(), "PYSPARK_DRIVER_PYTHON": sys.executable},
+                env={**os.environ, "PYSPARK_PYTHON": interpreter.command()},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

@@ -1,7 +1,8 @@
-"""An installed PySpark of the same version replaces PySpark's archive, and nothing else does."""
+"""An installed PySpark of the same version replaces PySpark's archive, and nothing else does. Its daemon."""
 
 from __future__ import annotations
 
+import gc
 import json
 import pathlib
 import re
@@ -105,6 +106,14 @@ def test_only_sparks_own_daemon_is_replaced(given: list[str], expected: list[str
     assert daemon_arguments(given) == expected
 
 
+@pytest.fixture(autouse=True)
+def freezes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each call of `gc.freeze`, which this process does not carry out."""
+    calls: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append(len(calls)))
+    return calls
+
+
 @pytest.fixture
 def sock() -> Iterator[socket.socket]:
     """A socket for a worker, which uses it no more."""
@@ -130,6 +139,20 @@ def test_other_ends_of_a_worker_are_unchanged(monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setattr(daemon, "_worker", fails)
     with pytest.raises(OSError, match="no space left"):
         daemon.worker(sock, True)
+
+
+def test_objects_of_modules_are_left_out_of_collections_once(
+    monkeypatch: pytest.MonkeyPatch, sock: socket.socket, freezes: list[int]
+) -> None:
+    monkeypatch.setattr(daemon, "_loaded_modules", daemon.LoadedModules())
+    monkeypatch.setattr(daemon, "_worker", lambda sock, authenticated: 0)
+    for _ in range(3):
+        daemon.worker(sock, True)
+    assert freezes == [0]
+    monkeypatch.setitem(sys.modules, "loaded_by_a_task", sys)
+    for _ in range(3):
+        daemon.worker(sock, True)
+    assert freezes == [0, 1]
 
 
 WORKER = """
