@@ -72,7 +72,8 @@ class Part(NamedTuple):
 
 def environments(variables: Mapping[str, str]) -> Environments:
     """The environments of the suites, based on the caller's variables."""
-    base = {**variables, "PENSTOCK_TEST_INSTALLED": "1"}
+    # NumPy's OpenBLAS starts threads in each process, which wait for work by using a core.
+    base = {"OPENBLAS_NUM_THREADS": "1", **variables, "PENSTOCK_TEST_INSTALLED": "1"}
     cache = base.setdefault("NUMBA_CACHE_DIR", str(REPOSITORY / ".cache" / "numba"))
     return Environments(base, {**base, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": f"{cache}-checked"})
 
