@@ -129,6 +129,7 @@ def test_ranges_have_equal_rows_in_every_reader(
         assert in_arrow(Contestant.HUDI_RS, question, table) == expected
 
 
+@pytest.mark.exhaustive
 def test_batches_and_records_return_equal_query_results(tables: dict[str, PreparedTable], session: Any) -> None:
     for columns in ((), Q1_COLUMNS):
         question = Question(ask="sql", sql=Q1, columns=columns)
@@ -139,6 +140,7 @@ def test_batches_and_records_return_equal_query_results(tables: dict[str, Prepar
         assert results[Contestant.SPARK] == results[Contestant.PER_RECORD] and len(results[Contestant.SPARK]) % 10 == 0
 
 
+@pytest.mark.exhaustive
 def test_sql_as_it_is_written_returns_equal_results(tables: dict[str, PreparedTable], session: Any) -> None:
     for turn in turns(1):
         if turn.contestants[0] is Contestant.SPARK_SQL:

@@ -80,6 +80,7 @@ def user_program(checkout: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.exhaustive
 def test_mypy_resolves_every_module(python: pathlib.Path, user_program: pathlib.Path) -> None:
     command = [sys.executable, "-P", "-m", "mypy", "--python-executable", python, "--follow-imports", "silent",
                "--cache-dir", user_program / "cache", "program.py"]  # fmt: skip

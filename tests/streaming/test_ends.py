@@ -107,6 +107,7 @@ def last_watermark(table: Recorded, legs: list[Leg]) -> int | None:
     return model.watermarks(SourceHistory(table, legs).planned(), ALLOWED)[-1]
 
 
+@pytest.mark.exhaustive
 def test_stream_beside_a_live_writer_equals_the_model(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
     """Hudi writes, with two overlapping writers, while the query runs."""
     conditions = Conditions("mor", out_of_order=True, late=True, nulls=True)
