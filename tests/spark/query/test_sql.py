@@ -79,7 +79,7 @@ def test_query_gives_the_rows_of_plain_spark(tables: Tables, query: str, session
     assert not [view for view in tables.spark.catalog.listTables() if view.name.startswith("_pyspark")]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 @pytest.mark.sampled(1)
 def test_random_queries_give_the_rows_of_plain_spark_from_fewer_bytes(tables: Tables, seed: int) -> None:
     tables.set(SESSIONS[seed % len(SESSIONS)])
