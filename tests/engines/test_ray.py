@@ -11,7 +11,7 @@ from penstock.enumerator.server.run import serve
 from tests.engines.frames import Ray, rows_of
 from tests.engines.queries import Compare, Query, queries
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
 
 def test_dataset_has_the_rows_and_the_schema_of_the_table(ray_cluster: None, values_table: pathlib.Path) -> None:
