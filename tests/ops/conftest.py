@@ -49,7 +49,7 @@ def dashboard() -> dict[str, Any]:
     return content
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it ends before later modules run: its readers log warnings in this process
 def stage(golden: Any, tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A service under load and faults, watched by a real Prometheus."""
     from tests.ops.stage import Stage
