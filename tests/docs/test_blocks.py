@@ -32,20 +32,20 @@ def test_every_block_is_run_or_has_a_reason() -> None:
     assert len(not_run) <= ILLUSTRATIONS, not_run
 
 
-def followed_pages() -> Iterator[Any]:
-    """Every page with a block that runs, with a marker for those that need Spark or Ray."""
+def followed_pages(*, with_ray: bool) -> Iterator[Any]:
+    """Every page with a block that runs, with or without Ray, and a marker for those that need Spark or Ray."""
     for page in pages():
         page_blocks = [block for block in blocks(page) if block.runs]
-        if page_blocks:
+        if page_blocks and with_ray is any(block.needs_ray for block in page_blocks):
             needs_spark = any(block.needs_spark for block in page_blocks)
             marks = [pytest.mark.spark, pytest.mark.timeout(900)] if needs_spark else []
-            if any(block.needs_ray for block in page_blocks):
+            if with_ray:
                 marks = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("page_blocks", list(followed_pages()))
+@pytest.mark.parametrize("page_blocks", list(followed_pages(with_ray=False)))
 def test_blocks_of_a_page_run_in_order(
     page_blocks: list[Block],
     world: World,
@@ -54,20 +54,35 @@ def test_blocks_of_a_page_run_in_order(
     request: pytest.FixtureRequest,
 ) -> None:
     spark = request.getfixturevalue("spark") if any(block.needs_spark for block in page_blocks) else None
-    if any(block.needs_ray for block in page_blocks):
-        request.getfixturevalue("ray_cluster")
     serves_itself = any(
         re.search(r"^(\$ )?penstock (serve|flight) ", block.text, re.MULTILINE) for block in page_blocks
     )
-    for name, value in world.environment.items():
-        monkeypatch.setenv(name, value)
     connect = request.getfixturevalue("connect_url") if any(block.needs_connect for block in page_blocks) else ""
     page = Page(tmp_path, world, f"127.0.0.1:{free_port()}" if serves_itself else world.server, spark, connect)
-    monkeypatch.chdir(page.folder)
     if spark is not None:
         spark.conf.set(
             "spark.sql.shuffle.partitions", "1"
         )  # each partition of small state costs the same time per micro-batch
+    follow(page, page_blocks, world, monkeypatch)
+
+
+@pytest.mark.parametrize("page_blocks", list(followed_pages(with_ray=True)))
+def test_blocks_of_a_page_with_ray_run_in_order(
+    page_blocks: list[Block],
+    world: World,
+    ray_cluster: None,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Like every test with a cluster, they are in the sample of `make test`: a second cluster takes longer to start."""
+    follow(Page(tmp_path, world, world.server, None), page_blocks, world, monkeypatch)
+
+
+def follow(page: Page, page_blocks: list[Block], world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the blocks in the folder of the page, and ends what they started."""
+    for name, value in world.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(page.folder)
     try:
         for block in page_blocks:
             page.follow(block)

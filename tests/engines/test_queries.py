@@ -7,6 +7,7 @@ is pushed with another meaning than the engine's, a column in a wrong place, or 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -22,16 +23,14 @@ QUERIES = 14
 """Queries of one seed."""
 
 
-def differences(engine: Engine, table: pathlib.Path, seed: int) -> list[Query]:
-    """The queries of the seed whose rows differ."""
+def differences(engine: Engine, table: pathlib.Path, seed: int) -> Iterator[Query]:
+    """The queries of the seed whose rows differ, as they are run."""
     frame = engine.table(table)
     memory = engine.memory(penstock.read(table).read_all())
     ordered = isinstance(engine, Polars)
-    return [
-        query
-        for query in queries(seed, QUERIES, heads=ordered)
-        if not _same(engine.run(frame, query), engine.run(memory, query), query, ordered=ordered)
-    ]
+    for query in queries(seed, QUERIES, heads=ordered):
+        if not _same(engine.run(frame, query), engine.run(memory, query), query, ordered=ordered):
+            yield query
 
 
 def _same(result: pa.Table, expected: pa.Table, query: Query, *, ordered: bool) -> bool:
@@ -45,7 +44,7 @@ def _same(result: pa.Table, expected: pa.Table, query: Query, *, ordered: bool) 
 def test_rows_equal_those_of_frame_in_memory(
     engine: Engine, values_table: pathlib.Path, seed: int, reads: Reads
 ) -> None:
-    assert differences(engine, values_table, seed) == []
+    assert list(differences(engine, values_table, seed)) == []
     assert sum(bool(options.where) for options in reads.options) >= QUERIES // 3
 
 
@@ -58,4 +57,4 @@ def test_pushed_condition_with_too_few_rows_is_seen(
         return pushed_where("ok", condition, schema)
 
     monkeypatch.setattr(source, "pushed_where", wrong)
-    assert differences(engine, values_table, 0)
+    assert any(differences(engine, values_table, 0))

@@ -1,4 +1,7 @@
-"""Tables as datasets of a Ray cluster on this machine, planned in this process and by a server."""
+"""Tables as datasets of a Ray cluster on this machine, planned in this process and by a server.
+
+All of it is in the sample of `make test`: a second cluster for the rest would take longer to start than these tests.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,19 @@ def test_dataset_has_the_rows_and_the_schema_of_the_table(ray_cluster: None, val
     )
 
 
-@pytest.mark.exhaustive
-def test_queries_return_the_rows_of_a_dataset_in_memory(ray_cluster: None, values_table: pathlib.Path) -> None:
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.long)])
+def test_queries_return_the_rows_of_a_dataset_in_memory(
+    ray_cluster: None, values_table: pathlib.Path, seed: int
+) -> None:
     engine = Ray()
     dataset, memory = engine.table(values_table), engine.memory(penstock.read(values_table).read_all())
-    for query in queries(7, 10):
+    for query in queries(seed, 5):
         result, expected = engine.run(dataset, query), engine.run(memory, query)
         assert result.num_rows == expected.num_rows
         if query.limit is None:
             assert rows_of(result) == rows_of(expected), query
 
 
-@pytest.mark.exhaustive
 def test_table_of_a_server_is_read(ray_cluster: None, values_table: pathlib.Path) -> None:
     server = serve({"values": str(values_table)}, "127.0.0.1:0")
     try:
@@ -47,7 +51,6 @@ def test_table_of_a_server_is_read(ray_cluster: None, values_table: pathlib.Path
         server.stop(5)
 
 
-@pytest.mark.exhaustive
 def test_lost_file_is_an_error_with_its_name(
     ray_cluster: None, values_table: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import duckdb
 import pytest
 
 import penstock
-from penstock.engine.adapters.duckdb import check_release
 
 
 def test_release_that_leaves_nan_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    from penstock.engine.adapters.duckdb import check_release
+
     check_release("2.0.0")
     check_release("10.0.0-dev1")
     monkeypatch.setattr(duckdb, "__version__", "1.5.6")

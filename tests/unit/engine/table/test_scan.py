@@ -7,8 +7,6 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -79,6 +77,8 @@ def test_nothing_is_planned_before_rows_are_requested(path: str, monkeypatch: py
 
 
 def test_every_way_out_has_the_same_rows(opened: penstock.Table) -> None:
+    import polars  # late, as every engine: each process of a run collects all tests
+
     scan = opened.scan().select("id", "v").where("v > 3")
     expected = rows(scan.to_arrow())
     assert expected
@@ -92,6 +92,8 @@ def test_every_way_out_has_the_same_rows(opened: penstock.Table) -> None:
 
 
 def test_relation_of_duckdb_belongs_to_the_given_connection_and_has_its_rows_each_time(opened: penstock.Table) -> None:
+    import duckdb
+
     with duckdb.connect() as connection:
         relation = opened.scan().select("v").to_duckdb(connection)
         counts = [relation.aggregate("count(*), sum(v)").fetchall() for _ in range(2)]
