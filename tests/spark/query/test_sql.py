@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.spark.query.random_queries import RandomQueries
 @cache
 def most_bytes(tables: Tables) -> int:
     """The bytes that a scan of the largest table sends to Spark."""
-    return max(bytes_of(tables, f"SELECT * FROM {name}") for name in CASES)
+    return max(bytes_of(tables, [f"SELECT * FROM {name}" for name in CASES]))
 
 
 def sent(df: DataFrame) -> Iterator[int]:
@@ -45,12 +46,16 @@ def received(df: DataFrame) -> int:
     return max(sent(df))
 
 
-def bytes_of(tables: Tables, query: str) -> int:
-    """The bytes that the scans of a query send to Spark."""
-    before, df = tables.sql("SELECT id FROM orders WHERE v < 0"), tables.sql(query)
-    assert before.collect() == []
-    df.collect()
-    return received(df) - received(before)
+def bytes_of(tables: Tables, queries: Iterable[str]) -> list[int]:
+    """For each query the bytes that its scans send to Spark."""
+    nothing = tables.sql("SELECT id FROM orders WHERE v < 0")
+    assert nothing.collect() == []
+    counts = [received(nothing)]
+    for query in queries:
+        df = tables.sql(query)
+        df.collect()
+        counts.append(received(df))
+    return [count - before for before, count in itertools.pairwise(counts)]
 
 
 FIXED = [
@@ -114,7 +119,7 @@ def test_scan_sends_fewer_bytes(tables: Tables, monkeypatch: pytest.MonkeyPatch)
     }
 
     def sizes() -> dict[str, int]:
-        return {name: bytes_of(tables, query) for name, query in queries.items()}
+        return dict(zip(queries, bytes_of(tables, queries.values()), strict=True))
 
     narrow = sizes()
     assert narrow["both"] < narrow["columns"] < narrow["all"]
