@@ -63,6 +63,7 @@ def test_blocks_of_a_page_run_in_order(
         spark.conf.set(
             "spark.sql.shuffle.partitions", "1"
         )  # each partition of small state costs the same time per micro-batch
+        spark.streams.resetTerminated()  # a stream that failed in another test is no failure of the page
     follow(page, page_blocks, world, monkeypatch)
 
 
