@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -59,6 +60,14 @@ ROWS = by_case(counted_entries())
 CHANGES = by_case(counted_changes())
 
 
+def two_of_three(cases: Iterable[str]) -> list[Any]:
+    """The cases; every third one runs in `make long` only."""
+    return [
+        pytest.param(case, marks=pytest.mark.long) if place % 3 == 2 else case
+        for place, case in enumerate(sorted(cases))
+    ]
+
+
 def moment(digits: str) -> dt.datetime:
     seconds = dt.datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
     return seconds + dt.timedelta(milliseconds=int(digits[14:]))
@@ -82,7 +91,7 @@ def mismatches(rows: pa.Table, commits: str, times: dict[str, dt.datetime]) -> l
     return [row for row in rows.select([commits, COLUMN]).to_pylist() if row[COLUMN] != times.get(row[commits])]
 
 
-@pytest.mark.parametrize("case", sorted(ROWS))
+@pytest.mark.parametrize("case", two_of_three(ROWS))
 @pytest.mark.sampled(8)
 def test_rows_carry_the_completion_time_of_their_commit(golden: Golden, case: str) -> None:
     """Hudi's rows, and for each the completion time that the timeline states for its `_hoodie_commit_time`."""
@@ -98,7 +107,7 @@ def test_rows_carry_the_completion_time_of_their_commit(golden: Golden, case: st
             assert rows[COLUMN].null_count == rows.num_rows, entry
 
 
-@pytest.mark.parametrize("case", sorted(CHANGES))
+@pytest.mark.parametrize("case", two_of_three(CHANGES))
 @pytest.mark.sampled(6)
 def test_changes_carry_the_completion_time_of_their_commit(golden: Golden, case: str) -> None:
     times = stated(golden.table(case))

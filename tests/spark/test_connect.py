@@ -115,7 +115,6 @@ def test_error_is_its_sentence(connect: SparkSession, tmp_path: pathlib.Path) ->
     assert "Traceback" not in str(failed.value).partition("JVM stacktrace")[0]
 
 
-@pytest.mark.exhaustive
 def test_client_registers_the_format(connect: SparkSession, golden: Any) -> None:
     penstock.spark.register(connect)
     case = CASES["v6"]
