@@ -13,7 +13,7 @@ from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer, WatermarkPlanned
 from penstock.enumerator.report_totals import total
 from penstock.enumerator.tables.open_tables import OpenTables
-from penstock.enumerator.tables.registered_tables import RegisteredTables
+from penstock.enumerator.tables.registry import TableRegistry
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
@@ -68,16 +68,17 @@ def available_cpus() -> int:
 class EmbeddedEnumerator:
     """An `Enumerator` without a server: plans in this process and keeps the plans in its memory.
 
-    `tables` maps names of tables to paths or URIs. None: each name is a path itself, and plans and log lines have it
-    without credentials (`redacted_uri`). With `tables` plans leave this process, so they contain no credentials of a
-    URI (`uri_without_credentials`): readers have their own. Clock, ids and CPUs are parameters for tests.
+    `tables` maps names of tables to paths or URIs, or is a registry, whose tables may change. None: each name is a
+    path itself, and plans and log lines have it without credentials (`redacted_uri`). With `tables` plans leave this
+    process, so they contain no credentials of a URI (`uri_without_credentials`): readers have their own. Clock, ids
+    and CPUs are parameters for tests.
     Needs no closing. Plans are held while the object exists, and at most `settings.plan_ttl_ms` without use; with a
     `coordinator`, in its plan store.
     """
 
     def __init__(
         self,
-        tables: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | TableRegistry | None = None,
         *,
         reads: TableReads | None = None,
         clock_ms: Callable[[], int] = monotonic_ms,
@@ -87,7 +88,7 @@ class EmbeddedEnumerator:
         coordinator: Coordinator | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
-        self.tables = RegisteredTables(tables)
+        self.tables = tables if isinstance(tables, TableRegistry) else TableRegistry(tables)
         self._reads: TableReads = OpenTables() if reads is None else reads
         self._clock_ms = clock_ms
         self._new_id = new_id
@@ -99,7 +100,7 @@ class EmbeddedEnumerator:
 
     def check_tables(self) -> None:
         """Opens every registered table: a wrong path fails now, not at the first request."""
-        for name in self.tables.names:
+        for name in self.tables.names():
             self._reads.check(self.tables.path(name))
 
     def describe_table(self, table: str) -> TableDescription:

@@ -20,6 +20,7 @@ from penstock.enumerator.groups.group_tables import GroupTables
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
+from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.proto.model.groups import (
     GroupAnswer,
@@ -46,14 +47,15 @@ class EnumeratorService:
     """An `Enumerator` and a `GroupService`. With a durable coordinator it continues where the last process ended.
 
     `start` begins discovery for the groups, `stop` ends it. With `poll_ms` None there are no threads: call
-    `split_discovery.discover` and `coordinator.tick`. `poll_ms_of` has the intervals of single tables. `reads` and
-    `follows` are the reads of tables for plans and for groups. `activity` is shown by `describe_server`: the caller
-    that passes a `coordinator` makes the activity one of its observers.
+    `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
+    the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
+    plans and for groups. `activity` is shown by `describe_server`: the caller that passes a `coordinator` makes the
+    activity one of its observers.
     """
 
     def __init__(
         self,
-        tables: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | TableRegistry | None = None,
         *,
         reads: TableReads | None = None,
         follows: GroupTables | None = None,
@@ -62,7 +64,6 @@ class EnumeratorService:
         cpus: int | None = None,
         coordinator: Coordinator | None = None,
         poll_ms: int | None = POLL_MS,
-        poll_ms_of: Mapping[str, int] | None = None,
         activity: Activity | None = None,
     ) -> None:
         if reads is None or follows is None:
@@ -81,9 +82,9 @@ class EnumeratorService:
             coordinator=self.coordinator,
             observer=self.coordinator.observer,
         )
-        names = self.plans.tables
+        self.tables = names = self.plans.tables
         self.split_discovery = SplitDiscovery(
-            self.coordinator, follows, names.path, clock_ms, names.published, dict(poll_ms_of or {})
+            self.coordinator, follows, names.path, clock_ms, names.published, names.interval_ms
         )
         check = reads.check
         self.checks = TableChecks(
@@ -91,9 +92,7 @@ class EnumeratorService:
         )
         self._threads: DiscoveryThreads | None = None
         if poll_ms is not None:
-            self._threads = DiscoveryThreads(
-                self.split_discovery, min([poll_ms, *(poll_ms_of or {}).values()]), self.checks
-            )
+            self._threads = DiscoveryThreads(self.split_discovery, poll_ms, self.checks)
         self.groups = ConsumerGroups(
             self.coordinator, names, self.split_discovery, self.checks, self.activity, clock_ms, self._wake
         )

@@ -19,7 +19,7 @@ from penstock.enumerator.groups.descriptions import description_of, reset_outcom
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log, log_event
 from penstock.enumerator.observer import ReaderSplits, SplitEvent, SplitKind, SplitReported, SplitsCounted
-from penstock.enumerator.tables.registered_tables import RegisteredTables
+from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
@@ -57,7 +57,7 @@ class ConsumerGroups:
 
     coordinator: Coordinator
     """Holds the state of the groups."""
-    tables: RegisteredTables
+    tables: TableRegistry
     """The tables, by name."""
     split_discovery: SplitDiscovery
     """Reads the tables of the groups."""
@@ -204,7 +204,7 @@ class ConsumerGroups:
         described = [
             (self._with_trouble(description, key), key) for description, key in self.coordinator.read(describe)
         ]
-        tables = {name: self.checks.trouble_of(name) for name in self.tables.names if table in ("", name)}
+        tables = {name: self.checks.trouble_of(name) for name in self.tables.names() if table in ("", name)}
         return status_of(described, self.activity, tables)
 
     def _count_fenced(self, member: Member, call: Callable[[], _T]) -> _T:

@@ -125,14 +125,14 @@ class LagMonitor:
             return []
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
-        now_ms, every_ms = self.split_discovery.clock_ms(), self.split_discovery.every_ms
+        now_ms, interval_ms = self.split_discovery.clock_ms(), self.split_discovery.interval_ms
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in state.groups}
         return {
             key: gauges_of(
                 group,
                 discovery_age_s=self._discovery_age_s(key, group, now_ms),
                 issued=self.split_discovery.issued.get(key),
-                poll_interval_s=every_ms[key.table] / 1000 if key.table in every_ms else None,
+                poll_interval_s=interval_ms(key.table) / 1000 or None,
                 trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
             )
             for key, group in state.groups.items()

@@ -44,8 +44,8 @@ class SplitDiscovery:
     """The clock of intervals and delays."""
     published: Callable[[Plan], Plan] = lambda plan: plan
     """Removes credentials from a plan."""
-    every_ms: dict[str, int] = field(default_factory=dict)
-    """Interval of discovery in idle tables, by table; tables that are not listed are due at once."""
+    interval_ms: Callable[[str], int] = lambda table: 0
+    """Interval of discovery in an idle table, by its name; 0: it is due at once."""
     discovered_ms: dict[GroupKey, int] = field(default_factory=dict)
     """When the last discovery succeeded, by group."""
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class SplitDiscovery:
         for key, group in state.groups.items():
             if not may_lose_rounds(group) or self.failures.is_delayed(key, now_ms):
                 continue
-            if self._open.is_due(key, self.every_ms.get(key.table, 0)):
+            if self._open.is_due(key, self.interval_ms(key.table)):
                 yield followed(key, group)
 
     def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
@@ -126,7 +126,7 @@ class SplitDiscovery:
         idle = self._idle.get(key)
         if idle is None or idle[:2] != (group.number, group.progress.position):
             return True
-        return now_ms - self.discovered_ms.get(key, now_ms) >= self.every_ms.get(key.table, 0)
+        return now_ms - self.discovered_ms.get(key, now_ms) >= self.interval_ms(key.table)
 
     def _isolated(
         self,

@@ -18,11 +18,12 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, CompositeObserver, EpochAcquired, Observer
 from penstock.enumerator.planning.annotate import EventTimeScan
-from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
+from penstock.enumerator.tables.registry import CONFIG, TableEntry, TableRegistry
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
 FIRST_CHECKS_S: Final = 5.0
@@ -120,7 +121,7 @@ def _check_tables(service: EnumeratorService) -> None:
     health_by_table = service.checks.wait_for_all(FIRST_CHECKS_S)
     errors = [health.error for _, health in sorted(health_by_table.items())]
     final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
-    if len(final) == len(service.checks.names) and not service.coordinator.read(lambda state: state.groups):
+    if len(final) == len(service.checks.names()) and not service.coordinator.read(lambda state: state.groups):
         raise final[0]
     service.checks.begin_logging()
 
@@ -130,20 +131,24 @@ def _may_open_later(error: PenstockError) -> bool:
     return error.retryable or isinstance(error, StorageDenied)
 
 
+def _entry(named: tuple[str, TableSettings]) -> TableEntry:
+    name, table = named
+    return TableEntry(name, table.path, poll_interval_ms=table.poll_interval_ms)
+
+
 @contextmanager
 def _following(
     settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity
 ) -> Iterator[EnumeratorService]:
-    paths = {name: table.path for name, table in settings.tables.items()}
-    intervals = {name: table.poll_interval_ms or settings.poll_interval_ms for name, table in settings.tables.items()}
+    tables = TableRegistry({}, default_interval_ms=settings.poll_interval_ms)
+    tables.put_source(CONFIG, map(_entry, settings.tables.items()))
     reads = OpenTables(scan_event_time=scan_event_time, topics=settings.topics)
     service = EnumeratorService(
-        paths,
+        tables,
         reads=reads,
         follows=FollowedTables(reads, hollow_after_ms=settings.hollow_after_ms),
         coordinator=coordinator,
-        poll_ms=settings.poll_interval_ms,
-        poll_ms_of=intervals,
+        poll_ms=min(map(tables.interval_ms, tables.names()), default=settings.poll_interval_ms),
         activity=activity,
     )
     service.checks.is_logging = False

@@ -38,24 +38,34 @@ class TableHealth:
 
 
 class TableChecks:
-    """Checks of the tables `names`. Any thread; one check per table at a time. `check` raises if a table cannot be
-    opened."""
+    """Checks of the tables that `names` returns now. Any thread; one check per table at a time. `check` raises if a
+    table cannot be opened."""
 
     def __init__(
-        self, names: Iterable[str], check: Callable[[str], None], clock_ms: Callable[[], int], observer: Observer
+        self,
+        names: Callable[[], Iterable[str]],
+        check: Callable[[str], None],
+        clock_ms: Callable[[], int],
+        observer: Observer,
     ) -> None:
-        self.names, self._check, self._clock_ms, self._observer = tuple(sorted(names)), check, clock_ms, observer
+        self._names, self._check, self._clock_ms, self._observer = names, check, clock_ms, observer
         self.is_logging = True
         self._changed = threading.Condition()
         self._health: dict[str, TableHealth] = {}
         self._since_ms: dict[str, int] = {}
 
+    def names(self) -> tuple[str, ...]:
+        """The tables now, sorted."""
+        return tuple(sorted(self._names()))
+
     def due(self) -> list[str]:
-        """Tables whose check is due; those that were never checked come first."""
-        now_ms = self._clock_ms()
+        """Tables whose check is due; those that were never checked come first. Forgets tables that are gone."""
+        now_ms, names = self._clock_ms(), self.names()
         with self._changed:
+            for gone in self._health.keys() - set(names):
+                del self._health[gone]
             health = dict(self._health)
-        due = [name for name in self.names if name not in health or health[name].again_ms <= now_ms]
+        due = [name for name in names if name not in health or health[name].again_ms <= now_ms]
         return sorted(due, key=lambda name: name in health)
 
     def check(self, name: str) -> bool:
@@ -84,7 +94,7 @@ class TableChecks:
     def wait_for_all(self, seconds: float) -> Mapping[str, TableHealth]:
         """Waits until each table was checked, for at most `seconds`. Returns the health of the checked tables."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._health) == len(self.names), seconds)
+            self._changed.wait_for(lambda: self._health.keys() >= set(self.names()), seconds)
             return dict(self._health)
 
     def begin_logging(self) -> None:
@@ -98,7 +108,7 @@ class TableChecks:
 
     def report_silent(self) -> None:
         """Reports tables whose check has run for more than SLOW_DISCOVERY_MS to the observer."""
-        for name in self.names:
+        for name in self.names():
             if self._is_silent(name):
                 self._observer.observe(TableChecked(name, StorageError.code))
 

@@ -138,7 +138,7 @@ def test_gauges_have_the_lag_of_a_group_and_a_close_loss_is_logged(caplog: pytes
 
 def test_discovery_age_grows_if_due_and_is_absent_if_paused() -> None:
     world, noted = observed()
-    world.service.split_discovery.every_ms["t"] = 5_000
+    world.service.split_discovery.interval_ms = {"t": 5_000}.__getitem__
     measurer = LagMonitor(world.service.split_discovery)
     measurer.measure()
     world.clock.now_ms += 40_000

@@ -51,7 +51,7 @@ def test_open_rounds_are_checked_again_after_a_storage_failure() -> None:
 def test_open_rounds_are_checked_at_the_interval_of_their_table() -> None:
     world = World(Script(newest=1), spec=spec_of(on_lost_range=OnLostRange.EARLIEST))
     split_discovery = world.service.split_discovery
-    split_discovery.every_ms["t"] = 10_000
+    split_discovery.interval_ms = {"t": 10_000}.__getitem__
     for _ in range(3):
         split_discovery.discover()
     world.clock.now_ms += 9_999

@@ -21,7 +21,7 @@ class World:
         self.now_ms = 0
         self.error: BaseException | None = None
         self.during: Callable[[], object] = lambda: None
-        self.checks = TableChecks(["t"], self.open, lambda: self.now_ms, NO_OBSERVER)
+        self.checks = TableChecks(lambda: ["t"], self.open, lambda: self.now_ms, NO_OBSERVER)
 
     def open(self, name: str) -> None:
         self.during()
@@ -82,7 +82,7 @@ def test_server_starts_unless_every_table_fails_with_a_permanent_error(
         if error is not None:
             raise error
 
-    checks = TableChecks(by_name, open_table, lambda: 0, NO_OBSERVER)
+    checks = TableChecks(lambda: by_name, open_table, lambda: 0, NO_OBSERVER)
     for name in checks.due():
         checks.check(name)
     coordinator = SimpleNamespace(read=lambda view: view(SimpleNamespace(groups=groups)))
