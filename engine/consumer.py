@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import socket
 import warnings
 from collections.abc import Sequence
 
@@ -11,6 +13,9 @@ from penstock.engine.group.lease import Runtime
 from penstock.engine.group.reader import ConsumedBatch, GroupReader
 from penstock.engine.requests.times import Time
 from penstock.engine.requests.where import Where, where_text
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.groups import sanitized_name
+from penstock.proto.model.queries import is_pattern
 from penstock.proto.options.registry import EntryPoint, parse_options
 
 __all__ = ["ConsumedBatch", "Consumer"]
@@ -35,11 +40,12 @@ class Consumer(GroupReader):
 
     def __init__(
         self,
-        server: str | None,
-        table: str | os.PathLike[str],
+        server: str | None = None,
+        table: str | os.PathLike[str] | None = None,
         *,
         group: str,
-        reader_id: str,
+        tables: str | None = None,
+        reader_id: str | None = None,
         query: str | None = None,
         cdc_format: str | None = None,
         after: Time | None = None,
@@ -54,7 +60,10 @@ class Consumer(GroupReader):
     ) -> None:
         """Does not join yet.
 
-        `server` (HOST:PORT) stores the group and serves `table` under that name. `query`: incremental (the default:
+        `server` (HOST:PORT) stores the group and serves `table` under that name. `tables` instead of `table` is a shell
+        pattern such as `sales.*`: the group consumes every served table whose name matches, also those that are added
+        later. `reader_id` is generated if absent: then no later process continues its splits before the lease ends.
+        `query`: incremental (the default:
         rows as the end of each round leaves them) or cdc (each change). `after` (earliest, the default; latest; an
         instant; an ISO time) applies when the group is created. Times and `where` are as in `penstock.read`. `options`
         are the other options in docs/reference/options.md, in snake_case. `enumerator` and `runtime` replace the server
@@ -62,7 +71,7 @@ class Consumer(GroupReader):
         ConfigurationError for options that are unknown, invalid or exclude each other."""
         explicit: dict[str, object] = {
             "group": group,
-            "reader_id": reader_id,
+            "reader_id": generated_reader_id() if reader_id is None else reader_id,
             "server": server,
             "query": query,
             "cdc_format": cdc_format,
@@ -76,6 +85,31 @@ class Consumer(GroupReader):
         parsed = parse_options({**explicit, **options}, entry_point=EntryPoint.CONSUMER, environment=os.environ)
         for text in parsed.warnings:
             warnings.warn(f"penstock.Consumer: {text}", UserWarning, stacklevel=2)
+        name, over_tables = consumed_tables(table, tables)
         super().__init__(
-            os.fspath(table), parsed, enumerator or group_enumerator_for(parsed.server, parsed.access), runtime
+            name,
+            parsed,
+            enumerator or group_enumerator_for(parsed.server, parsed.access),
+            runtime,
+            over_tables=over_tables,
         )
+
+
+def consumed_tables(table: str | os.PathLike[str] | None, tables: str | None) -> tuple[str, bool]:
+    """The name of the table, or the pattern of their names; and whether it is a pattern. `tables` without a character
+    of patterns is the name of one table. ConfigurationError unless exactly one is given."""
+    if (table is None) == (tables is None):
+        given = "neither" if table is None else "both"
+        raise ConfigurationError(
+            f"a consumer takes either `table`, a name, or `tables`, a pattern of names such as sales.*: got {given}"
+        )
+    if table is not None:
+        return os.fspath(table), False
+    if not tables:
+        raise ConfigurationError("tables: got nothing, expected a pattern of names such as sales.*")
+    return tables, is_pattern(tables)
+
+
+def generated_reader_id() -> str:
+    """A reader id of this process: its host, process id and a random part."""
+    return sanitized_name(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")

@@ -183,9 +183,11 @@ class EnumeratorService:
         """See `GroupService.heartbeat`."""
         return self.groups.heartbeat(member)
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        return self.groups.request_splits(member, max_splits, sequence)
+        return self.groups.request_splits(member, max_splits, sequence, without)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""

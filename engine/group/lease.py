@@ -72,9 +72,9 @@ class Membership:
         with self._lock:
             self._lost = self._lost or error
 
-    def call(self, operation: Callable[[], _T]) -> _T:
-        """The answer of a call in which the member identifies itself. It renews the lease; a LeaseError ends the
-        membership."""
+    def call(self, operation: Callable[[], _T], *, renews: bool = True) -> _T:
+        """The answer of a call in which the member identifies itself. It renews the lease, unless `renews` is False; a
+        LeaseError ends the membership."""
         self.require()
         sent_ms = self._now_ms()
         try:
@@ -82,7 +82,8 @@ class Membership:
         except LeaseError as error:
             self.lose(error)
             raise
-        self.renew(sent_ms)
+        if renews:
+            self.renew(sent_ms)
         return answer
 
     def beat(self, service: GroupService) -> float | None:

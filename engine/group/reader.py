@@ -6,43 +6,40 @@ import logging
 import threading
 import uuid
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Final, Self
 
-import pyarrow as pa
-
+from penstock.engine.group.batch import ConsumedBatch as ConsumedBatch
 from penstock.engine.group.connect import GroupEnumerator
 from penstock.engine.group.lease import HEARTBEATS_PER_LEASE, Membership, Runtime
-from penstock.engine.group.split_reader import SplitReader
-from penstock.engine.group.uncommitted import UncommittedBatches
-from penstock.engine.kafka_access import topic_reading
-from penstock.engine.requests.group import group_spec, group_start
-from penstock.engine.requests.hybrid import access_of
-from penstock.proto.errors import ConfigurationError, Fenced, InvariantViolation, LeaseError, PenstockError
+from penstock.engine.group.split_work import SplitWork
+from penstock.engine.requests.group import group_spec, group_start, no_table_of, spec_over_tables
+from penstock.proto.errors import (
+    ConfigurationError,
+    Fenced,
+    InvariantViolation,
+    LeaseError,
+    PenstockError,
+    all_error_classes,
+)
 from penstock.proto.logging import log_context, log_event_to
 from penstock.proto.model.groups import (
-    MAX_SPLITS_A_REQUEST,
-    AssignedSplit,
+    MAX_TABLES_SHOWN,
     Assignments,
     EndOfGroup,
     GroupAnswer,
     NothingYet,
     ResetOutcome,
-    SplitProgress,
     StartAt,
+    TableTrouble,
     checked_name,
 )
 from penstock.proto.model.positions import Position
-from penstock.proto.model.splits import Scan
+from penstock.proto.model.reports import TableDescription
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
-from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, read_split
-from penstock.table.columns import resolve_column
-from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import redacted_uri
 
 log = logging.getLogger("penstock.engine.consumer")
@@ -50,36 +47,6 @@ log = logging.getLogger("penstock.engine.consumer")
 MAX_SCANS: Final = 64
 _LEAST_WAIT_MS: Final = 10
 _LONGEST_WAIT_MS: Final = 60_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumedBatch:
-    """Rows of one split, read by a reader of a consumer group.
-
-    Every row of a split has an ordinal, counted from 0. The batch covers the ordinals `first_ordinal` to
-    `next_ordinal` - 1, without the rows that `where` and other filters dropped.
-    """
-
-    batch: pa.RecordBatch
-    """The rows."""
-    split_id: str
-    """The id of the split."""
-    plan_id: str
-    """The id of the plan that contains the split."""
-    first_ordinal: int
-    """The ordinal of the first row that the batch covers."""
-    next_ordinal: int
-    """The ordinal after the last row that the batch covers."""
-    position: Position
-    """The group's position once this split and all splits before it are finished."""
-    end_of_split: bool
-    """Whether this is the last batch of the split."""
-    start: int
-    """The ordinal at which this reader began the split; above 0 if earlier rows were committed before."""
-    sequence: int
-    """The number of the batch since the last `join`, counted from 1."""
-    join: int
-    """The number of the `join`, counted from 1."""
 
 
 class GroupReader:
@@ -93,11 +60,19 @@ class GroupReader:
     """
 
     def __init__(
-        self, table: str, options: ParsedOptions, enumerator: GroupEnumerator, runtime: Runtime | None = None
+        self,
+        table: str,
+        options: ParsedOptions,
+        enumerator: GroupEnumerator,
+        runtime: Runtime | None = None,
+        *,
+        over_tables: bool = False,
     ) -> None:
-        """Does not join. Describes the table only if an option holds a time that needs the table's zone.
+        """Does not join. `over_tables`: `table` is a pattern of names, and the group consumes every table that matches.
+        Describes the table only if an option holds a time that needs the table's zone.
         ConfigurationError: no group, no reader id, or options that exclude each other."""
         self._table, self._options, self._enumerator = table, options, enumerator
+        self._over_tables = over_tables
         self._runtime = runtime or Runtime()
         self._group = checked_name("group", options.group or "")
         self._reader_id = checked_name("reader id", options.reader_id or "")
@@ -109,11 +84,11 @@ class GroupReader:
             wait=partial(self._runtime.wait, self._woken),
             stopped=self._woken.is_set,
         )
-        self._describe = cache(lambda: self._retry.call(lambda: self._enumerator.describe_table(table)))
-        self._spec = group_spec(table, options, self._describe)
-        self._read_options = ReadOptions(batch_rows=options.batch_rows)
-        self._access = access_of(options)
-        self._scans: OrderedDict[str, Scan] = OrderedDict()
+        self._describe = cache(partial(no_table_of, table) if over_tables else self._described)
+        self._spec = spec_over_tables(table, options) if over_tables else group_spec(table, options, self._describe)
+        self._work = SplitWork(
+            enumerator, options, self._ids, self._retry, self._runtime.now_ms, over_tables=over_tables
+        )
         self._membership: Membership | None = None
         self._stop_heartbeat: Callable[[], object] | None = None
         self._joins = 0
@@ -122,8 +97,15 @@ class GroupReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether the newest request found no split to assign and none assigned to other readers."""
-        return self._caught_up
+        """Whether the newest request found no split to assign and none assigned to other readers. In a group over
+        tables: in all tables except those of `table_errors`."""
+        return self._caught_up and not self._work.queue.may_recover
+
+    @property
+    def table_errors(self) -> dict[str, PenstockError]:
+        """In a group over tables: the tables that cannot be consumed now, with their errors. Other tables go on. A
+        table that this reader cannot read is tried again after a delay of up to a minute."""
+        return {**self._stopped, **self._work.queue.failed_tables()}
 
     @property
     def ended(self) -> bool:
@@ -162,7 +144,7 @@ class GroupReader:
             membership = self._member()
             membership.require()
             try:
-                if (batch := self._next_batch(membership)) is not None:
+                if (batch := self._work.next_batch(membership)) is not None:
                     return batch
                 if not self._ended and self._runtime.now_ms() >= self._next_request_ms:
                     self._pull(membership)
@@ -172,9 +154,10 @@ class GroupReader:
                 raise
             if self._ended:
                 return None
-            if self._queue:
+            if self._work.queue.first() is not None:
                 continue
-            wait_ms: float = max(_LEAST_WAIT_MS, self._next_request_ms - self._runtime.now_ms())
+            next_ms = min(self._next_request_ms, self._work.queue.next_try_ms() or self._next_request_ms)
+            wait_ms: float = max(_LEAST_WAIT_MS, next_ms - self._runtime.now_ms())
             if timeout_ms is not None:
                 left_ms = start_ms + timeout_ms - self._runtime.now_ms()
                 if left_ms <= 0:
@@ -190,7 +173,8 @@ class GroupReader:
     def commit(self, batch: ConsumedBatch | None = None) -> None:
         """Commits every batch returned so far, or those up to and including `batch`. When it returns, the commit is
         durable, and these rows are never handed out again. Fenced: nothing more can be committed; what was not
-        committed is handed out again."""
+        committed is handed out again. In a group over tables, Fenced may concern one table that was reset: the others
+        are committed, and `poll` goes on."""
         membership = self._member()
         membership.require()
         if batch is not None and batch.join != self._joins:
@@ -199,9 +183,8 @@ class GroupReader:
                 "was handed out before the reader joined again: the split no longer belongs to it, and is handed out "
                 "again"
             )
-        through = self._sequence if batch is None else batch.sequence
-        self._commit(membership, self._uncommitted.through(through))
-        self._uncommitted.forget_through(through)
+        through = self._work.sequence if batch is None else batch.sequence
+        self._work.commit_through(membership, through)
 
     def seek(self, to: Position | str) -> ResetOutcome:
         """Moves the whole group to a position, `earliest`, `latest`, an instant or an ISO time, and joins again. Other
@@ -254,15 +237,11 @@ class GroupReader:
         if self._stop_heartbeat is not None:
             self._stop_heartbeat()
         self._stop_heartbeat = self._membership = None
-        if self._open is not None:
-            self._open.close()
         self._reset_work()
 
     def _reset_work(self) -> None:
-        self._queue: deque[AssignedSplit] = deque()
-        self._open: SplitReader | None = None
-        self._uncommitted = UncommittedBatches()
-        self._sequence = 0
+        self._work.reset(self._joins + 1)
+        self._stopped: dict[str, PenstockError] = {}
         self._requests = 0
         self._next_request_ms = 0
 
@@ -271,120 +250,40 @@ class GroupReader:
         self._woken.clear()
         return was
 
-    def _next_batch(self, membership: Membership) -> ConsumedBatch | None:
-        """The next batch of the open split or of the queued ones; None if they have no more."""
-        while self._open is not None or self._queue:
-            if self._open is None:
-                self._open = SplitReader(self._queue.popleft(), self._read, self._tally)
-                log_event_to(
-                    log, "split begun", **self._ids, **_split_ids(self._open.assigned), start=self._open.next_ordinal
-                )
-            split = self._open
-            with log_context(**self._ids, **_split_ids(split.assigned)):
-                part = self._retry.call(split.take)
-            membership.require()
-            if split.ended:
-                log_event_to(log, "split read", **self._ids, **_split_ids(split.assigned), rows=split.rows)
-            if part is not None:
-                return self._hand_out(split, part)
-            empty = split.rows == 0
-            self._uncommitted.add(self._sequence, _finished(split), empty=empty)
-            self._open = None
-        return None
-
-    def _hand_out(self, split: SplitReader, part: SplitBatch) -> ConsumedBatch:
-        self._sequence += 1
-        if split.ended:
-            self._open = None
-            progress = _finished(split)
-        else:
-            progress = SplitProgress(ref=split.assigned.ref, ordinal=part.next_ordinal)
-        self._uncommitted.add(self._sequence, progress)
-        return ConsumedBatch(
-            batch=part.batch,
-            split_id=split.assigned.split.split_id,
-            plan_id=split.assigned.ref.plan_id,
-            first_ordinal=part.first_ordinal,
-            next_ordinal=part.next_ordinal,
-            position=split.assigned.position,
-            end_of_split=split.ended,
-            start=split.assigned.start,
-            sequence=self._sequence,
-            join=self._joins,
-        )
-
     def _pull(self, membership: Membership) -> None:
         """Requests splits. Splits without rows are committed first: the caller has no batch of them to commit."""
-        if done := self._uncommitted.empty():
-            self._commit(membership, done)
-            self._uncommitted.forget_empty()
+        self._work.commit_empty(membership)
         member, max_splits = membership.member, self._options.max_splits
         number = self._requests + 1  # a repeated request has the same number, and gets the same answer
         request_id = uuid.uuid4().hex
         with log_context(**self._ids, request=request_id):
-            answer: GroupAnswer = self._retry.call(
-                lambda: membership.call(lambda: self._enumerator.request_splits(member, max_splits, number))
-            )
+            ask = partial(self._enumerator.request_splits, member, max_splits, number)
+            if aside := self._work.queue.tables_aside():
+                ask = partial(ask, without=aside[:MAX_TABLES_SHOWN])
+            # a request of a group over tables renews no lease in the groups of tables: heartbeats do
+            call = partial(membership.call, ask, renews=not self._over_tables)
+            answer: GroupAnswer = self._retry.call(call)
         self._caught_up = False
         match answer:
             case Assignments(splits):
-                self._queue.extend(splits)
-                for assigned in splits:
-                    log_event_to(log, "split received", **self._ids, **_split_ids(assigned), request=request_id)
+                self._work.receive(member, splits, request_id)
                 self._next_request_ms = 0 if splits else self._runtime.now_ms() + _LEAST_WAIT_MS
-            case NothingYet(retry_ms, caught_up):
+            case NothingYet(retry_ms, caught_up, troubles):
                 self._next_request_ms = self._runtime.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
                 self._caught_up = caught_up
+                self._note_troubles(troubles)
             case EndOfGroup():
                 self._ended = True
         self._requests = number  # last: after an exception before this line the request is repeated
 
-    def _commit(self, membership: Membership, done: tuple[SplitProgress, ...]) -> None:
-        for first in range(0, len(done), MAX_SPLITS_A_REQUEST):
-            part = done[first : first + MAX_SPLITS_A_REQUEST]
-            call = partial(self._enumerator.commit_splits, membership.member, part)
-            request_id = uuid.uuid4().hex
-            with log_context(**self._ids, request=request_id):
-                self._retry.call(partial(membership.call, call))
-            for one in part:
-                log_event_to(
-                    log,
-                    "split committed",
-                    **self._ids,
-                    plan=one.ref.plan_id,
-                    index=one.ref.index,
-                    finished=one.finished,
-                    next=one.ordinal,
-                    request=request_id,
-                )
+    def _note_troubles(self, troubles: tuple[TableTrouble, ...]) -> None:
+        """Notes the tables that the server reports as stopped, and logs new ones."""
+        errors = {each.table: all_error_classes().get(each.code, PenstockError)(each.text) for each in troubles}
+        for table, error in errors.items():
+            if str(error) != str(self._stopped.get(table, "")):
+                fields = {**self._ids, "table": table, "code": error.code, "reason": str(error)[:500]}
+                log_event_to(log, "table stopped", level=logging.ERROR, **fields)
+        self._stopped = errors
 
-    def _read(self, assigned: AssignedSplit, start: int, tally: SplitTally) -> Generator[SplitBatch, None, None]:
-        scan = self._scan(assigned.ref.plan_id)
-        topics = topic_reading(scan, self._access)
-        return read_split(scan, assigned.split, start=start, options=self._read_options, tally=tally, topics=topics)
-
-    def _scan(self, plan_id: str) -> Scan:
-        scan = self._scans.pop(plan_id, None) or self._enumerator.describe_plan(plan_id)
-        self._scans[plan_id] = scan
-        while len(self._scans) > MAX_SCANS:
-            self._scans.popitem(last=False)
-        return scan
-
-    def _tally(self, assigned: AssignedSplit) -> SplitTally:
-        """A new tally for one pass over the split, with the event-time column by its name in the table."""
-        if not self._options.event_time:
-            return SplitTally()
-        fields = parse_record_schema(self._scan(assigned.ref.plan_id).schema_json).fields
-        return SplitTally(
-            event_time=resolve_column(self._options.event_time, [field.name for field in fields]),
-            event_time_unit=self._options.event_time_unit or "",
-        )
-
-
-def _finished(split: SplitReader) -> SplitProgress:
-    return SplitProgress(ref=split.assigned.ref, ordinal=split.next_ordinal, finished=True, report=split.report())
-
-
-def _split_ids(assigned: AssignedSplit) -> dict[str, Any]:
-    """The fields that identify a split in the log."""
-    return {"plan": assigned.ref.plan_id, "index": assigned.ref.index, "split": assigned.split.split_id}
+    def _described(self) -> TableDescription:
+        return self._retry.call(lambda: self._enumerator.describe_table(self._table))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from penstock.proto.errors import PenstockError
-from penstock.proto.model.groups import AssignedSplit
+from penstock.proto.model.groups import AssignedSplit, Member
 from penstock.proto.model.reports import SplitReport
 from penstock.reader.read_split import SplitBatch, SplitTally
 
@@ -22,9 +22,16 @@ class SplitReader:
     """
 
     def __init__(
-        self, assigned: AssignedSplit, read: ReadSplit, new_tally: Callable[[AssignedSplit], SplitTally]
+        self,
+        assigned: AssignedSplit,
+        owner: Member,
+        read: ReadSplit,
+        new_tally: Callable[[AssignedSplit], SplitTally],
     ) -> None:
+        """`owner`: the member that commits the split."""
         self.assigned = assigned
+        self.owner = owner
+        self.is_begun = False
         self._read = read
         self._new_tally = new_tally
         self._tally = SplitTally()

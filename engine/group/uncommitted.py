@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from penstock.proto.model.groups import SplitProgress, SplitRef
@@ -39,6 +39,12 @@ class UncommittedBatches:
         """Removes the entries that `through` returns: they are committed."""
         while self._entries and self._entries[0].sequence <= sequence:
             self._entries.popleft()
+
+    def forget_splits(self, refs: Collection[SplitRef]) -> bool:
+        """Removes the entries of these splits; returns whether one of them was of a batch."""
+        gone = [entry for entry in self._entries if entry.progress.ref in refs]
+        self._entries = deque(entry for entry in self._entries if entry.progress.ref not in refs)
+        return any(not entry.empty for entry in gone)
 
     def forget_empty(self) -> None:
         """Removes the entries that `empty` returns: they are committed."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import NoReturn
 
 from penstock.engine.requests.batch import RANGES, Describe, request_of
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
@@ -40,6 +42,26 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupS
         max_rows=options.max_rows_per_trigger,
     )
     return GroupSpec(scope=scope, start=_start(table, options, describe), limits=limits)
+
+
+def spec_over_tables(pattern: str, options: ParsedOptions) -> GroupSpec:
+    """The same for a group over the tables whose names match the pattern. ConfigurationError also for times that need
+    the zone of a table, and for hybrid reads, whose topic is of one table."""
+    if options.hybrid is not None:
+        raise ConfigurationError(
+            f"tables {pattern}: option hybrid is for one table, because each table has a topic of its own: consume the "
+            "table by its name"
+        )
+    spec = group_spec(pattern, options, partial(no_table_of, pattern))
+    return replace(spec, scope=replace(spec.scope, over_tables=True))
+
+
+def no_table_of(pattern: str) -> NoReturn:
+    """Raises instead of describing a table."""
+    raise ConfigurationError(
+        f"tables {pattern}: a time cannot be converted to an instant, because each table may have a time zone of its "
+        "own: give the digits of an instant, earliest or latest"
+    )
 
 
 def group_start(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> GroupStart:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from penstock.enumerator.coordinator.coordinator import recovered
-from penstock.enumerator.core.codec import encode_record
 from penstock.enumerator.core.records import Durable, Gone, NumbersUsed, PlansForgotten, ReaderGone
 from penstock.enumerator.core.state import State
+from penstock.enumerator.core.stored.codec import encode_record
 from penstock.enumerator.store.sqlite.check import StateReport, check_state, unchanged
 from penstock.enumerator.store.sqlite.connections import connect
 from penstock.enumerator.store.sqlite.errors import translated_errors

@@ -16,13 +16,13 @@ from typing import Final, TypeVar
 from penstock.enumerator.coordinator import failpoints
 from penstock.enumerator.coordinator.observations import observe_records
 from penstock.enumerator.coordinator.plan_store import DurablePlanStore, MemoryPlanStore, PlanStore
-from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.events import Event, Restarted, Tick
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import Durable, Gone, GroupDeleted, PlanOpened, ReaderGone, Record, RoundPlanned
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer
 from penstock.enumerator.store.journal import AnyJournal, Ticket

@@ -45,7 +45,7 @@ def observe_records(observer: Observer, state: State, records: Sequence[Record])
         match record:
             case RoundPlanned(key=key):
                 _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
-            case SplitsAssigned(key=key, reader_id=reader_id):
+            case SplitsAssigned(key=key, reader_id=reader_id) if record.splits:
                 _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
                 observer.observe(ReaderSplits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits))
             case SplitsCommitted(key=key):

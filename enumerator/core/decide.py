@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeVar, cast
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import group_lifecycle, members, plans, split_assignment
+from penstock.enumerator.core import group_lifecycle, members, over_tables, plans, split_assignment
 from penstock.enumerator.core.records import Moved
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import State
@@ -26,23 +26,35 @@ def decide(state: State, event: ev.Event[A], now_ms: int, settings: CoordinatorS
 def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: CoordinatorSettings) -> Decision[object]:
     match event:
         case ev.CreateGroup():
-            return group_lifecycle.create(state, event, settings)
+            created = group_lifecycle.create(state, event, settings)
+            return over_tables.create(state, event, created, settings) if event.scope.over_tables else created
+        case ev.AddTables():
+            return over_tables.add(state, event, settings)
         case ev.Join():
-            return members.join(state, event, now_ms, settings)
+            joined = members.join(state, event, now_ms, settings)
+            return over_tables.joined(state, event, joined) if event.scope.over_tables else joined
         case ev.Heartbeat(member):
+            group, reader = members.member_of(state, member)
+            lease = members.renewed(group, member, now_ms, settings)
+            return changes(lease, *over_tables.leases(state, group, reader, lease.until_ms))
+        case ev.RequestSplits(member):
             group, _ = members.member_of(state, member)
-            return changes(members.renewed(group, member, now_ms, settings))
-        case ev.RequestSplits():
+            if group.scope.over_tables:
+                return over_tables.request(state, event, now_ms, settings)
             return split_assignment.request(state, event, now_ms, settings)
         case ev.CommitSplits():
             return split_assignment.commit(state, event, now_ms, settings)
         case ev.Leave(member):
-            return members.leave(state, member)
+            left = members.leave(state, member)
+            return changes(*over_tables.departures(state, left.records), *left.records)
         case ev.Reset(key, progress):
             group = members.group_of(state, key)
             return changes(group_lifecycle.moved(group, state.last_number + 1, progress, Moved.RESET))
         case ev.Delete(key):
-            return group_lifecycle.delete(members.group_of(state, key))
+            group = members.group_of(state, key)
+            return over_tables.delete(state, group) if group.scope.over_tables else group_lifecycle.delete(group)
+        case ev.Started():
+            return group_lifecycle.started(state, event)
         case ev.Discovered() | ev.NothingFound() | ev.CannotGoOn() | ev.RangeLost():
             return group_lifecycle.discovered(state, event)
         case ev.OpenPlan():

@@ -37,6 +37,21 @@ class CreateGroup(Event[None]):
     """The group begins after this."""
     principal: str = ""
     """Principal of the caller; '' if the server authenticates nobody."""
+    at_newest: bool = False
+    """Whether it begins after the newest instant of its table instead; for a group over tables: of each of `tables`."""
+    tables: tuple[str, ...] = ()
+    """For a group over tables: the tables that it begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddTables(Event[tuple[str, ...]]):
+    """Tables join a group over tables. Those that it has are ignored. The answer has the tables that take no further
+    group."""
+
+    key: GroupKey
+    """The group over tables."""
+    tables: tuple[str, ...]
+    """Names of the tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +88,10 @@ class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
     """Most splits in the answer."""
     sequence: int
     """Number of the request: 1 or more, higher with each new request of the member."""
+    tables: tuple[str, ...] = ()
+    """For a group over tables: the tables from which the member may receive splits, sorted."""
+    without: frozenset[str] = frozenset()
+    """For a group over tables: tables from which the member wants no splits now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +150,18 @@ class Discovered(Event[None]):
     """Hashes of the partitions whose file groups the round replaces."""
     commits: int
     """Number of commits in the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event[None]):
+    """Discovery read the newest instant of the table of a group that starts after it."""
+
+    key: GroupKey
+    """The group."""
+    number: int
+    """Generation of the group that the discovery read."""
+    progress: Progress
+    """The group begins after this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +281,7 @@ class FinishEntry(Event[Reported]):
 
 AnyEvent = (
     CreateGroup
+    | AddTables
     | Join
     | Heartbeat
     | RequestSplits
@@ -258,6 +290,7 @@ AnyEvent = (
     | Reset
     | Delete
     | Discovered
+    | Started
     | NothingFound
     | CannotGoOn
     | RangeLost

@@ -115,6 +115,7 @@ def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -
         limits=event.limits,
         progress=event.progress,
         principal=event.principal,
+        at_newest=event.at_newest and not event.scope.over_tables,
     )
     return changes(created)
 
@@ -169,12 +170,22 @@ def moves_back(group: Group, progress: Progress, *, of_round: bool) -> bool:
 
 
 def needs_discovery(group: Group, settings: CoordinatorSettings) -> bool:
-    """Whether discovery should plan the next round of the group. Back-pressure pauses discovery; the position stays."""
+    """Whether discovery should plan the next round of the group, or read its start. Back-pressure pauses discovery; the
+    position stays. A group over tables has no rounds."""
     return (
-        state_of(group) is GroupState.FOLLOWING
+        not group.scope.over_tables
+        and state_of(group) is GroupState.FOLLOWING
         and group.pending < settings.max_pending_splits
         and len(group.rounds) < settings.max_rounds
     )
+
+
+def started(state: State, event: ev.Started) -> Decision[None]:
+    """The group begins after `progress`, which discovery read. Ignored if it has begun."""
+    group = state.groups.get(event.key)
+    if group is None or group.number != event.number or not group.at_newest:
+        return changes()
+    return changes(moved(group, state.last_number + 1, event.progress, Moved.STARTED))
 
 
 def discovered(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Decision[None]:

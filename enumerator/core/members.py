@@ -133,16 +133,18 @@ def overdue(state: State, before_ms: int, now_ms: int, settings: CoordinatorSett
 
 def without_readers(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
     """Notes groups without readers, and deletes those without readers for `group_expiry_ms`. If this process was
-    suspended the time starts again: no reader could join."""
+    suspended the time starts again: no reader could join. The tables of a group over tables expire with it."""
     if settings.group_expiry_ms is None:
         return []
     was_suspended = now_ms - before_ms > settings.lease_ms // 2
     records: list[Record] = []
     for key, group in state.groups.items():
-        if group.readers:
+        if group.readers or state.names.whole_of(group) is not None:
             continue
         if was_suspended or group.idle_since_ms is None:
             records.append(GroupIdle(key, now_ms))
         elif now_ms - group.idle_since_ms >= settings.group_expiry_ms:
+            of_tables = state.names.of(group) if group.scope.over_tables else ()
+            records += [GroupDeleted(each.key, expired=True) for each in of_tables if not each.readers]
             records.append(GroupDeleted(key, expired=True))
     return records

@@ -46,6 +46,8 @@ class Moved(enum.Enum):
 
     RESET = "reset"
     """An operator reset the group."""
+    STARTED = "started"
+    """The group was created to start after the newest instant, and its table was read for the first time."""
     LOST_RANGE = "lost range"
     """The range that the group had to read next is lost."""
 
@@ -118,6 +120,8 @@ class GroupCreated:
     """The group begins after this."""
     principal: str = ""
     """Principal that created the group; '' without authentication, and in a record of a release without principals."""
+    at_newest: bool = False
+    """Whether it begins after the newest instant of its table instead, which discovery reads first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,6 +333,14 @@ class NothingGranted:
     """Number of the request."""
 
 
+@dataclass(frozen=True, slots=True)
+class TurnTaken:
+    """Volatile: a request considered the group of a table, and none of its splits can be assigned now."""
+
+    key: GroupKey
+    """The group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
     """Volatile: a discovery found nothing new."""
@@ -365,5 +377,5 @@ Durable = (
     | SlotsAsked
     | PlansForgotten
 )
-Volatile = LeaseRenewed | GroupIdle | NothingGranted | TableSeen | PlanUsed | EntryReported
+Volatile = LeaseRenewed | GroupIdle | NothingGranted | TurnTaken | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

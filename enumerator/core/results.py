@@ -54,6 +54,10 @@ class GrantedSplit:
     """Ordinal of the first row that is not committed."""
     position: Position
     """End of the round's range."""
+    table: str = ""
+    """Its table, if the group is over tables; '' otherwise."""
+    epoch: int = 0
+    """The epoch of the member in the group of that table; 0 otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,19 +76,12 @@ def request(
 ) -> Decision[SplitsGranted | NothingYet | EndOfGroup]:
     """Splits for the member, `NothingYet` or `EndOfGroup`."""
     group, reader = member_of(state, event.member)
-    if not 1 <= event.max_splits <= MAX_SPLITS_A_REQUEST:
-        raise ConfigurationError(
-            f"splits asked for at once: got {event.max_splits}, expected 1 to {MAX_SPLITS_A_REQUEST}"
-        )
-    if event.sequence < reader.heard or event.sequence < 1:
-        raise Fenced(
-            f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} is stale and was "
-            f"ignored: request {reader.heard} was already handled"
-        )
+    check_request(group, reader, event)
     raise_if_stopped(group)
     lease = renewed(group, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
-        return Decision((lease,), _granted(group, tuple(item for item in reader.answered if item in reader.held)))
+        held = tuple(item for item in reader.answered if item in reader.held)
+        return Decision((lease,), SplitsGranted(granted(group, held)))
     if event.sequence == reader.heard:  # answered without splits: the member may have continued
         return Decision((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.undelivered:
@@ -98,7 +91,20 @@ def request(
         nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
         return Decision((lease, nothing), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
-    return Decision((lease, assigned), _granted(group, chosen))
+    return Decision((lease, assigned), SplitsGranted(granted(group, chosen)))
+
+
+def check_request(group: Group, reader: Reader, event: ev.RequestSplits) -> None:
+    """ConfigurationError for a number of splits out of range; Fenced for an old request."""
+    if not 1 <= event.max_splits <= MAX_SPLITS_A_REQUEST:
+        raise ConfigurationError(
+            f"splits asked for at once: got {event.max_splits}, expected 1 to {MAX_SPLITS_A_REQUEST}"
+        )
+    if event.sequence < reader.heard or event.sequence < 1:
+        raise Fenced(
+            f"request {event.sequence} of reader {reader.reader_id!r} of {group.key} is stale and was "
+            f"ignored: request {reader.heard} was already handled"
+        )
 
 
 def raise_if_stopped(group: Group) -> None:
@@ -110,17 +116,18 @@ def raise_if_stopped(group: Group) -> None:
     raise kind(f"{group.key} stopped at {group.progress.position}: {text}; then `penstock groups reset`")
 
 
-def _granted(group: Group, splits: tuple[tuple[str, int], ...]) -> SplitsGranted:
-    return SplitsGranted(
-        tuple(
-            GrantedSplit(
-                plan_id,
-                index,
-                group.rounds[plan_id].ordinals.get(index, 0),
-                group.rounds[plan_id].commit_range.upto,
-            )
-            for plan_id, index in splits
+def granted(group: Group, splits: tuple[tuple[str, int], ...], epoch_over_tables: int = 0) -> tuple[GrantedSplit, ...]:
+    """The answer for these splits. `epoch_over_tables`: the epoch in this group of a member of a group over tables."""
+    return tuple(
+        GrantedSplit(
+            plan_id,
+            index,
+            group.rounds[plan_id].ordinals.get(index, 0),
+            group.rounds[plan_id].commit_range.upto,
+            group.key.table if epoch_over_tables else "",
+            epoch_over_tables,
         )
+        for plan_id, index in splits
     )
 
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.core.group_names import GroupNames
 from penstock.enumerator.core.records import (
     EntryReported,
     GroupCreated,
@@ -20,6 +21,7 @@ from penstock.enumerator.core.records import (
     GroupMoved,
     GroupStopped,
     LeaseRenewed,
+    Moved,
     NothingGranted,
     NumbersUsed,
     PlanOpened,
@@ -34,6 +36,7 @@ from penstock.enumerator.core.records import (
     SplitsAssigned,
     SplitsCommitted,
     TableSeen,
+    TurnTaken,
 )
 from penstock.enumerator.core.rounds import Round
 from penstock.enumerator.core.slot_assigner import SlotAssigner
@@ -56,6 +59,7 @@ GroupRecord = (
     | GroupIdle
     | LeaseRenewed
     | NothingGranted
+    | TurnTaken
     | TableSeen
 )
 
@@ -118,6 +122,12 @@ class Group:
     """The principal that created it; '' if callers were not authenticated."""
     idle_since_ms: int | None = None
     """Since when it has no readers, as far as a tick noticed."""
+    at_newest: bool = False
+    """Whether it starts after the newest instant of its table, which is not read yet."""
+    turn: int = 0
+    """Order among the tables of a group over tables, the lowest first: see `over_tables`."""
+    fits: bool = True
+    """Whether it consumes what the group over tables of its name consumes, if there is one."""
 
     @property
     def pending(self) -> int:
@@ -172,6 +182,10 @@ class State:
     """Splits of all plans."""
     last_number: int = 0
     """Highest number used as an epoch or a generation."""
+    names: GroupNames[Group] = field(default_factory=GroupNames)
+    """The same groups by name."""
+    turns: int = 0
+    """The last turn that was given to a table."""
 
     def summary(self) -> str:
         """Counts of groups, rounds and plans, for the log."""
@@ -189,23 +203,47 @@ def apply(state: State, record: Record) -> tuple[str, ...]:
             return ()
         case GroupCreated():
             state.last_number = max(state.last_number, record.number)
-            state.groups[record.key] = Group(
-                record.key,
-                record.number,
-                record.scope,
-                record.limits,
-                record.progress,
-                record.progress.position,
-                principal=record.principal,
-            )
+            state.groups[record.key] = _created(record)
+            state.names.add(state.groups[record.key])
             return ()
         case GroupDeleted(key):
+            state.names.remove(state.groups[key])
             return tuple(state.groups.pop(key).rounds)
         case ReaderJoined():
             state.last_number = max(state.last_number, record.epoch)
         case GroupMoved():
             state.last_number = max(state.last_number, record.number)
-    return _apply_to_group(state.groups[record.key], record)
+    group = state.groups[record.key]
+    if _takes_turn(group, record):
+        state.turns += 1
+        group.turn = state.turns
+    return _apply_to_group(group, record)
+
+
+def _takes_turn(group: Group, record: GroupRecord) -> bool:
+    """Whether the table is considered after all others from now on. Splits that are delivered again do not count: a
+    reader that joins again and again would keep its table at the end."""
+    match record:
+        case RoundPlanned() | ReaderGone():
+            return not group.pending
+        case SplitsAssigned():
+            held = group.readers[record.reader_id].held
+            return any(split not in held for split in record.splits)
+        case _:
+            return isinstance(record, TurnTaken)
+
+
+def _created(record: GroupCreated) -> Group:
+    return Group(
+        record.key,
+        record.number,
+        record.scope,
+        record.limits,
+        record.progress,
+        record.progress.position,
+        principal=record.principal,
+        at_newest=record.at_newest,
+    )
 
 
 def _apply_to_plans(state: State, record: PlanRecord) -> tuple[str, ...]:
@@ -267,6 +305,8 @@ def _apply_to_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
             group.readers[record.reader_id].until_ms = record.until_ms
         case NothingGranted():
             group.readers[record.reader_id].heard = record.sequence
+        case TurnTaken():
+            pass  # `apply` gives it a new turn
         case TableSeen():
             group.caught_up = True
         case GroupIdle(since_ms=since_ms):
@@ -290,7 +330,9 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
     group.progress = record.progress
     group.committed = record.progress.position
     group.rounds = {}
-    group.readers = {}
+    group.at_newest = False
+    if record.cause is not Moved.STARTED:
+        group.readers = {}
     group.stopped = None
     group.ended = False
     group.caught_up = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
@@ -15,8 +16,10 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import State
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.groups.descriptions import description_of, reset_outcome, status_of, summary_of
+from penstock.enumerator.groups.descriptions import description_of, reset_outcome, status_of, with_held_splits
+from penstock.enumerator.groups.groups_over_tables import GroupsOverTables, merged_description, merged_statuses
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.groups.visibility import may_use
 from penstock.enumerator.log import log, log_event
 from penstock.enumerator.observer import ReaderSplits, SplitEvent, SplitKind, SplitReported, SplitsCounted
 from penstock.enumerator.tables.registry import TableRegistry
@@ -45,7 +48,7 @@ from penstock.proto.model.groups import (
     checked_name,
 )
 from penstock.proto.model.positions import EARLIEST
-from penstock.proto.model.queries import Changes, Incremental
+from penstock.proto.model.queries import Changes, Incremental, is_pattern
 from penstock.proto.model.reports import SplitReport
 
 _T = TypeVar("_T")
@@ -69,34 +72,48 @@ class ConsumerGroups:
     """The monotonic clock of leases."""
     wake: Callable[[], object] = lambda: None
     """Starts a discovery now: called after a reader joined or a group was reset."""
+    over_tables: GroupsOverTables = field(init=False)
+    """The groups over tables."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "over_tables", GroupsOverTables(self.coordinator, self.tables))
 
     def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
         """See `GroupService.join_group`."""
         scope = _checked_scope(spec.scope)
         key = GroupKey(scope.request.table, checked_name("group", group))
         checked_name("reader id", reader_id)
-        if spec.scope.request.hybrid is not None:
+        if spec.scope.request.hybrid is not None and not scope.over_tables:
             self.split_discovery.follows.allow_topic(key.table, spec.scope.request.hybrid)
         if not self.coordinator.read(lambda state: key in state.groups):
-            progress = self._start(key.table, spec.start)
-            created = ev.CreateGroup(
-                key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal
-            )
-            self.coordinator.handle(created)
+            if scope.over_tables:
+                self.over_tables.create(key, scope, spec)
+            else:
+                self._create(key, scope, spec)
         event = ev.Join(key=key, reader_id=reader_id, scope=scope, request_id=request_id, principal=spec.principal)
         joined = self.coordinator.handle(event)
         log_event("reader joined", table=key.table, group=group, reader=reader_id, epoch=joined.member.epoch)
         self.wake()
         return joined
 
+    def _create(self, key: GroupKey, scope: GroupScope, spec: GroupSpec) -> None:
+        progress = self._start(key.table, spec.start)
+        created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal)
+        self.coordinator.handle(created)
+
     def heartbeat(self, member: Member) -> int:
         """See `GroupService.heartbeat`."""
         self._count_fenced(member, lambda: self.coordinator.handle(ev.Heartbeat(member)))
         return self.coordinator.settings.lease_ms
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
         event = ev.RequestSplits(member, max_splits, sequence)
+        if is_pattern(member.table) and self._is_over_tables(member):
+            tables = self.over_tables.present(GroupKey(member.table, member.group))
+            event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without))
         answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
         if isinstance(answer, NothingYet | EndOfGroup):
             return answer
@@ -107,10 +124,14 @@ class ConsumerGroups:
             except KeyError:
                 raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
             ref = SplitRef(granted.plan_id, granted.index)
-            assigned.append(AssignedSplit(ref, split, granted.start, granted.position))
+            assigned.append(AssignedSplit(ref, split, granted.start, granted.position, granted.table, granted.epoch))
             if log.isEnabledFor(logging.DEBUG):
                 _log_split("split assigned", member, ref, split=split.split_id, start=granted.start)
         return Assignments(tuple(assigned))
+
+    def _is_over_tables(self, member: Member) -> bool:
+        key = GroupKey(member.table, member.group)
+        return self.coordinator.read(lambda state: key in state.groups and state.groups[key].scope.over_tables)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""
@@ -131,14 +152,7 @@ class ConsumerGroups:
 
     def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
         """See `GroupService.list_groups`."""
-        waiting = self.split_discovery.failures.waiting()
-        return self.coordinator.read(
-            lambda state: tuple(
-                summary_of(state.groups[key], self.coordinator.settings, waiting=key in waiting)
-                for key in sorted(state.groups)
-                if not table or key.table == table
-            )
-        )
+        return tuple(status.summary for status in self._status(table).groups)
 
     def describe_group(self, table: str, group: str) -> GroupDescription:
         """See `GroupService.describe_group`."""
@@ -148,9 +162,17 @@ class ConsumerGroups:
         def read(state: State) -> tuple[GroupDescription, Progress]:
             state_of_group = group_of(state, key)
             described = description_of(state_of_group, self.coordinator.settings, now_ms, waiting=waiting)
+            if described.scope.over_tables:
+                described = with_held_splits(described, list(state.names.of(state_of_group)))
             return described, state_of_group.progress
 
         description, progress = self.coordinator.read(read)
+        if description.scope.over_tables:
+            may = may_use()
+            statuses = [each for each in self._status(table, group).groups if each.summary.over == table]
+            return merged_description(
+                description, [each for each in statuses if may("read", each.summary.table, group)]
+            )
         troubled = self._with_trouble(description, key)
         if troubled is not description:
             return troubled  # storage that fails or does not answer is not read here
@@ -174,7 +196,9 @@ class ConsumerGroups:
     def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
         """See `GroupService.reset_group`."""
         key = GroupKey(table, group)
-        self.coordinator.read(lambda state: group_of(state, key))
+        if self.coordinator.read(lambda state: group_of(state, key).scope.over_tables):
+            reset_table = partial(self.reset_group, group=group, start=start, dry_run=dry_run)
+            return self.over_tables.reset(key, start, reset_table, dry_run=dry_run)
         progress = self._start(table, start)
 
         def outcome(state: State) -> ResetOutcome:
@@ -189,23 +213,39 @@ class ConsumerGroups:
 
     def delete_group(self, table: str, group: str) -> None:
         """See `GroupService.delete_group`."""
-        self.coordinator.handle(ev.Delete(GroupKey(table, group)))
+        key = GroupKey(table, group)
+        if self.coordinator.read(lambda state: group_of(state, key).scope.over_tables):
+            self.over_tables.require_all(key, "admin")
+        self.over_tables.require_not_of_whole(key)
+        self.coordinator.handle(ev.Delete(key))
         log_event("group deleted", table=table, group=group)
 
     def describe_server(self, table: str = "") -> ServerStatus:
         """See `GroupService.describe_server`."""
+        return self._status(table)
+
+    def _status(self, table: str, group: str = "") -> ServerStatus:
+        """The status of the server, of one table, or of a group over tables (by its pattern) and its tables."""
         waiting, settings = self.split_discovery.failures.waiting(), self.coordinator.settings
 
         def describe(state: State) -> list[tuple[GroupDescription, GroupKey]]:
             now_ms = self.clock_ms()
-            keys = sorted(key for key in state.groups if table in ("", key.table))
-            return [(description_of(state.groups[key], settings, now_ms, waiting=key in waiting), key) for key in keys]
+            described = []
+            for key in sorted(state.groups):
+                whole = state.names.whole_of(state.groups[key])
+                over = "" if whole is None else whole.key.table
+                if table in ("", key.table, over) and group in ("", key.group):
+                    description = description_of(state.groups[key], settings, now_ms, waiting=key in waiting, over=over)
+                    described.append((description, key))
+            return described
 
         described = [
             (self._with_trouble(description, key), key) for description, key in self.coordinator.read(describe)
         ]
         tables = {name: self.checks.trouble_of(name) for name in self.tables.names() if table in ("", name)}
-        return status_of(described, self.activity, tables)
+        status = status_of(described, self.activity, tables)
+        over = frozenset(key for description, key in described if description.scope.over_tables)
+        return replace(status, groups=merged_statuses(status.groups, over, may_use()))
 
     def _count_fenced(self, member: Member, call: Callable[[], _T]) -> _T:
         """Returns the result of the call; counts and logs a Fenced."""

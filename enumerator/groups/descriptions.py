@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from penstock.enumerator.core.group_lifecycle import GroupState, needs_discovery, state_of
 from penstock.enumerator.core.records import GroupKey
@@ -21,8 +23,8 @@ from penstock.proto.model.groups import (
 from penstock.proto.model.positions import Position
 
 
-def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> GroupSummary:
-    """The group in a list. `waiting`: its table does not exist yet."""
+def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool, over: str = "") -> GroupSummary:
+    """The group in a list. `waiting`: its table does not exist yet. `over`: see `GroupSummary`."""
     return GroupSummary(
         table=group.key.table,
         group=group.key.group,
@@ -30,6 +32,7 @@ def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) ->
         committed=group.committed,
         planned=group.progress.position,
         readers=len(group.readers),
+        over=over,
     )
 
 
@@ -44,7 +47,9 @@ def _state_of(group: Group, settings: CoordinatorSettings, *, waiting: bool) -> 
     return "running" if needs_discovery(group, settings) else "paused"
 
 
-def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool) -> GroupDescription:
+def description_of(
+    group: Group, settings: CoordinatorSettings, now_ms: int, *, waiting: bool, over: str = ""
+) -> GroupDescription:
     """The full description of the group. It has no lag: that needs the table."""
     code, text = group.stopped or ("", "")
     readers = tuple(
@@ -57,7 +62,7 @@ def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, 
         for reader_id, reader in sorted(group.readers.items())
     )
     return GroupDescription(
-        summary=summary_of(group, settings, waiting=waiting),
+        summary=summary_of(group, settings, waiting=waiting, over=over),
         scope=group.scope,
         limits=group.limits,
         rounds=len(group.rounds),
@@ -68,6 +73,16 @@ def description_of(group: Group, settings: CoordinatorSettings, now_ms: int, *, 
         error=text,
         kafka=group.progress.kafka,
     )
+
+
+def with_held_splits(description: GroupDescription, tables: Sequence[Group]) -> GroupDescription:
+    """The description of a group over tables, whose readers hold splits in the groups of its tables."""
+    held: Counter[str] = Counter()
+    for group in tables:
+        for reader_id, reader in group.readers.items():
+            held[reader_id] += len(reader.held)
+    readers = tuple(replace(reader, held_splits=held[reader.reader_id]) for reader in description.readers)
+    return replace(description, readers=readers)
 
 
 def reset_outcome(group: Group, position: Position, *, dry_run: bool) -> ResetOutcome:

@@ -29,6 +29,8 @@ class FollowedGroup:
     """The request for its next round."""
     on_lost_range: OnLostRange
     """How the group continues after a lost range."""
+    at_newest: bool = False
+    """Whether the newest position of the table, after which the group starts, is to be read first."""
 
     @property
     def start(self) -> Position:
@@ -45,7 +47,7 @@ def followed(key: GroupKey, group: Group) -> FollowedGroup:
         upto=group.scope.upto,
         drained=not group.rounds,
     )
-    return FollowedGroup(key, group.number, following, group.scope.on_lost_range)
+    return FollowedGroup(key, group.number, following, group.scope.on_lost_range, group.at_newest)
 
 
 class GroupTables(Protocol):

@@ -136,6 +136,7 @@ class LagMonitor:
                 trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
             )
             for key, group in state.groups.items()
+            if not group.scope.over_tables
         }
 
     def _discovery_age_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
@@ -146,7 +147,11 @@ class LagMonitor:
 
 
 def _positions_of(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
-    return {key: (group.progress, group.committed) for key, group in state.groups.items() if not group.ended}
+    return {
+        key: (group.progress, group.committed)
+        for key, group in state.groups.items()
+        if not (group.ended or group.scope.over_tables)
+    }
 
 
 def _topics_of(state: State) -> list[TopicMeasured]:

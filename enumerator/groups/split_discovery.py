@@ -161,6 +161,11 @@ class SplitDiscovery:
 
     def _discover_round(self, group: FollowedGroup, fingerprints: dict[str, TableFingerprint]) -> int:
         key, number, start, following = group.key, group.number, group.start, group.following
+        if group.at_newest:
+            progress = self.follows.start(self.path_of(key.table), None)
+            self.coordinator.handle(ev.Started(key, number, progress))
+            self._succeeded(key)
+            return 1
         in_lake = following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:

@@ -18,6 +18,7 @@ from typing import Final
 
 from penstock.enumerator.log import log_event
 from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.model.queries import is_pattern
 from penstock.proto.model.splits import Plan
 from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
@@ -192,7 +193,12 @@ class TableRegistry:
         others are `conflicts`.
         """
         with self._changing:
-            self._sources[source] = tuple(replace(entry, source=source) for entry in entries)
+            named = tuple(replace(entry, source=source) for entry in entries)
+            self._sources[source] = tuple(entry for entry in named if not is_pattern(entry.name))
+            for entry in named:
+                if is_pattern(entry.name):
+                    log_event("table not served", level=logging.WARNING, source=source, table=entry.name[:200],
+                              reason="its name has a character of patterns: *, ? or [")  # fmt: skip
             before, after = self._now, self._merged()
             change = _difference(before.entries, after.entries, after.number)
             if change is None:

@@ -60,9 +60,11 @@ class GroupCalls(ABC):
         answer = self._call_group("Heartbeat", message, pb.HeartbeatResponse)
         return calls.lease_from_message("heartbeat", answer.lease_ms)
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        message = calls.ask_to_message(member, max_splits, sequence)
+        message = calls.ask_to_message(member, max_splits, sequence, without)
         return calls.answer_from_message(self._call_group("RequestSplits", message, pb.RequestSplitsResponse))
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:

@@ -8,9 +8,11 @@ from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
 from penstock.proto.codec.checks import position_to_message
 from penstock.proto.codec.hybrid import place_from_message, place_to_message
+from penstock.proto.codec.server_status import group_status_from_message, group_status_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.groups import (
     MAX_SPLITS_A_REQUEST,
+    MAX_TABLES_SHOWN,
     Assignments,
     EndOfGroup,
     GroupAnswer,
@@ -23,6 +25,7 @@ from penstock.proto.model.groups import (
     NothingYet,
     ResetOutcome,
     SplitProgress,
+    TableTrouble,
     checked_name,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -92,22 +95,29 @@ def member_of(message: _OfMember) -> Member:
     return groups.member_from_message(what, message.member if message.HasField("member") else None)
 
 
-def ask_to_message(member: Member, max_splits: int, sequence: int) -> pb.RequestSplitsRequest:
+def ask_to_message(
+    member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+) -> pb.RequestSplitsRequest:
     """A request for splits."""
     checked_max_splits(max_splits)
     with check.encoding("request for splits"):
         return pb.RequestSplitsRequest(
-            member=groups.member_to_message(member), max_splits=max_splits, sequence=sequence
+            member=groups.member_to_message(member),
+            max_splits=max_splits,
+            sequence=sequence,
+            without_tables=without[:MAX_TABLES_SHOWN],
         )
 
 
-def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int]:
-    """(member, max_splits, sequence)."""
-    member = member_of(message)
+def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int, tuple[str, ...]]:
+    """(member, max_splits, sequence, the tables that it leaves out)."""
+    member, what = member_of(message), "request for splits"
+    without = check.counted(what, "without_tables", message.without_tables, MAX_TABLES_SHOWN)
     return (
         member,
         checked_max_splits(message.max_splits),
-        check.number("request for splits", "sequence", message.sequence),
+        check.number(what, "sequence", message.sequence),
+        tuple(check.name(what, "without_tables", each, check.MAX_PATH_CHARS) for each in without),
     )
 
 
@@ -125,9 +135,12 @@ def answer_to_message(answer: GroupAnswer) -> pb.RequestSplitsResponse:
             with check.encoding("assigned splits"):
                 assignments = pb.Assignments(splits=[groups.assigned_to_message(each) for each in splits])
                 return pb.RequestSplitsResponse(assignments=assignments)
-        case NothingYet(retry_ms, caught_up):
+        case NothingYet(retry_ms, caught_up, troubles):
             with check.encoding("nothing yet"):
-                return pb.RequestSplitsResponse(nothing_yet=pb.NothingYet(retry_ms=retry_ms, caught_up=caught_up))
+                message = pb.NothingYet(retry_ms=retry_ms, caught_up=caught_up)
+                for each in troubles:
+                    message.troubles.add(table=each.table, code=each.code, text=each.text)
+                return pb.RequestSplitsResponse(nothing_yet=message)
         case EndOfGroup():
             return pb.RequestSplitsResponse(end_of_group=pb.EndOfGroup())
 
@@ -141,7 +154,7 @@ def answer_from_message(message: pb.RequestSplitsResponse) -> GroupAnswer:
             return Assignments(tuple(groups.assigned_from_message(what, each) for each in splits))
         case "nothing_yet":
             retry_ms = check.number("nothing yet", "retry_ms", message.nothing_yet.retry_ms)
-            return NothingYet(retry_ms, message.nothing_yet.caught_up)
+            return NothingYet(retry_ms, message.nothing_yet.caught_up, _troubles(message.nothing_yet))
         case "end_of_group":
             return EndOfGroup()
         case None:
@@ -149,6 +162,18 @@ def answer_from_message(message: pb.RequestSplitsResponse) -> GroupAnswer:
             raise check.breach(what, "answer", "no answer that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know answer {other!r}, the codec does not")
+
+
+def _troubles(message: pb.NothingYet) -> tuple[TableTrouble, ...]:
+    what = "nothing yet"
+    return tuple(
+        TableTrouble(
+            check.name(what, "troubles.table", each.table, check.MAX_PATH_CHARS),
+            check.name(what, "troubles.code", each.code),
+            check.text(what, "troubles.text", each.text, MAX_GROUP_ERROR_CHARS),
+        )
+        for each in check.counted(what, "troubles", message.troubles, MAX_TABLES_SHOWN)
+    )
 
 
 def commit_to_message(member: Member, done: tuple[SplitProgress, ...]) -> pb.CommitSplitsRequest:
@@ -207,6 +232,7 @@ def description_to_message(description: GroupDescription) -> pb.DescribeGroupRes
             error_code=description.error_code,
             error=description.error,
             kafka=None if description.kafka is None else place_to_message(description.kafka),
+            tables=[group_status_to_message(each) for each in description.tables],
         )
 
 
@@ -229,6 +255,10 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
         error_code=check.text(what, "error_code", message.error_code),
         error=check.text(what, "error", message.error, MAX_GROUP_ERROR_CHARS),
         kafka=place_from_message(what, "kafka", message.kafka) if message.HasField("kafka") else None,
+        tables=tuple(
+            group_status_from_message(what, each)
+            for each in check.counted(what, "tables", message.tables, MAX_TABLES_SHOWN)
+        ),
     )
 
 

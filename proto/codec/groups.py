@@ -48,6 +48,7 @@ def scope_to_message(scope: GroupScope) -> pb.GroupScope:
         request=request_to_message(scope.request),
         upto=None if scope.upto is None else position_to_message(scope.upto),
         on_lost_range=scope.on_lost_range.value,
+        over_tables=scope.over_tables,
     )
 
 
@@ -62,7 +63,8 @@ def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
     if message.on_lost_range not in known:
         raise check.breach(what, "scope.on_lost_range", repr(message.on_lost_range[:40]), ", ".join(known))
     upto = position_from_message(what, "scope.upto", message.upto) if message.HasField("upto") else None
-    return GroupScope(request=request, upto=upto, on_lost_range=OnLostRange(message.on_lost_range))
+    policy = OnLostRange(message.on_lost_range)
+    return GroupScope(request=request, upto=upto, on_lost_range=policy, over_tables=message.over_tables)
 
 
 def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRequest) -> GroupStart:
@@ -132,6 +134,8 @@ def assigned_to_message(assigned: AssignedSplit) -> pb.AssignedSplit:
         split=split_to_message(assigned.split),
         start=assigned.start,
         position=position_to_message(assigned.position),
+        table=assigned.table,
+        epoch=assigned.epoch,
     )
 
 
@@ -144,6 +148,8 @@ def assigned_from_message(what: str, message: pb.AssignedSplit) -> AssignedSplit
         split=split_from_message(message.split),
         start=check.number(what, "start", message.start),
         position=required_position(what, "position", message.position if message.HasField("position") else None),
+        table=check.text(what, "table", message.table, check.MAX_PATH_CHARS),
+        epoch=check.number(what, "epoch", message.epoch),
     )
 
 
@@ -183,6 +189,8 @@ def summary_to_message(summary: GroupSummary) -> pb.GroupSummary:
         committed=position_to_message(summary.committed),
         planned=position_to_message(summary.planned),
         readers=summary.readers,
+        tables=summary.tables,
+        over=summary.over,
     )
 
 
@@ -199,6 +207,8 @@ def summary_from_message(what: str, message: pb.GroupSummary) -> GroupSummary:
         committed=required_position(what, "committed", committed),
         planned=required_position(what, "planned", planned),
         readers=check.number(what, "readers", message.readers, check.MAX_INDEX),
+        tables=check.number(what, "tables", message.tables, check.MAX_INDEX),
+        over=check.text(what, "over", message.over, check.MAX_PATH_CHARS),
     )
 
 

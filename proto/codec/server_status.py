@@ -29,7 +29,7 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
                 )
                 for each in status.tables
             ],
-            groups=[_group_to_message(each) for each in status.groups],
+            groups=[group_status_to_message(each) for each in status.groups],
         )
 
 
@@ -50,12 +50,13 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
             for each in check.counted(what, "tables", message.tables, MAX_LISTED)
         ),
         groups=tuple(
-            _group_from_message(what, each) for each in check.counted(what, "groups", message.groups, MAX_LISTED)
+            group_status_from_message(what, each) for each in check.counted(what, "groups", message.groups, MAX_LISTED)
         ),
     )
 
 
-def _group_to_message(status: GroupStatus) -> pb.GroupStatus:
+def group_status_to_message(status: GroupStatus) -> pb.GroupStatus:
+    """The state and throughput of a group."""
     return pb.GroupStatus(
         summary=groups.summary_to_message(status.summary),
         pending_splits=status.pending_splits,
@@ -74,7 +75,8 @@ def _group_to_message(status: GroupStatus) -> pb.GroupStatus:
     )
 
 
-def _group_from_message(what: str, message: pb.GroupStatus) -> GroupStatus:
+def group_status_from_message(what: str, message: pb.GroupStatus) -> GroupStatus:
+    """ConfigurationError for a field that cannot be."""
     if not message.HasField("summary"):
         raise check.breach(what, "groups.summary", "nothing", "a summary")
     return GroupStatus(

@@ -10,10 +10,16 @@ again. A split whose reader's lease ended is assigned again, from the last commi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.group_status import GroupLag as GroupLag
+from penstock.proto.model.group_status import GroupStatus as GroupStatus
+from penstock.proto.model.group_status import GroupSummary as GroupSummary
+from penstock.proto.model.group_status import ReaderState as ReaderState
+from penstock.proto.model.group_status import ServerStatus as ServerStatus
+from penstock.proto.model.group_status import TableStatus as TableStatus
 from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.lost_ranges import OnLostRange as OnLostRange
 from penstock.proto.model.positions import EARLIEST, Position
@@ -24,6 +30,8 @@ from penstock.proto.model.splits import Split
 MAX_NAME_CHARS: Final = 200
 """The longest group name or reader id; its characters are letters, digits, `.`, `_`, `-`, `:`, `@`, `/`."""
 MAX_SPLITS_A_REQUEST: Final = 1000
+MAX_TABLES_SHOWN: Final = 1000
+"""The maximum number of tables in the description of a group over tables, and of those that a request leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,12 @@ class GroupScope:
     """The end of the group, inclusive; None: it does not end."""
     on_lost_range: OnLostRange = OnLostRange.FAIL
     """The policy for a range that can no longer be read; SNAPSHOT is for rows only."""
+    over_tables: bool = False
+    """Whether `request.table` is a pattern of table names, and the group consumes every table that matches."""
+
+    def of_table(self, table: str) -> GroupScope:
+        """What the group of one table consumes, if this is the scope of a group over tables."""
+        return replace(self, request=replace(self.request, table=table), over_tables=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +134,11 @@ class AssignedSplit:
     """The ordinal from which to read."""
     position: Position
     """The group's position after this split and all before it are finished: the end of the round's range."""
+    table: str = ""
+    """The split's table, if the group is over tables; '' otherwise."""
+    epoch: int = 0
+    """If the group is over tables: the epoch of the member in the group of that table. Progress of the split is
+    committed by a `Member` with this table and epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +150,28 @@ class Assignments:
 
 
 @dataclass(frozen=True, slots=True)
+class TableTrouble:
+    """A table of a group over tables that an error stopped."""
+
+    table: str
+    """The table's name."""
+    code: str
+    """The code of the error."""
+    text: str
+    """The text of the error."""
+
+
+@dataclass(frozen=True, slots=True)
 class NothingYet:
     """No split is available now."""
 
     retry_ms: int
     """The delay after which to request again."""
     caught_up: bool = False
-    """Whether the group is caught up: the last discovery had nothing new, and no reader holds a split."""
+    """Whether the group is caught up: the last discovery had nothing new, and no reader holds a split. In a group over
+    tables: all tables except those of `troubles`, and those from which the member wanted no splits."""
+    troubles: tuple[TableTrouble, ...] = ()
+    """Tables of a group over tables from which no split is assigned because of an error; the first ones by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,54 +194,6 @@ class SplitProgress:
     """Whether the whole split is processed."""
     report: SplitReport | None = None
     """The metrics of a finished split."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderState:
-    """A reader in the description of a group."""
-
-    reader_id: str
-    """The reader's id."""
-    epoch: int
-    """The reader's epoch."""
-    held_splits: int
-    """The number of splits that it holds."""
-    lease_left_ms: int
-    """The time until its lease ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLag:
-    """How far a group is behind its table, and how close it is to losing data to the table's cleaner."""
-
-    commits: int
-    """Commits that the group has not committed."""
-    size_bytes: int
-    """Bytes of those commits."""
-    seconds: float
-    """Seconds since the oldest of those commits completed."""
-    loss_commits: int | None = None
-    """Commits until the cleaner deletes files of the next range; None: unknown, or the table has no known cleaner."""
-    loss_seconds: float | None = None
-    """Seconds until the cleaner deletes files of the next range; None: as for `loss_commits`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSummary:
-    """A group in a list of groups."""
-
-    table: str
-    """The table's name."""
-    group: str
-    """The group's name."""
-    state: str
-    """running, paused (back-pressure), waiting (the table does not exist yet), stopped or ended."""
-    committed: Position
-    """The position up to which all splits are finished."""
-    planned: Position
-    """The position up to which rounds are planned."""
-    readers: int
-    """The number of readers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,70 +222,8 @@ class GroupDescription:
     """The text of that error, or ''."""
     kafka: KafkaPlace | None = None
     """The planned progress in the topic, after the hand-over of a hybrid group."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupStatus:
-    """The activity of a group. Counters start with the server's process; rates are of the last minute."""
-
-    summary: GroupSummary
-    """The group's name, state and positions."""
-    pending_splits: int
-    """The number of splits that no reader holds."""
-    held_splits: int
-    """The number of splits that readers hold."""
-    lag: GroupLag | None = None
-    """The lag, as last measured; None: not measured yet."""
-    issued_ms: int | None = None
-    """The time of the newest instant that is planned, since 1970 UTC."""
-    rows: int = 0
-    """Rows of finished splits."""
-    size_bytes: int = 0
-    """Bytes of finished splits."""
-    finished_splits: int = 0
-    """Finished splits."""
-    expired_splits: int = 0
-    """Splits whose reader's lease ended."""
-    fenced: int = 0
-    """Calls that were refused because the member's epoch was not current."""
-    rows_per_second: float = 0.0
-    """Rows per second."""
-    bytes_per_second: float = 0.0
-    """Bytes per second."""
-    error_code: str = ""
-    """The code of the error that stopped the group, or ''."""
-    lag_age_ms: int | None = None
-    """The time since the lag was measured; None: unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """A table of a server."""
-
-    table: str
-    """The table's name."""
-    watermark_ms: int | None = None
-    """The watermark, since 1970 UTC, of the stream whose batch was planned last."""
-    error_code: str = ""
-    """The code of the error by which the table cannot be opened now, or ''."""
-    error: str = ""
-    """The text of that error, or ''."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerStatus:
-    """The status of a server."""
-
-    version: str
-    """The server's version."""
-    now_ms: int
-    """The server's clock, since 1970 UTC."""
-    uptime_ms: int
-    """The time since the server started."""
-    tables: tuple[TableStatus, ...] = ()
-    """The tables that it serves."""
-    groups: tuple[GroupStatus, ...] = ()
-    """The groups on them."""
+    tables: tuple[GroupStatus, ...] = ()
+    """Of a group over tables: its tables; those with errors first, then by lag, the largest first; MAX_TABLES_SHOWN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,8 +257,10 @@ class GroupService(Protocol):
         """Renews the lease; returns its length in milliseconds."""
         ...
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
-        """Assigns at most `max_splits` further splits.
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
+        """Assigns at most `max_splits` further splits. In a group over tables: none of the tables `without`.
 
         `sequence` grows with each request of the member. Repeating the newest request gives the same answer; an older
         one is refused (Fenced).

@@ -174,3 +174,8 @@ class RoundLimits:
 
 
 NO_LIMITS: Final = RoundLimits()
+
+
+def is_pattern(table: str) -> bool:
+    """Whether the text is a shell pattern of names of tables. No table with `*`, `?` or `[` in its name is served."""
+    return any(character in table for character in "*?[")

@@ -323,14 +323,16 @@ class RoundLimits(_message.Message):
     def __init__(self, max_commits: _Optional[int] = ..., max_files: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_rows: _Optional[int] = ...) -> None: ...
 
 class GroupScope(_message.Message):
-    __slots__ = ("request", "upto", "on_lost_range")
+    __slots__ = ("request", "upto", "on_lost_range", "over_tables")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
+    OVER_TABLES_FIELD_NUMBER: _ClassVar[int]
     request: OpenPlanRequest
     upto: Position
     on_lost_range: str
-    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ...) -> None: ...
+    over_tables: bool
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., over_tables: _Optional[bool] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("table", "group", "reader_id", "epoch")
@@ -389,32 +391,38 @@ class HeartbeatResponse(_message.Message):
     def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
 
 class RequestSplitsRequest(_message.Message):
-    __slots__ = ("member", "max_splits", "sequence", "request_id", "client_version")
+    __slots__ = ("member", "max_splits", "sequence", "without_tables", "request_id", "client_version")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     MAX_SPLITS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_TABLES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     member: Member
     max_splits: int
     sequence: int
+    without_tables: _containers.RepeatedScalarFieldContainer[str]
     request_id: str
     client_version: str
-    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class AssignedSplit(_message.Message):
-    __slots__ = ("plan_id", "index", "split", "start", "position")
+    __slots__ = ("plan_id", "index", "split", "start", "position", "table", "epoch")
     PLAN_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     plan_id: str
     index: int
     split: Split
     start: int
     position: Position
-    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., start: _Optional[int] = ..., position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
+    table: str
+    epoch: int
+    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., start: _Optional[int] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., table: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class Assignments(_message.Message):
     __slots__ = ("splits",)
@@ -423,12 +431,24 @@ class Assignments(_message.Message):
     def __init__(self, splits: _Optional[_Iterable[_Union[AssignedSplit, _Mapping]]] = ...) -> None: ...
 
 class NothingYet(_message.Message):
-    __slots__ = ("retry_ms", "caught_up")
+    __slots__ = ("retry_ms", "caught_up", "troubles")
     RETRY_MS_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
     retry_ms: int
     caught_up: bool
-    def __init__(self, retry_ms: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
+    troubles: _containers.RepeatedCompositeFieldContainer[TableTrouble]
+    def __init__(self, retry_ms: _Optional[int] = ..., caught_up: _Optional[bool] = ..., troubles: _Optional[_Iterable[_Union[TableTrouble, _Mapping]]] = ...) -> None: ...
+
+class TableTrouble(_message.Message):
+    __slots__ = ("table", "code", "text")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    code: str
+    text: str
+    def __init__(self, table: _Optional[str] = ..., code: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class EndOfGroup(_message.Message):
     __slots__ = ()
@@ -499,20 +519,24 @@ class ListGroupsRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class GroupSummary(_message.Message):
-    __slots__ = ("table", "group", "state", "committed", "planned", "readers")
+    __slots__ = ("table", "group", "state", "committed", "planned", "readers", "tables", "over")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
     table: str
     group: str
     state: str
     committed: Position
     planned: Position
     readers: int
-    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., readers: _Optional[int] = ...) -> None: ...
+    tables: int
+    over: str
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., readers: _Optional[int] = ..., tables: _Optional[int] = ..., over: _Optional[str] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
     __slots__ = ("groups",)
@@ -559,7 +583,7 @@ class GroupLag(_message.Message):
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -571,6 +595,7 @@ class DescribeGroupResponse(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     KAFKA_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -582,7 +607,8 @@ class DescribeGroupResponse(_message.Message):
     error_code: str
     error: str
     kafka: KafkaPlace
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ...) -> None: ...
+    tables: _containers.RepeatedCompositeFieldContainer[GroupStatus]
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
     __slots__ = ("table", "group", "start_latest", "start_at", "dry_run", "request_id", "client_version")

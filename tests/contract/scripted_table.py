@@ -199,7 +199,9 @@ class ScriptedGroups:
     def heartbeat(self, member: Member) -> int:
         return self._answer(int, "heartbeat", member)
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
         return self._answer(Assignments | NothingYet | EndOfGroup, "request", member, max_splits, sequence)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:

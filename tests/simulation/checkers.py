@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.state import Group, HeldPlan, State, apply
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.model.positions import Position
 from tests.simulation.simulated_table import Row, Table, changes_of, latest_of, position
 

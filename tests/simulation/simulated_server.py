@@ -15,12 +15,12 @@ from penstock.enumerator.coordinator.coordinator import recovered
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.decide import decide
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, Entry, PlanHeld, SplitsGranted
 from penstock.enumerator.core.slot_assigner import Assignment
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
 from penstock.proto.model.groups import Joined

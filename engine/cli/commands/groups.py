@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,6 +11,7 @@ from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, shell_of, show_help
 from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.queries import is_pattern
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
 """Options for the connection to the server."""
 
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the output.")]
-_Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")]
+_Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The table's name on the server; the pattern of a group over tables.")
+]
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 
 
@@ -41,22 +45,34 @@ def list_(
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="Only the groups of this table.")] = "",
     form: _Form = ReportFormat.TABLE,
 ) -> None:
-    """List the groups, by table and name."""
+    """List the groups, by table and name. The table does not list the single tables of a group over tables: see
+    `describe`, --table or the JSON."""
     enumerator, _ = _enumerator(context, flags, table)
     groups = enumerator.list_groups(table)
     if form is ReportFormat.JSON:
         write_json([summary_fields(summary) for summary in groups])
         return
     names = ("table", "group", "state", "committed", "planned", "readers")
-    write_text_table(names, [tuple(str(summary_fields(summary)[name]) for name in names) for summary in groups])
+    listed = [summary_fields(summary) for summary in groups if table or not summary.over]
+    for fields in listed:
+        fields["table"] = f"{fields['table']} ({fields['tables']} tables)" if fields["tables"] else fields["table"]
+    write_text_table(names, [tuple(str(fields[name]) for name in names) for fields in listed])
 
 
 @app.command("describe")
 @with_registry_flags(only=_CONNECTING, entry_point=EntryPoint.CONSUMER)
 def describe(
-    context: typer.Context, table: _Table, group: _Group, flags: dict[str, str | None], form: _Form = ReportFormat.TABLE
+    context: typer.Context,
+    table: _Table,
+    group: _Group,
+    flags: dict[str, str | None],
+    tables: Annotated[
+        int, typer.Option("--tables", metavar="N", min=0, help="Most tables shown of a group over tables.")
+    ] = 50,
+    form: _Form = ReportFormat.TABLE,
 ) -> None:
-    """Describe a group: its position, its lag, its readers and their splits."""
+    """Describe a group: its position, its lag, its readers and their splits; for a group over tables (its pattern as
+    TABLE) also its tables, those with errors and the largest lag first."""
     enumerator, _ = _enumerator(context, flags, table)
     fields = description_fields(enumerator.describe_group(table, group))
     if form is ReportFormat.JSON:
@@ -66,6 +82,9 @@ def describe(
     if not isinstance(readers, list):
         raise InvariantViolation(f"members of group {group} are not a list")
     lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
+    of_tables, number = fields.pop("by_table"), fields["tables"]
+    if fields["tables"] is None and fields["over"] is None:
+        del fields["tables"], fields["over"]
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
     kafka_rows = _rows("kafka ", kafka) if kafka is not None else []
     rows = [*_rows("", fields), *_rows("lag ", lag), *kafka_rows, *_rows("scope ", scope)]
@@ -75,8 +94,21 @@ def describe(
         columns = ("partition", "start", "next", "lag_records")
         write_text_table(columns, [tuple(_text(partition[name]) for name in columns) for partition in partitions])
         typer.echo()
+    if isinstance(of_tables, list) and of_tables:
+        _write_tables(of_tables[:tables], number if isinstance(number, int) else 0)
     names = ("reader_id", "epoch", "held_splits", "lease_left_ms")
     write_text_table(names, [tuple(str(reader[name]) for name in names) for reader in readers])
+
+
+_TABLE_COLUMNS: Final = ("table", "state", "committed", "lag_commits", "lag_seconds", "pending_splits", "held_splits",
+                         "error_code")  # fmt: skip
+
+
+def _write_tables(tables: list[dict[str, object]], number: int) -> None:
+    write_text_table(_TABLE_COLUMNS, [tuple(_text(each[name]) for name in _TABLE_COLUMNS) for each in tables])
+    if number > len(tables):
+        typer.echo(f"and {number - len(tables)} more tables (--tables N)")
+    typer.echo()
 
 
 @app.command("reset")
@@ -97,9 +129,10 @@ def reset(
 ) -> None:
     """Move a group to another position. Its readers are fenced and their splits dropped. A stopped group continues."""
     enumerator, options = _enumerator(context, flags, table)
-    from penstock.engine.requests.group import group_start
+    from penstock.engine.requests.group import group_start, no_table_of
 
-    start = group_start("to", to, table, options.timeline_timezone, lambda: enumerator.describe_table(table))
+    describe = partial(no_table_of if is_pattern(table) else enumerator.describe_table, table)
+    start = group_start("to", to, table, options.timeline_timezone, describe)
     fields = outcome_fields(table, group, enumerator.reset_group(table, group, start, dry_run=dry_run))
     if form is ReportFormat.JSON:
         write_json(fields)
@@ -133,6 +166,8 @@ def summary_fields(summary: GroupSummary) -> dict[str, object]:
         "committed": str(summary.committed),
         "planned": str(summary.planned),
         "readers": summary.readers,
+        "tables": summary.tables or None,
+        "over": summary.over or None,
     }
 
 
@@ -166,6 +201,20 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             "max_bytes": limits.max_bytes,
             "max_rows": limits.max_rows,
         },
+        "by_table": [
+            {
+                "table": each.summary.table,
+                "state": each.summary.state,
+                "committed": str(each.summary.committed),
+                "planned": str(each.summary.planned),
+                "lag_commits": None if each.lag is None else each.lag.commits,
+                "lag_seconds": None if each.lag is None else each.lag.seconds,
+                "pending_splits": each.pending_splits,
+                "held_splits": each.held_splits,
+                "error_code": each.error_code or None,
+            }
+            for each in description.tables
+        ],
         "members": [
             {
                 "reader_id": reader.reader_id,

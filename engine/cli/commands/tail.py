@@ -22,6 +22,7 @@ from penstock.engine.cli.shell import Shell, given_options, shell_of
 from penstock.engine.cli.signals import ended_by_signal
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.groups import sanitized_name
+from penstock.proto.model.queries import is_pattern
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ class TailFormat(StrEnum):
 
     JSONL = "jsonl"
     PARQUET = "parquet"
+
+
+_Table = Annotated[
+    str,
+    typer.Argument(metavar="TABLE", help="The table's name on the server, or a quoted pattern such as 'sales.*'."),
+]
 
 
 _Limit = Annotated[
@@ -64,7 +71,7 @@ _OutputDir = Annotated[
 @with_registry_flags(but=("after",), entry_point=EntryPoint.CONSUMER)
 def tail(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table's name on the server.")],
+    table: _Table,
     flags: dict[str, str | None],
     option: Annotated[
         list[str] | None,
@@ -95,8 +102,8 @@ def tail(
         ),
     ] = None,
 ) -> None:
-    """Follow a table as a reader of a consumer group: committed rows are never printed again. Without --group, tail
-    creates a group and deletes it at the end."""
+    """Follow a table, or every table that matches a pattern, as a reader of a consumer group: committed rows are never
+    printed again. Without --group, tail creates a group and deletes it at the end."""
     shell = shell_of(context)
     options = given_options(
         shell, {**flags, "after": begin}, option or (), entry_point=EntryPoint.CONSUMER, table=table
@@ -114,11 +121,12 @@ def tail(
     folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
     with ExitStack() as at_end:
         enumerator = at_end.enter_context(open_group_enumerator(options.server, options.access))
-        consumer = GroupReader(table, options, enumerator)
+        over_tables = is_pattern(table) and options.server is not None
+        consumer = GroupReader(table, options, enumerator, over_tables=over_tables)
         stop = _Stop(consumer)
-        output = (
-            FilesBySplit(consumer, folder.path, chosen, stop.requested) if folder else RowsOnStdout(consumer, limit)
-        )
+        output: Output = RowsOnStdout(consumer, limit, with_table=over_tables)
+        if folder:
+            output = FilesBySplit(consumer, folder.path, chosen, stop.requested, by_table=over_tables)
         at_end.enter_context(ended_by_signal(stop.request))
         consumer.join()
         if own_group:
@@ -128,6 +136,16 @@ def tail(
             folder.take_over(shell.warn)
         on_progress = at_end.enter_context(_progress(shell, not folder))
         _follow(consumer, output, stop, exit_at_end, on_progress)
+        if exit_at_end:
+            _raise_table_error(consumer)
+
+
+def _raise_table_error(consumer: GroupReader) -> None:
+    """Raises the error of the first table that could not be consumed, after the others came to their end."""
+    errors = consumer.table_errors
+    for table, error in sorted(errors.items()):
+        others = f" (and {len(errors) - 1} more tables)" if len(errors) > 1 else ""
+        raise type(error)(f"table {table}{others}: {error}")
 
 
 def _check_flags(options: ParsedOptions, output_dir: str | None, limit: int | None) -> None:

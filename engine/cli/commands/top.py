@@ -99,7 +99,7 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
         f"penstock {status.version} at {address}   {moment(status.now_ms)}   up {span(status.uptime_ms / 1000)}"
     )
     watermarks = {each.table: each.watermark_ms for each in status.tables}
-    rows = [_cells(group, watermarks, status.now_ms) for group in status.groups]
+    rows = [_cells(group, watermarks, status.now_ms) for group in shown_groups(status)]
     widths = [max([len(name), *(len(row[index][0]) for row in rows)]) for index, name in enumerate(COLUMNS)]
     visible, longest = fitting(widths, width)
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
@@ -120,6 +120,12 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
         served += f"; no room for: {', '.join(left_out)}"
     closed = [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
     return Group(head, table, Text(served, style="dim"), *(Text(line, style="red") for line in closed))
+
+
+def shown_groups(status: ServerStatus) -> list[GroupStatus]:
+    """The groups of a frame: a group over tables, if it is there, stands for the groups of its tables."""
+    over = {(group.summary.table, group.summary.group) for group in status.groups if group.summary.tables}
+    return [group for group in status.groups if (group.summary.over, group.summary.group) not in over]
 
 
 def fitting(widths: Sequence[int], width: int) -> tuple[tuple[int, ...], int]:
@@ -149,7 +155,7 @@ def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -
     newest_ms = watermarks.get(summary.table) or group.issued_ms
     state = summary.state + (f" {group.error_code}" if group.error_code else "")
     return [
-        (summary.table, ""),
+        (f"{summary.table} ({summary.tables})" if summary.tables else summary.table, ""),
         (summary.group, "bold"),
         (state, {"running": "green", "stopped": "red"}.get(summary.state, "yellow")),
         ("-" if lag is None else span(lag.seconds), ""),
@@ -191,6 +197,8 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
                 "issued": None if each.issued_ms is None else moment(each.issued_ms),
                 "lag": _lag_fields(each.lag, each.lag_age_ms),
                 "readers": each.summary.readers,
+                "tables": each.summary.tables or None,
+                "over": each.summary.over or None,
                 "pending_splits": each.pending_splits,
                 "held_splits": each.held_splits,
                 "rows": each.rows,

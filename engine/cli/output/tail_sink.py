@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.group.reader import ConsumedBatch, GroupReader
 
+TABLE_FIELD: Final = "_penstock_table"
+"""The field with the name of the table, in rows of several tables."""
 _MAX_NAME_CHARS: Final = 120
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -47,10 +49,11 @@ class RowsOnStdout:
     """Writes one JSON object per line. A batch is committed after its lines were flushed. At least once: the lines of a
     batch whose commit was lost are written again."""
 
-    def __init__(self, consumer: GroupReader, limit: int | None = None) -> None:
+    def __init__(self, consumer: GroupReader, limit: int | None = None, *, with_table: bool = False) -> None:
         """`limit`: the number of rows after which it is full. A batch that this number cuts is not committed, because a
-        position inside a filtered batch is not known: the group hands it out again."""
-        self._consumer, self._left = consumer, limit
+        position inside a filtered batch is not known: the group hands it out again. `with_table`: each row has the name
+        of its table first, as TABLE_FIELD."""
+        self._consumer, self._left, self._with_table = consumer, limit, with_table
 
     @property
     def is_full(self) -> bool:
@@ -64,24 +67,35 @@ class RowsOnStdout:
             rows = min(rows, self._left)
             self._left -= rows
         stream = sys.stdout.buffer
-        write_json_lines(batch.batch.slice(0, rows), stream)
+        shown = batch.batch.slice(0, rows)
+        write_json_lines(_with_table(shown, batch.table) if self._with_table else shown, stream)
         stream.flush()
         if rows == batch.batch.num_rows:
             self._consumer.commit(batch)
         return rows
 
 
+def _with_table(batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    names = pa.repeat(pa.scalar(table), batch.num_rows)
+    return pa.RecordBatch.from_arrays([names, *batch.columns], names=[TABLE_FIELD, *batch.schema.names])
+
+
 class FilesBySplit:
-    """Writes one file per split, named by the split id, in `folder`.
+    """Writes one file per split, named by the split id, in `folder`; with `by_table` in a folder of each table in it.
 
     Exactly once: a split is committed after its complete file has its final name, and both are synced to disk. A split
     whose file exists is only committed; ConfigurationError if the file has other columns (Parquet) or another number of
     rows. A split without rows has no file. Hidden files `.….partial` are incomplete.
     """
 
-    def __init__(self, consumer: GroupReader, folder: Path, form: RowFormat, ended: Callable[[], bool]) -> None:
+    def __init__(
+        self, consumer: GroupReader, folder: Path, form: RowFormat, ended: Callable[[], bool], *, by_table: bool = False
+    ) -> None:
         """`ended`: whether a stop was requested."""
         self._consumer, self._folder, self._form, self._ended = consumer, folder, form, ended
+        self._by_table = by_table
 
     @property
     def is_full(self) -> bool:
@@ -96,7 +110,8 @@ class FilesBySplit:
                 "does not write one file per split, so the file would lack them. Consume the rest of the group the "
                 "same way, or use another group for --output-dir"
             )
-        path = self._folder / file_name(batch.split_id, self._form)
+        folder = self._folder_of(batch.table) if self._by_table else self._folder
+        path = folder / file_name(batch.split_id, self._form)
         rest = _Rest(self._consumer, batch, self._ended)
         if path.is_file():
             for _ in rest.batches():
@@ -105,10 +120,18 @@ class FilesBySplit:
             rows = 0
         else:
             write_rows(batch.batch.schema, rest.batches(), self._form, str(path))
-            sync_folder(self._folder)
+            sync_folder(folder)
             rows = rest.rows
         self._consumer.commit(rest.last)
         return rows
+
+    def _folder_of(self, table: str) -> Path:
+        """The folder of a table: copies of a table may have the same split ids."""
+        folder = self._folder / _safe_name(table)
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            sync_folder(self._folder)
+        return folder
 
 
 class _Rest:
@@ -142,10 +165,14 @@ class _Rest:
 
 def file_name(split_id: str, form: RowFormat) -> str:
     """The file name of a split: its id, escaped for any file system. Distinct ids have distinct names."""
-    safe = quote(split_id, safe="").replace(".", "%2E").replace("~", "%7E")
+    return f"{_safe_name(split_id)}.{form.value}"
+
+
+def _safe_name(text: str) -> str:
+    safe = quote(text, safe="").replace(".", "%2E").replace("~", "%7E")
     if len(safe) > _MAX_NAME_CHARS:
-        safe = f"{safe[:_MAX_NAME_CHARS]}-{hashlib.sha256(split_id.encode()).hexdigest()}"
-    return f"{safe}.{form.value}"
+        safe = f"{safe[:_MAX_NAME_CHARS]}-{hashlib.sha256(text.encode()).hexdigest()}"
+    return safe
 
 
 def _check_file(path: Path, form: RowFormat, columns: list[str], rows: int, split_id: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -73,11 +73,23 @@ class Rights:
         """Whether there are no rules, so that every caller has all rights."""
         return not self._rules
 
+    def grants(self, names: tuple[str, ...], right: str, table: str, group: str = "") -> bool:
+        """Whether one of the caller's names has the right; see `require`."""
+        return self.open_to_all or any(_grants(rule, names, right, table, group) for rule in self._rules)
+
+    def require_some(self, principals: Iterable[str], right: Right, pattern: str, group: str) -> None:
+        """PermissionDenied unless one of the caller's names has the right on a group of that name of some table. What
+        the group over the tables of the pattern shows or hands out is limited to the tables with the right."""
+        names = tuple(principals)
+        some = (replace(rule, tables=("*",)) for rule in self._rules if rule.tables)
+        if not self.open_to_all and not any(_grants(rule, names, right, "*", group) for rule in some):
+            self.require(names, right, pattern, group)
+
     def require(self, principals: Iterable[str], right: Right, table: str, group: str = "") -> None:
         """PermissionDenied unless one of the caller's names has the right on the table, and on the group if `group` is
         not empty. The table `*` means all tables: only a rule for all tables grants it."""
         names = tuple(principals)
-        if self.open_to_all or any(_grants(rule, names, right, table, group) for rule in self._rules):
+        if self.grants(names, right, table, group):
             return
         resource = f"table {table[:200]!r}" + (f", group {group[:200]!r}" if group else "")
         if table == "*":
@@ -115,7 +127,7 @@ def _listed(texts: Iterable[str]) -> str:
     return json.dumps(list(texts))
 
 
-def _grants(rule: AclRule, principals: Iterable[str], right: Right, table: str, group: str) -> bool:
+def _grants(rule: AclRule, principals: Iterable[str], right: str, table: str, group: str) -> bool:
     if right not in rule.rights or not any(fnmatchcase(name, rule.principal) for name in principals):
         return False
     tables = "*" in rule.tables if table == "*" else any(fnmatchcase(table, pattern) for pattern in rule.tables)

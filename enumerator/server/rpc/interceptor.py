@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from penstock.enumerator.groups.visibility import EVERYTHING, MayUse, restricted
 from penstock.enumerator.server.auth.acl import NEEDED, Needed, Of, Rights
 from penstock.enumerator.server.auth.callers import CallerNames, calling
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
@@ -38,6 +39,7 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.proto.logging import log_context, log_event_to
+from penstock.proto.model.queries import is_pattern
 
 TABLE_AT: Final = (
     ("table",),
@@ -126,7 +128,7 @@ class Guard(grpc.ServerInterceptor):
                 except PenstockError as error:
                     refuse(context, call, error)
                 begin_s = time.perf_counter()
-                with calling(names):
+                with calling(names), restricted(self._may(names)):
                     answer = behaviour(request, context)
                 log_event_to(
                     log, "call answered", level=logging.DEBUG, ms=round((time.perf_counter() - begin_s) * 1000, 3)
@@ -153,7 +155,16 @@ class Guard(grpc.ServerInterceptor):
         if needed is None:
             raise PermissionDenied(f"call {call}: this server has no required right for it")
         table, group = self._resource(needed, request)
-        self._rights.require(names, needed.right, table, group)
+        if needed.of is Of.GROUP and is_pattern(table):
+            self._rights.require_some(names, needed.right, table, group)  # the service checks each table
+        else:
+            self._rights.require(names, needed.right, "*" if is_pattern(table) else table, group)
+
+    def _may(self, names: tuple[str, ...]) -> MayUse:
+        """The rights of the caller on the tables of a group over tables."""
+        if self._rights.open_to_all:
+            return EVERYTHING
+        return lambda right, table, group: self._rights.grants(names, right, table, group)
 
     def _resource(self, needed: Needed, request: Message) -> tuple[str, str]:
         match needed.of:

@@ -28,7 +28,7 @@ def group(clock: FakeClock) -> FakeGroup:
 def reading(monkeypatch: pytest.MonkeyPatch) -> FakeReading:
     """Replaces `read_split` in readers of groups."""
     fake = FakeReading()
-    monkeypatch.setattr("penstock.engine.group.reader.read_split", fake.read)
+    monkeypatch.setattr("penstock.engine.group.split_work.read_split", fake.read)
     return fake
 
 

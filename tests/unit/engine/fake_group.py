@@ -135,7 +135,9 @@ class FakeGroup:
         self._lose_response()
         return LEASE_MS
 
-    def request_splits(self, member: Member, max_splits: int, sequence: int) -> GroupAnswer:
+    def request_splits(
+        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    ) -> GroupAnswer:
         self._record_call("request", member, max_splits, sequence)
         self._require(member)
         last, answer = self.responses.get(member.reader_id, (0, None))

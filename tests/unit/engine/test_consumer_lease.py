@@ -107,7 +107,7 @@ class TestLease:
             clock.now += LEASE_MS
             return reading.read(*arguments, **named)
 
-        monkeypatch.setattr("penstock.engine.group.reader.read_split", slow)
+        monkeypatch.setattr("penstock.engine.group.split_work.read_split", slow)
         with new_consumer() as consumer, pytest.raises(Fenced):
             consumer.poll()
 

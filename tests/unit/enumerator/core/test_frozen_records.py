@@ -17,8 +17,8 @@ import pytest
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.held_plans import QUERY_KINDS
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
+from penstock.enumerator.core.stored.codec import HYBRID_VERSION, TABLES_VERSION, VERSION, decode_record, encode_record
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import StateDamaged, StateVersionError
 from penstock.proto.model.changes import ChangeFormat
@@ -133,6 +133,19 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
             before=INSIDE,
         ),
     ),
+    3: (
+        rec.GroupCreated(
+            key=rec.GroupKey("st*", "g/1"),
+            number=8,
+            scope=replace(SCOPE, request=replace(REQUEST, table="st*"), over_tables=True),
+            limits=RoundLimits(max_commits=3),
+            progress=Progress(EARLIEST),
+            principal="token:reader",
+        ),
+        rec.GroupCreated(
+            key=KEY, number=9, scope=SCOPE, limits=RoundLimits(), progress=Progress(EARLIEST), at_newest=True
+        ),
+    ),
 }
 """Version -> values of its frozen file."""
 
@@ -149,9 +162,10 @@ def test_fault_32_frozen_records_decode_to_the_same_values(version: int) -> None
 
 
 def test_fault_32_frozen_records_cover_every_kind_of_every_version() -> None:
-    assert sorted(FROZEN) == list(range(1, HYBRID_VERSION + 1))
+    assert sorted(FROZEN) == list(range(1, TABLES_VERSION + 1))
     assert {type(one) for one in FROZEN[VERSION]} == set(get_args(rec.Durable))
     assert {type(one) for one in FROZEN[HYBRID_VERSION]} == {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
+    assert {type(one) for one in FROZEN[TABLES_VERSION]} == {rec.GroupCreated}
 
 
 @pytest.mark.parametrize("version", sorted(FROZEN))
@@ -217,7 +231,9 @@ def test_names_of_queries_exist_for_every_query_of_a_request() -> None:
     assert set(QUERY_KINDS.values()) == set(rec.QueryKind) - {rec.QueryKind.OTHER}
 
 
-@pytest.mark.parametrize(("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 3)])
+@pytest.mark.parametrize(
+    ("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 4), ("round-planned", 3)]
+)
 def test_fault_32_newer_records_are_refused_by_name(kind: str, version: int) -> None:
     with pytest.raises(StateVersionError, match=rf"{kind}' of version {version}: this build knows version 1"):
         decode_record(StoredRecord(kind, version, b"{}"))

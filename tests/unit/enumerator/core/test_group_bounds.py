@@ -9,10 +9,10 @@ import pytest
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.decide import decide
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import GroupDeleted, GroupKey, Record
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import TooManyGroups
 from penstock.proto.model.groups import Joined, Member
 from penstock.proto.model.queries import NO_LIMITS

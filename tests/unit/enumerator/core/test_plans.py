@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import pytest
 
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.codec import decode_record, encode_record
 from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAM_PLANS, UNSETTLED_IDLE_MS
 from penstock.enumerator.core.records import PlanOpened, PlanQuery, QueryKind
 from penstock.enumerator.core.results import HOUR_MS, CoordinatorSettings
 from penstock.enumerator.core.slot_assigner import Assigned, Sealed
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import HeldPlan, State
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.report_totals import total
 from penstock.proto.errors import ConfigurationError, StorageError, UnknownPlan, UnknownSplit
 from penstock.proto.model.reports import MergeOutcomes, SplitReport

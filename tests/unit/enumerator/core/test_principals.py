@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.codec import decode_record, encode_record
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.records import Durable, PlanOpened, PlanQuery, QueryKind, ReaderJoined
 from penstock.enumerator.core.split_facts import sizes_alone
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import Fenced, PermissionDenied, RequestIdReused
 from penstock.proto.model.groups import Joined, Member
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core

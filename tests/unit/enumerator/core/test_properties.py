@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
-from penstock.enumerator.core.codec import HYBRID_VERSION, VERSION, decode_record, encode_record
-from penstock.enumerator.core.log_compaction import compacted_records
 from penstock.enumerator.core.rounds import DONE, HELD, PENDING
 from penstock.enumerator.core.split_assignment import choose
 from penstock.enumerator.core.split_facts import SplitFacts, facts_of
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import HYBRID_VERSION, TABLES_VERSION, VERSION, decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
 from penstock.proto.model.groups import GroupScope, Member, OnLostRange
@@ -149,7 +149,7 @@ def test_damaged_record_is_a_penstock_error(record: rec.Durable, data: st.DataOb
 def test_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
     stored = encode_record(record)
     with pytest.raises(StateVersionError, match=stored.kind):
-        decode_record(StoredRecord(stored.kind, HYBRID_VERSION + 1, stored.payload))
+        decode_record(StoredRecord(stored.kind, TABLES_VERSION + 1, stored.payload))
 
 
 @given(durable)

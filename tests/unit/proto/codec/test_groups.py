@@ -34,6 +34,7 @@ from penstock.proto.model.groups import (
     SplitRef,
     StartAt,
     StartLatest,
+    TableTrouble,
     checked_name,
     sanitized_name,
 )
@@ -173,7 +174,22 @@ def test_joined_round_trips(member: Member, lease_ms: int) -> None:
 @given(members, st.integers(1, 1000), numbers)
 def test_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
     message = wired(calls.ask_to_message(member, most, sequence))
-    assert calls.ask_from_message(message) == (member, most, sequence)
+    assert calls.ask_from_message(message) == (member, most, sequence, ())
+    message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b")))
+    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"))
+
+
+def test_values_of_a_group_over_tables_round_trip() -> None:
+    assigned = AssignedSplit(SplitRef("p", 0), SPLIT, 0, Position(KEY), "s.a", 7)
+    trouble = TableTrouble("s.b", "TABLE", "it cannot be read")
+    for answer in (Assignments((assigned,)), NothingYet(1, True, (trouble,))):
+        assert calls.answer_from_message(wired(calls.answer_to_message(answer))) == answer
+    bad = calls.answer_to_message(NothingYet(1, True, (trouble,) * 1001))
+    with pytest.raises(ConfigurationError, match="troubles"):
+        calls.answer_from_message(bad)
+    scope = GroupScope(request=PlanRequest(table="s.*", query=Incremental()), over_tables=True)
+    message = wired(calls.join_to_message("g", "r", GroupSpec(scope=scope), "q"))
+    assert calls.join_from_message(message)[2].scope == scope
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.groups import GroupScope, GroupSpec, StartAt, StartLatest
+from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, GroupStatus, StartAt, StartLatest
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
@@ -44,6 +44,8 @@ def test_groups_are_listed(cli: Cli, service: Any) -> None:
             "committed": "0",
             "planned": "20260103000000000+2",
             "readers": 1,
+            "tables": None,
+            "over": None,
         }
     ]
     assert cli("groups", "list", *SERVER, "--table", "other", "--format", "json").json == []
@@ -187,3 +189,33 @@ def test_unreachable_server_is_a_storage_error(cli: Cli, service: Any) -> None:
     service.fails = [StorageError("nobody answers")]
     result = cli("groups", "list", *SERVER)
     assert (result.code, result.stderr) == (75, "error [STORAGE]: nobody answers\n")
+
+
+def test_group_over_tables_is_one_line_and_a_table_of_its_tables(cli: Cli, service: Any) -> None:
+    whole = replace(service._summary(), table="s.*", tables=3)
+    one = GroupStatus(
+        summary=replace(service._summary(), table="s.a", over="s.*"),
+        pending_splits=4,
+        held_splits=1,
+        lag=GroupLag(commits=2, size_bytes=3, seconds=61.5),
+        error_code="TABLE",
+    )
+    other = replace(one, summary=replace(one.summary, table="s.b"), lag=None, error_code="")
+    full = replace(service.describe_group("s.*", "g"), summary=whole, tables=(one, other))
+    service.list_groups = lambda table="": (whole, one.summary, other.summary)
+    service.describe_group = lambda table, group: full
+    listed = [line.split() for line in cli("groups", "list", *SERVER).text.splitlines()[2:]]
+    assert [line[:5] for line in listed] == [["s.*", "(3", "tables)", "g", "running"]]
+    assert len(cli("groups", "list", *SERVER, "--table", "s.*").text.splitlines()) == 5
+    assert [each["over"] for each in cli("groups", "list", *SERVER, "--format", "json").json] == [None, "s.*", "s.*"]
+    text = cli("groups", "describe", "s.*", "g", *SERVER, "--tables", "1").text
+    assert "s.a" in text and "s.b" not in text and "and 2 more tables" in text
+    cells = [line.split() for line in text.splitlines()]
+    assert ["s.a", "running", "0", "2", "61.5", "4", "1", "TABLE"] in cells
+    by_table = cli("groups", "describe", "s.*", "g", *SERVER, "--format", "json").json["by_table"]
+    assert [(each["table"], each["lag_commits"]) for each in by_table] == [("s.a", 2), ("s.b", None)]
+
+
+def test_reset_of_a_pattern_takes_no_time_of_a_zone(cli: Cli, service: Any) -> None:
+    result = cli("groups", "reset", "s.*", "g", "--to", "2026-01-01", *SERVER)
+    assert result.code == 2 and "time zone of its own" in result.stderr

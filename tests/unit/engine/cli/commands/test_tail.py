@@ -235,7 +235,7 @@ class TestFiles:
             return real(*arguments, **keywords)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("penstock.engine.group.reader.read_split", failing)
+            patch.setattr("penstock.engine.group.split_work.read_split", failing)
             result = cli("tail", "trips", *NAMED, "--exit-at-end", "--output-dir", tmp_path)
         assert result.code == 3
         assert names(tmp_path) == []

@@ -53,6 +53,9 @@ VERSION: Final = 1
 """The version of records that refer to no topic."""
 HYBRID_VERSION: Final = 2
 """The version of records of hybrid groups and of positions in a topic."""
+TABLES_VERSION: Final = 3
+"""The version of the creation of a group over tables, and of a group that starts after the newest instant of a table
+that is not read yet: an older build would read such groups from another position, or as a group of one table."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
@@ -64,12 +67,13 @@ def encode_record(record: Durable) -> StoredRecord:
 
 def decode_record(stored: StoredRecord) -> Durable:
     """The inverse of `encode_record`. StateVersionError for a kind or version of a newer build; StateDamaged."""
-    newest = HYBRID_VERSION if stored.kind in _HYBRID_KINDS else VERSION
+    newest = _NEWEST.get(stored.kind, VERSION)
     if stored.kind not in _DECODERS or not VERSION <= stored.version <= newest:
+        newer = ", ".join(f"{version} of {kind}" for kind, version in _NEWEST.items())
         raise StateVersionError(
             f"state record {stored.kind[:80]!r} of version {stored.version}: this build knows version {VERSION} of "
-            f"{', '.join(sorted(_DECODERS))} and {HYBRID_VERSION} of {', '.join(sorted(_HYBRID_KINDS))}; "
-            "start the release that wrote it, or a newer one"
+            f"{', '.join(sorted(_DECODERS))}, and up to version {newer}; start the release that wrote it, or a newer "
+            "one"
         )
     try:
         record = _DECODERS[stored.kind](json.loads(stored.payload))
@@ -85,6 +89,8 @@ def decode_record(stored: StoredRecord) -> Durable:
 
 def _version(record: Durable) -> int:
     match record:
+        case GroupCreated() if record.scope.over_tables or record.at_newest:
+            return TABLES_VERSION
         case GroupCreated():
             hybrid = record.scope.request.hybrid is not None or record.progress.kafka is not None
         case RoundPlanned() | GroupMoved():
@@ -124,6 +130,8 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "limits": {name: getattr(record.limits, name) for name in record.limits.__slots__},
                 "progress": _progress(record.progress),
                 **({"principal": record.principal} if record.principal else {}),
+                **({"over_tables": True} if scope.over_tables else {}),
+                **({"at_newest": True} if record.at_newest else {}),
             }
         case RoundPlanned():
             fields = {
@@ -214,6 +222,7 @@ def _group_created(fields: Json) -> GroupCreated:
         request=decode_request(base64.b64decode(fields["request"])),
         upto=None if fields["upto"] is None else _position_of(fields["upto"]),
         on_lost_range=OnLostRange(fields["on_lost_range"]),
+        over_tables=bool(fields.get("over_tables", False)),
     )
     return GroupCreated(
         key=_key(fields),
@@ -222,6 +231,7 @@ def _group_created(fields: Json) -> GroupCreated:
         limits=RoundLimits(**{name: int(value) for name, value in fields["limits"].items()}),
         progress=_progress_of(fields["progress"]),
         principal=str(fields.get("principal", "")),
+        at_newest=bool(fields.get("at_newest", False)),
     )
 
 
@@ -305,8 +315,12 @@ _KINDS: Final[dict[type[Durable], str]] = {
     PlansForgotten: "plans-forgotten",
 }
 
-_HYBRID_KINDS: Final = frozenset(_KINDS[kind] for kind in (GroupCreated, RoundPlanned, GroupMoved))
-"""Kinds that may be of HYBRID_VERSION."""
+_NEWEST: Final[dict[str, int]] = {
+    _KINDS[GroupCreated]: TABLES_VERSION,
+    _KINDS[GroupMoved]: HYBRID_VERSION,
+    _KINDS[RoundPlanned]: HYBRID_VERSION,
+}
+"""The newest version of a kind, if it is not VERSION."""
 
 _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "numbers": lambda fields: NumbersUsed(int(fields["last"])),

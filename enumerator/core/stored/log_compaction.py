@@ -52,6 +52,7 @@ def _of_group(group: Group) -> Iterator[Durable]:
         limits=group.limits,
         progress=begin,
         principal=group.principal,
+        at_newest=group.at_newest,
     )
     for open_round in group.rounds.values():
         yield RoundPlanned(

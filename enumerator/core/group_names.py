@@ -1,0 +1,79 @@
+"""The groups by name: which of them are the tables of a group over tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Generic, Protocol, TypeVar
+
+from penstock.enumerator.core.records import GroupKey
+from penstock.proto.model.groups import GroupScope
+
+
+class NamedGroup(Protocol):
+    """What the names use of a group."""
+
+    fits: bool
+    """Whether it consumes what the group over tables of its name consumes."""
+
+    @property
+    def key(self) -> GroupKey:
+        """Its table and name."""
+        ...
+
+    @property
+    def scope(self) -> GroupScope:
+        """What it consumes."""
+        ...
+
+
+G = TypeVar("G", bound=NamedGroup)
+
+
+@dataclass(slots=True)
+class GroupNames(Generic[G]):
+    """All groups by name. A name has at most one group over tables, and the groups of any number of tables."""
+
+    over_tables: dict[str, G] = field(default_factory=dict)
+    """Groups over tables by name."""
+    tables: dict[str, dict[str, G]] = field(default_factory=dict)
+    """Groups of one table, by name and table."""
+
+    def add(self, group: G) -> None:
+        """Adds a group that was created, and notes which groups consume what the group over tables consumes."""
+        name = group.key.group
+        if group.scope.over_tables:
+            self.over_tables[name] = group
+        else:
+            self.tables.setdefault(name, {})[group.key.table] = group
+        whole = self.over_tables.get(name)
+        for each in self.tables.get(name, {}).values() if group is whole else (group,):
+            each.fits = whole is None or each.scope == whole.scope.of_table(each.key.table)
+
+    def remove(self, group: G) -> None:
+        """Removes a group that was deleted."""
+        name = group.key.group
+        if group.scope.over_tables:
+            del self.over_tables[name]
+            return
+        del self.tables[name][group.key.table]
+        if not self.tables[name]:
+            del self.tables[name]
+
+    def by_table(self, whole: G) -> dict[str, G]:
+        """The groups with the name of a group over tables by table; maybe also of tables that do not match."""
+        return self.tables.get(whole.key.group, {})
+
+    def of(self, whole: G) -> Iterator[G]:
+        """The groups of the tables of a group over tables, those of tables that are no longer served included."""
+        for table, group in self.by_table(whole).items():
+            if fnmatchcase(table, whole.key.table):
+                yield group
+
+    def whole_of(self, group: G) -> G | None:
+        """The group over tables to which the group of a table belongs; None if there is none."""
+        whole = self.over_tables.get(group.key.group)
+        if whole is None or whole is group or not fnmatchcase(group.key.table, whole.key.table):
+            return None
+        return whole

@@ -1,0 +1,254 @@
+"""Groups over tables of a service: which tables they have now, and what operators see of them and do with them.
+
+The tables are the served ones whose name matches the pattern, and on which the calling member has the right `consume`.
+They join the group with the first request of such a member. A table that is no longer served keeps its position.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.members import group_of
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.state import State
+from penstock.enumerator.groups.visibility import EVERYTHING, MayUse, may_use
+from penstock.enumerator.log import log_event
+from penstock.enumerator.tables.registry import TableRegistry
+from penstock.proto.errors import ConfigurationError, PenstockError, PermissionDenied
+from penstock.proto.model.groups import (
+    MAX_TABLES_SHOWN,
+    GroupDescription,
+    GroupLag,
+    GroupScope,
+    GroupSpec,
+    GroupStart,
+    GroupStatus,
+    ResetOutcome,
+    StartAt,
+    StartLatest,
+)
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.queries import is_pattern
+
+_MOST_CACHED: Final = 256
+_Right = str
+
+
+@dataclass(slots=True)
+class GroupsOverTables:
+    """The groups over tables of a service. Any thread."""
+
+    coordinator: Coordinator
+    """Holds the state of the groups."""
+    tables: TableRegistry
+    """The served tables."""
+    _matching: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    _present: dict[GroupKey, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+
+    def create(self, key: GroupKey, scope: GroupScope, spec: GroupSpec) -> None:
+        """Creates the group with the tables that are there now. ConfigurationError: no pattern, or a hybrid read."""
+        if not is_pattern(key.table):
+            raise ConfigurationError(f"tables {key.table!r}: expected a pattern of names such as sales.*")
+        if scope.request.hybrid is not None:
+            raise ConfigurationError(
+                f"{key}: hybrid reads of many tables are not supported, because each table has a topic of its own: "
+                "consume each table by its name"
+            )
+        match spec.start:
+            case StartAt(position):
+                progress = Progress(position)
+            case StartLatest():
+                progress = Progress(EARLIEST)
+        created = ev.CreateGroup(
+            key=key,
+            scope=scope,
+            limits=spec.limits,
+            progress=progress,
+            principal=spec.principal,
+            at_newest=isinstance(spec.start, StartLatest),
+            tables=self.visible(key, "consume"),
+        )
+        self.coordinator.handle(created)
+
+    def visible(self, key: GroupKey, right: _Right) -> tuple[str, ...]:
+        """The served tables of the group on which the caller has the right, sorted."""
+        version = self.tables.version
+        cached = self._matching.get(key.table)
+        if cached is None or cached[0] != version:
+            if len(self._matching) >= _MOST_CACHED:
+                self._matching.clear()
+            cached = self._matching[key.table] = (version, self.tables.matching(key.table))
+        may = may_use()
+        names = cached[1]
+        return names if may is EVERYTHING else tuple(name for name in names if may(right, name, key.group))
+
+    def present(self, key: GroupKey) -> tuple[str, ...]:
+        """The tables of the group from which the caller may receive splits. New ones are added to the group."""
+        names = self.visible(key, "consume")
+        known = self._present.get(key)
+        number = self.coordinator.read(lambda state: group_of(state, key).number)
+        if known is None or known[0] != names or known[1] != number:
+            full = self.coordinator.handle(ev.AddTables(key, names))
+            for table in full:
+                log_event("table takes no further group", level=logging.WARNING, table=table, group=key.group)
+            if len(self._present) >= _MOST_CACHED:
+                self._present.clear()
+            self._present[key] = (names, number)
+        return names
+
+    def require_all(self, key: GroupKey, right: _Right) -> None:
+        """PermissionDenied unless the caller has the right on every table that the group has or may get."""
+        may = may_use()
+        names = {*self.visible_names(key), *self.coordinator.read(lambda state: self._tables(state, key))}
+        denied = sorted(name for name in names if not may(right, name, key.group))
+        if denied:
+            raise PermissionDenied(
+                f"{key}: no right `{right}` on {len(denied)} of its tables ({', '.join(denied[:5])}): an [[acl]] rule "
+                "of the server must grant it on every table that matches"
+            )
+
+    def visible_names(self, key: GroupKey) -> tuple[str, ...]:
+        """The served tables of the group, whoever calls."""
+        return self.tables.matching(key.table)
+
+    def require_not_of_whole(self, key: GroupKey) -> None:
+        """ConfigurationError if the group is that of a served table of a group over tables: it would be created again
+        from its start."""
+
+        def whole_of(state: State) -> str:
+            whole = state.names.whole_of(group_of(state, key))
+            return "" if whole is None else str(whole.key)
+
+        whole = self.coordinator.read(whole_of)
+        if whole and key.table in self.tables.names():
+            raise ConfigurationError(
+                f"{key} belongs to {whole}, which would create it again: delete that one, or reset this one"
+            )
+
+    def reset(
+        self, key: GroupKey, start: GroupStart, reset: Callable[[str], ResetOutcome], *, dry_run: bool
+    ) -> ResetOutcome:
+        """Moves every table (`reset`), and fences the members. A table that cannot be moved does not stop the rest; its
+        error is raised at the end."""
+        self.require_all(key, "admin")
+        tables = [name for name in self.coordinator.read(lambda state: self._tables(state, key)) if self._served(name)]
+        outcomes: list[ResetOutcome] = []
+        errors: list[tuple[str, PenstockError]] = []
+        for table in tables:
+            try:
+                outcomes.append(reset(table))
+            except PenstockError as error:
+                errors.append((table, error))
+        if not dry_run:
+            position = start.position if isinstance(start, StartAt) else EARLIEST
+            self.coordinator.handle(ev.Reset(key, Progress(position)))
+        if errors:
+            first, reason = errors[0]
+            raise type(reason)(
+                f"{key}: {len(errors)} of {len(tables)} tables were not moved, the others were; the first is "
+                f"{first}: {reason}"
+            )
+        return ResetOutcome(
+            before=min((each.before for each in outcomes), default=EARLIEST),
+            after=min((each.after for each in outcomes), default=EARLIEST),
+            dropped_splits=sum(each.dropped_splits for each in outcomes),
+            dry_run=dry_run,
+        )
+
+    def _served(self, table: str) -> bool:
+        return table in self.tables.names()
+
+    @staticmethod
+    def _tables(state: State, key: GroupKey) -> tuple[str, ...]:
+        return tuple(sorted(group.key.table for group in state.names.of(group_of(state, key))))
+
+
+def merged_statuses(
+    statuses: Sequence[GroupStatus], over_tables: Collection[GroupKey], may: MayUse
+) -> tuple[GroupStatus, ...]:
+    """The statuses, those of the groups over tables merged from their tables that the caller may read."""
+    tables: dict[GroupKey, list[GroupStatus]] = {key: [] for key in over_tables}
+    for each in statuses:
+        of_whole = tables.get(GroupKey(each.summary.over, each.summary.group))
+        if of_whole is not None and may("read", each.summary.table, each.summary.group):
+            of_whole.append(each)
+    merged = []
+    for each in statuses:
+        of_whole = tables.get(GroupKey(each.summary.table, each.summary.group))
+        merged.append(each if of_whole is None else merged_status(each, of_whole))
+    return tuple(merged)
+
+
+def merged_status(whole: GroupStatus, tables: Sequence[GroupStatus]) -> GroupStatus:
+    """The status of a group over tables: sums and extremes of its `tables`; the readers are its own."""
+    lags = [each.lag for each in tables if each.lag is not None]
+    stopped = next((each.error_code for each in tables if each.error_code), "")
+    summary = replace(
+        whole.summary,
+        state=_merged_state([each.summary.state for each in tables]) or whole.summary.state,
+        committed=min((each.summary.committed for each in tables), default=whole.summary.committed),
+        planned=min((each.summary.planned for each in tables), default=whole.summary.planned),
+        tables=len(tables),
+    )
+    return replace(
+        whole,
+        summary=summary,
+        pending_splits=sum(each.pending_splits for each in tables),
+        held_splits=sum(each.held_splits for each in tables),
+        lag=_merged_lag(lags),
+        rows=sum(each.rows for each in tables),
+        size_bytes=sum(each.size_bytes for each in tables),
+        finished_splits=sum(each.finished_splits for each in tables),
+        expired_splits=sum(each.expired_splits for each in tables),
+        fenced=sum(each.fenced for each in tables),
+        rows_per_second=sum(each.rows_per_second for each in tables),
+        bytes_per_second=sum(each.bytes_per_second for each in tables),
+        error_code=stopped,
+        lag_age_ms=max((each.lag_age_ms for each in tables if each.lag_age_ms is not None), default=None),
+    )
+
+
+def _merged_state(states: Sequence[str]) -> str:
+    """A table that stopped does not stop the group: then it runs, and shows the error."""
+    return next((state for state in ("running", "paused", "waiting", "stopped", "ended") if state in states), "")
+
+
+def _merged_lag(lags: Sequence[GroupLag]) -> GroupLag | None:
+    if not lags:
+        return None
+    return GroupLag(
+        commits=sum(lag.commits for lag in lags),
+        size_bytes=sum(lag.size_bytes for lag in lags),
+        seconds=max(lag.seconds for lag in lags),
+        loss_commits=min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None),
+        loss_seconds=min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None),
+    )
+
+
+def merged_description(whole: GroupDescription, tables: Sequence[GroupStatus]) -> GroupDescription:
+    """The description of a group over tables; its `tables` are ordered by error, then by lag, and limited."""
+    own = GroupStatus(summary=whole.summary, pending_splits=0, held_splits=0)
+    merged = merged_status(own, tables)
+    ordered = sorted(tables, key=_worst_first)
+    return replace(
+        whole,
+        summary=merged.summary,
+        pending_splits=merged.pending_splits,
+        held_splits=merged.held_splits,
+        lag=merged.lag,
+        error_code=merged.error_code,
+        error=f"{sum(bool(each.error_code) for each in tables)} of {len(tables)} tables have an error"
+        if merged.error_code
+        else "",
+        tables=tuple(ordered[:MAX_TABLES_SHOWN]),
+    )
+
+
+def _worst_first(status: GroupStatus) -> tuple[bool, float, str]:
+    return (not status.error_code, -(0.0 if status.lag is None else status.lag.seconds), status.summary.table)

@@ -1,0 +1,289 @@
+"""Groups over tables: one contract for the embedded service and over gRPC, through `penstock.Consumer`."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.engine.consumer import Consumer
+from penstock.enumerator.groups.visibility import restricted
+from penstock.enumerator.server.auth.tokens import new_token
+from penstock.enumerator.server.config.settings import AclRule, Settings
+from penstock.proto.errors import ConfigurationError, CorruptFile, Fenced, PermissionDenied, TableError, UnknownGroup
+from penstock.proto.model.groups import StartAt
+from penstock.proto.model.positions import EARLIEST
+from tests.contract.scripted_lake import ManyTables, many_tables
+
+
+@pytest.fixture(params=["embedded", "served"])
+def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ManyTables]:
+    with many_tables(monkeypatch, served=request.param == "served") as many:
+        yield many
+
+
+def rows_of(consumer: Consumer, *, commits: bool = True) -> Counter[tuple[str, str]]:
+    """How many rows of each (table, split) the consumer returns now."""
+    rows: Counter[tuple[str, str]] = Counter()
+    while (batch := consumer.poll(0)) is not None:
+        rows[batch.table, batch.split_id] += batch.batch.num_rows
+        assert batch.watermark is None
+        if commits:
+            consumer.commit(batch)
+    return rows
+
+
+def both(commit: int, *tables: str) -> Counter[tuple[str, str]]:
+    """All rows of a commit of tables."""
+    return Counter({(table, f"{commit}/{split}"): 10 for table in tables for split in range(2)})
+
+
+def test_rows_of_all_matching_tables_with_their_names(many: ManyTables) -> None:
+    with many.consumer() as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.a", "s.b")
+        many.script("s.b").newest = 2
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(2, "s.b")
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None and consumer.caught_up and not consumer.table_errors
+
+
+def test_members_share_the_splits_of_all_tables(many: ManyTables) -> None:
+    many.serve(*(f"s.{number}" for number in range(8)))
+    with many.consumer("r1", max_splits=2) as one, many.consumer("r2", max_splits=2) as two:
+        many.discover()
+        first, second = one.poll(0), two.poll(0)
+        assert first is not None and second is not None and first.table != second.table
+        rest = rows_of(one) + rows_of(two)
+        for batch in (first, second):
+            rest[batch.table, batch.split_id] += 10
+        one.commit()
+        two.commit()
+        assert rest == both(1, *(f"s.{number}" for number in range(8)))
+
+
+def test_tables_that_join_and_leave(many: ManyTables) -> None:
+    with many.consumer() as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.a", "s.b")
+        many.serve("s.a", "s.new", "other")
+        many.script("s.b").newest = 2
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == Counter(), "nothing is planned yet"
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(1, "s.new"), "from its beginning; s.b is not served"
+        many.serve("s.a", "s.b", "s.new", "other")
+        many.discover()
+        many.clock.now_ms += 100_000
+        many.discover()
+        assert rows_of(consumer) == both(2, "s.b"), "it goes on at its position"
+
+
+def test_latest_is_for_the_tables_that_are_there(many: ManyTables) -> None:
+    with many.consumer(after="latest") as consumer:
+        many.discover()
+        assert rows_of(consumer) == Counter()
+        many.serve("s.a", "s.b", "s.new")
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None
+        many.script("s.a").newest = 2
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(2, "s.a") + both(1, "s.new")
+
+
+def test_table_that_stops_does_not_stop_the_others(many: ManyTables) -> None:
+    with many.consumer() as consumer:
+        many.script("s.a").fails = [TableError("it cannot be read")]
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.b")
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None and consumer.caught_up
+        assert [*consumer.table_errors] == ["s.a"] and "it cannot be read" in str(consumer.table_errors["s.a"])
+        assert isinstance(consumer.table_errors["s.a"], TableError)
+        description = many.enumerator().describe_group("s.*", "g")
+        assert [(each.summary.table, each.summary.state) for each in description.tables] == [
+            ("s.a", "stopped"),
+            ("s.b", "running"),
+        ]
+        assert (description.summary.state, description.error_code) == ("running", TableError.code)
+        many.enumerator().reset_group("s.a", "g", StartAt(EARLIEST), dry_run=False)
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(1, "s.a") and not consumer.table_errors
+
+
+def test_table_that_this_reader_cannot_read_is_set_aside(many: ManyTables) -> None:
+    many.reading.fails = {("1/0", 0): CorruptFile("damaged")}
+    with many.consumer(max_splits=1) as consumer:
+        many.discover()
+        rows = rows_of(consumer)
+        [failed] = consumer.table_errors
+        other = {"s.a": "s.b", "s.b": "s.a"}[failed]
+        assert rows == both(1, other), "the rest of the failed table is not requested"
+        with many.consumer("r2") as second:
+            assert rows_of(second) == Counter({(failed, "1/1"): 10}), "another reader reads what was not handed out"
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == Counter({(failed, "1/0"): 10}) and not consumer.table_errors
+
+
+def test_reset_of_a_table_fences_its_splits_only(many: ManyTables) -> None:
+    with many.consumer(max_splits=10) as consumer:
+        many.discover()
+        assert rows_of(consumer, commits=False) == both(1, "s.a", "s.b")
+        many.enumerator().reset_group("s.a", "g", StartAt(EARLIEST), dry_run=False)
+        with pytest.raises(Fenced, match=r"table s\.a"):
+            consumer.commit()
+        consumer.commit()
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(1, "s.a"), "s.b is committed"
+
+
+def test_reader_that_joins_again_receives_what_it_did_not_commit(many: ManyTables) -> None:
+    with many.consumer(max_splits=10) as old, many.consumer(max_splits=10) as new:
+        many.discover()
+        new.join()
+        assert rows_of(new) == both(1, "s.a", "s.b")
+        with pytest.raises(Fenced):
+            rows_of(old)
+        old.join()
+        assert rows_of(old) == Counter()
+
+
+def test_operators_see_the_group_and_its_tables(many: ManyTables) -> None:
+    with many.consumer() as consumer:
+        many.discover()
+        assert consumer.poll(0) is not None
+        enumerator = many.enumerator()
+        listed = enumerator.list_groups()
+        assert [(each.table, each.tables, each.over) for each in listed] == [
+            ("s.*", 2, ""),
+            ("s.a", 0, "s.*"),
+            ("s.b", 0, "s.*"),
+        ]
+        assert listed == tuple(each.summary for each in enumerator.describe_server().groups)
+        assert [each.table for each in enumerator.list_groups("s.*")] == ["s.*", "s.a", "s.b"]
+        description = enumerator.describe_group("s.*", "g")
+        assert description.pending_splits + description.held_splits == 4
+        [reader] = description.readers
+        assert reader.held_splits == description.held_splits > 0
+        assert description.scope.over_tables and len(description.tables) == 2
+        with pytest.raises(ConfigurationError, match="readers"):
+            enumerator.delete_group("s.*", "g")
+    with pytest.raises(ConfigurationError, match="would create it again"):
+        enumerator.delete_group("s.a", "g")
+    outcome = enumerator.reset_group("s.*", "g", StartAt(EARLIEST), dry_run=True)
+    assert outcome.dropped_splits == 4 and outcome.dry_run
+    enumerator.reset_group("s.*", "g", StartAt(EARLIEST), dry_run=False)
+    assert enumerator.describe_group("s.*", "g").pending_splits == 0
+    enumerator.delete_group("s.*", "g")
+    assert enumerator.list_groups() == ()
+    with pytest.raises(UnknownGroup):
+        enumerator.describe_group("s.*", "g")
+
+
+def test_one_group_name_has_one_pattern(many: ManyTables) -> None:
+    with many.consumer(), pytest.raises(ConfigurationError, match="one pattern"):
+        many.consumer(tables="*").join()
+
+
+def test_group_of_a_table_that_consumes_something_else_is_left_alone(many: ManyTables) -> None:
+    plain = Consumer(table="s.a", group="g", reader_id="p", enumerator=many.enumerator(), columns=["id"])
+    plain.join()
+    plain.close()
+    with many.consumer() as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.b")
+        assert "consumes something else" in str(consumer.table_errors["s.a"])
+
+
+def test_group_that_ends_ends_when_all_tables_did(many: ManyTables) -> None:
+    with many.consumer(upto="00000000000000") as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.a", "s.b")
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None and consumer.ended
+
+
+def test_times_that_need_the_zone_of_a_table_are_refused(many: ManyTables) -> None:
+    with pytest.raises(ConfigurationError, match="time zone of its own"):
+        many.consumer(after="2026-01-01T00:00:00")
+
+
+def test_consumer_takes_a_table_or_tables(many: ManyTables) -> None:
+    enumerator = many.enumerator()
+    with pytest.raises(ConfigurationError, match="both"):
+        Consumer(table="s.a", tables="s.*", group="g", enumerator=enumerator)
+    with pytest.raises(ConfigurationError, match="neither"):
+        Consumer(group="g", enumerator=enumerator)
+    with Consumer(tables="s.a", group="h", enumerator=enumerator) as consumer:
+        many.discover()
+        batch = consumer.poll(0)
+        assert batch is not None and batch.table == "s.a"
+    assert [(each.table, each.tables) for each in enumerator.list_groups()] == [("s.a", 0)], "one name is one table"
+
+
+def test_no_table_matches_yet(many: ManyTables) -> None:
+    with many.consumer(tables="x.*") as consumer:
+        assert consumer.poll(0) is None and consumer.caught_up
+        assert "no table that is served matches" in str(consumer.table_errors["x.*"])
+        many.serve("x.1")
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(1, "x.1") and not consumer.table_errors
+
+
+def test_caller_sees_only_tables_on_which_it_has_the_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    lines, tokens = [], {}
+    for name in ("some", "all"):
+        token, line = new_token(name)
+        lines.append(line)
+        tokens[name] = tmp_path / name
+        tokens[name].write_text(token)
+    (tmp_path / "tokens").write_text("\n".join(lines))
+    acl = (
+        AclRule(principal="token:some", rights=("read", "consume"), tables=("s.a", "other")),
+        AclRule(principal="token:all", rights=("read", "consume", "admin")),
+    )
+    settings = Settings(tokens=str(tmp_path / "tokens"), acl=acl)
+    with many_tables(monkeypatch, served=True, settings=settings) as many:
+        some, every = (many.enumerator(str(tokens[name])) for name in ("some", "all"))
+        with many.consumer("r1", token=str(tokens["some"])) as one:
+            many.discover()
+            assert rows_of(one) == both(1, "s.a")
+            assert [each.table for each in every.list_groups()] == ["s.*", "s.a"], "nobody may read s.b yet"
+            with many.consumer("r2", token=str(tokens["all"])) as two:
+                assert two.poll(0) is None
+                many.discover()
+                many.clock.now_ms += 1_000
+                assert rows_of(two) == both(1, "s.b")
+            assert [each.summary.table for each in some.describe_group("s.*", "g").tables] == ["s.a"]
+            assert len(every.describe_group("s.*", "g").tables) == 2
+        with pytest.raises(PermissionDenied):
+            some.reset_group("s.*", "g", StartAt(EARLIEST), dry_run=False)
+        with pytest.raises(PermissionDenied):
+            some.delete_group("s.*", "g")
+        every.delete_group("s.*", "g")
+
+
+def test_admin_needs_the_right_on_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    with many_tables(monkeypatch, served=False) as many:
+        many.consumer().join()
+        with (
+            restricted(lambda right, table, group: table != "s.b"),
+            pytest.raises(PermissionDenied, match=r"1 of its tables \(s\.b\)"),
+        ):
+            many.service.reset_group("s.*", "g", StartAt(EARLIEST), dry_run=False)
+        many.service.reset_group("s.*", "g", StartAt(EARLIEST), dry_run=False)
