@@ -78,6 +78,7 @@ bench: java .venv/.ready wheel ## compare Penstock with Hudi's reader and hudi-r
 parts: java .venv/.ready wheel ## measure planning, the service, streams and topics separately (bench/README.md)
 	@$(WHEEL_PY) -m bench.planning
 	@$(WHEEL_PY) -m bench.service
+	@$(WHEEL_PY) -m bench.lake
 	@$(WHEEL_PY) -m bench.streaming
 	@$(WHEEL_PY) -m bench.hybrid
 

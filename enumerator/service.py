@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Mapping
 
@@ -22,6 +23,7 @@ from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
+from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL
 from penstock.proto.model.groups import (
     GroupAnswer,
     GroupDescription,
@@ -84,7 +86,13 @@ class EnumeratorService:
         )
         self.tables = names = self.plans.tables
         self.split_discovery = SplitDiscovery(
-            self.coordinator, follows, names.path, clock_ms, names.published, names.interval_ms
+            self.coordinator,
+            follows,
+            names.path,
+            clock_ms,
+            names.published,
+            names.interval_ms,
+            WHOLE_INTERVAL if poll_ms is None else random.random,
         )
         check = reads.check
         self.checks = TableChecks(

@@ -63,6 +63,16 @@ class HudiTable:
         """The table's path or URI, as for `open_table`."""
         return self.storage.base_path
 
+    @property
+    def last_timeline(self) -> Timeline | None:
+        """The result of the last `timeline()`: the same object as long as no file of the timeline changes."""
+        return self._listed[2]
+
+    @property
+    def listed_files(self) -> int:
+        """Number of timeline files that are kept from the last `timeline()`."""
+        return len(self._listed[0])
+
     def refreshed(self) -> HudiTable:
         """The table with its properties read again, since an upgrade changes them; itself if they are unchanged."""
         properties = load_properties(self.storage)
@@ -118,7 +128,7 @@ class HudiTable:
         info = self.listed_file(instant) or self.storage.file_info(path)
         if info is None:
             raise self._gone(instant.file_name)
-        identity = FileIdentity(path, info.size_bytes, info.modified_ns)
+        identity = FileIdentity(f"{self.base_path}/{path}", info.size_bytes, info.modified_ns)
         cached = self._commits.get(identity)
         if cached is not None:
             return cached
@@ -289,7 +299,7 @@ class HudiTable:
         )
 
 
-def open_table(base_path: str) -> HudiTable:
-    """Opens the table at a local path or URI. Errors as `load_properties`."""
+def open_table(base_path: str, commits: CommitCache | None = None) -> HudiTable:
+    """Opens the table at a local path or URI. Tables can share a cache of commits. Errors as `load_properties`."""
     storage = open_storage(base_path)
-    return HudiTable(storage, load_properties(storage))
+    return HudiTable(storage, load_properties(storage), commits)

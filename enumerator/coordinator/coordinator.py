@@ -74,6 +74,21 @@ class Coordinator:
         `plan` is a plan id and its plan; the plan is stored if the decision holds it. Errors as for `decide`;
         StorageError if it is unknown whether the decision is durable.
         """
+        answer, ticket, durable = self._decided(event, plan)
+        self._wait(ticket, durable=durable)
+        return answer
+
+    def post(self, event: Event[_A], plan: tuple[str, Plan] | None = None) -> None:
+        """Like `handle`, but returns before the decision is durable: `settle` waits for it. Every later answer that
+        depends on the decision waits too."""
+        self._decided(event, plan)
+
+    def settle(self) -> None:
+        """Returns once everything that was decided is durable: one wait for all events that were posted."""
+        self._wait(self._last, durable=True)
+
+    def _decided(self, event: Event[_A], plan: tuple[str, Plan] | None) -> tuple[_A, Ticket | None, bool]:
+        """The answer, the newest append, and whether the decision has durable records."""
         pieces = () if plan is None else self.plan_store.pieces(*plan)
         self._require_writable()
         with self._lock:
@@ -92,9 +107,13 @@ class Coordinator:
             except BaseException as error:
                 self._stop(error)
                 raise
-            ticket = self._last
-        self._wait(ticket, durable=bool(durable))
-        return decision.answer
+            return decision.answer, self._last, bool(durable)
+
+    def peek(self, at: Callable[[State], _T]) -> _T:
+        """The result of `at` on the state, under the lock. The state may not be durable yet: for work whose results are
+        events of their own, which become durable after it."""
+        with self._lock:
+            return at(self._state)
 
     def read(self, at: Callable[[State], _T]) -> _T:
         """The result of `at` on the state, under the lock; returns once the state that it saw is durable."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -104,17 +103,12 @@ def gauges_of(
     `discovery_age_s`: time since the last discovery of its table. `issued`: of the newest round that this process
     planned. `poll_interval_s`: interval of discovery of the table. `trouble_code`: error code of failed discoveries.
     """
-    counts: Counter[str] = Counter()
-    for open_round in group.rounds.values():
-        counts["pending"] += open_round.pending
-        counts["held"] += len(open_round.holders)
-        counts["done"] += open_round.done
-        counts["bytes"] += int(np.sum(open_round.facts.sizes[open_round.status == PENDING]))
+    rounds = tuple(group.rounds.values())
     return GroupGauges(
-        pending_splits=counts["pending"],
-        assigned_splits=counts["held"],
-        finished_splits=counts["done"],
-        pending_bytes=counts["bytes"],
+        pending_splits=sum(open_round.pending for open_round in rounds),
+        assigned_splits=sum(len(open_round.holders) for open_round in rounds),
+        finished_splits=sum(open_round.done for open_round in rounds),
+        pending_bytes=sum(int(np.sum(one.facts.sizes[one.status == PENDING])) for one in rounds),
         issued_instant_s=None if issued is None else issued.instant_ms / 1000,
         issued_delay_s=None if issued is None else issued.delay_ms / 1000,
         discovery_age_s=discovery_age_s,

@@ -121,7 +121,7 @@ def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -
 
 
 def _check_room(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -> None:
-    of_table = sum(key.table == event.key.table for key in state.groups)
+    of_table = len(state.names.of_table.get(event.key.table, ()))
     if of_table >= settings.max_groups_of_table:
         raise TooManyGroups(
             f"{event.key}: the table has {of_table} consumer groups, and limits.groupsPerTable allows "

@@ -1,4 +1,4 @@
-"""The groups by name: which of them are the tables of a group over tables."""
+"""The groups by name, and which of them are the tables of a group over tables; the groups by table."""
 
 from __future__ import annotations
 
@@ -33,16 +33,19 @@ G = TypeVar("G", bound=NamedGroup)
 
 @dataclass(slots=True)
 class GroupNames(Generic[G]):
-    """All groups by name. A name has at most one group over tables, and the groups of any number of tables."""
+    """All groups by name and by table. A name has at most one group over tables, and groups of any number of tables."""
 
     over_tables: dict[str, G] = field(default_factory=dict)
     """Groups over tables by name."""
     tables: dict[str, dict[str, G]] = field(default_factory=dict)
     """Groups of one table, by name and table."""
+    of_table: dict[str, dict[GroupKey, G]] = field(default_factory=dict)
+    """All groups by table, those over tables by their pattern. A table without groups is not listed."""
 
     def add(self, group: G) -> None:
         """Adds a group that was created, and notes which groups consume what the group over tables consumes."""
         name = group.key.group
+        self.of_table.setdefault(group.key.table, {})[group.key] = group
         if group.scope.over_tables:
             self.over_tables[name] = group
         else:
@@ -54,6 +57,9 @@ class GroupNames(Generic[G]):
     def remove(self, group: G) -> None:
         """Removes a group that was deleted."""
         name = group.key.group
+        del self.of_table[group.key.table][group.key]
+        if not self.of_table[group.key.table]:
+            del self.of_table[group.key.table]
         if group.scope.over_tables:
             del self.over_tables[name]
             return

@@ -183,7 +183,7 @@ class State:
     last_number: int = 0
     """Highest number used as an epoch or a generation."""
     names: GroupNames[Group] = field(default_factory=GroupNames)
-    """The same groups by name."""
+    """The same groups by name and by table."""
     turns: int = 0
     """The last turn that was given to a table."""
 

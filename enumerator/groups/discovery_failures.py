@@ -55,7 +55,12 @@ class DiscoveryFailures:
 
     def is_delayed(self, key: GroupKey, now_ms: int) -> bool:
         """Whether the delay after the last failure of the group is not over."""
-        return self.troubles.get(key, Trouble()).until_ms > now_ms
+        return self.delayed_until_ms(key) > now_ms
+
+    def delayed_until_ms(self, key: GroupKey) -> int:
+        """When the delay after the last failure of the group ends; 0 without a failure."""
+        trouble = self.troubles.get(key)
+        return 0 if trouble is None else trouble.until_ms
 
     def waiting(self) -> set[GroupKey]:
         """The groups whose table does not exist yet."""

@@ -1,4 +1,4 @@
-"""Background threads of a service: one ticks, one starts discoveries, and each discovery has a thread of its own.
+"""Background threads of a service: one ticks, one starts jobs at tables when they are due. `table_jobs` runs the jobs.
 
 Neither an exception nor a slow table delays the discovery of another table.
 """
@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 from typing import Final
 
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.groups.table_jobs import TableJobs
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import ThreadFailed
-from penstock.enumerator.tables.table_checks import SLOW_DISCOVERY_MS, TableChecks
+from penstock.enumerator.tables.table_checks import TableChecks
 
-MAX_RUNNING: Final = 4
-"""Jobs that run at a time; a job that has run for SLOW_DISCOVERY_MS no longer counts."""
-MAX_THREADS: Final = 64
-"""Jobs that run at a time, including those whose storage does not answer."""
 STALLED_MS: Final = 30_000
 """A background thread that has completed no round for so long is reported."""
 STOP_S: Final = 10.0
 """How long `stop` waits for running jobs."""
-_Job = tuple[str, str]
-"""A kind of work and its table."""
+SCAN_SHARE: Final = 0.02
+"""Share of the time that scans of all groups may take: with many groups they are less frequent than the interval."""
+LEAST_WAIT_S: Final = 0.02
+"""Time after which another thread starts on jobs that are due, if there are more of them."""
+LATE_SHARE: Final = 0.05
+"""Share of the interval that jobs may be late, so that one thread runs several after another."""
 
 
 class DiscoveryThreads:
@@ -44,19 +46,18 @@ class DiscoveryThreads:
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()
         self._reason = ""
-        self._jobs = _Jobs(split_discovery, self._failed, self._wake_discovery)
-        interval_s = min(interval_ms, split_discovery.coordinator.settings.lease_ms // 8) / 1000
-        self._loops = (
-            _Loop("time", self._tick, interval_s, split_discovery.clock_ms, self._failed, self._ended, self.check),
-            _Loop(
-                "discovery",
-                self._start_jobs,
-                interval_s,
-                split_discovery.clock_ms,
-                self._failed,
-                self._ended,
-                self.check,
-            ),
+        clock_ms = split_discovery.clock_ms
+        works = {"look": self._discover, "check": self._check, "lag": self._measure}
+        self._jobs = TableJobs(works, clock_ms, self._failed, self._wake_discovery)
+        self._scan_s = 0.0
+        self._scanned_s: float | None = None
+        self._interval_s = interval_s = min(interval_ms, split_discovery.coordinator.settings.lease_ms // 8) / 1000
+        self._loops = tuple(
+            _Loop(name, step, interval_s, wait_s, clock_ms, self._failed, self._ended, self.check)
+            for name, step, wait_s in (
+                ("time", self._tick, lambda: interval_s),
+                ("discovery", self._start_jobs, self._wait_s),
+            )
         )
 
     def start(self) -> None:
@@ -66,7 +67,8 @@ class DiscoveryThreads:
                 loop.start()
 
     def wake(self) -> None:
-        """Starts a round of each thread now."""
+        """Starts a round of each thread now, with a scan of all groups."""
+        self._scanned_s = None
         for loop in self._loops:
             loop.woken.set()
 
@@ -109,18 +111,43 @@ class DiscoveryThreads:
         self._split_discovery.coordinator.tick()
 
     def _start_jobs(self) -> None:
-        due: dict[_Job, Callable[[str], bool]] = {
-            ("look", table): self._discover for table in sorted(self._split_discovery.due())
-        }
+        now_s = time.monotonic()
+        if self._scanned_s is None or now_s - self._scanned_s >= max(self._interval_s, self._scan_s / SCAN_SHARE):
+            self._scanned_s, begin_s = now_s, time.thread_time()
+            self._scan(self._split_discovery.clock_ms())
+            self._scan_s = time.thread_time() - begin_s
+        self._jobs.start_due()
+
+    def _scan(self, now_ms: int) -> None:
+        """Schedules what is due of all tables. A look schedules the next one itself; a scan also finds new groups, and
+        groups that back-pressure no longer pauses."""
+        self._jobs.put("look", self._split_discovery.due_times(), only=True)
         if self._checks is not None:
-            due |= {("check", table): self._checks.check for table in self._checks.due()}
+            self._jobs.put("check", dict.fromkeys(self._checks.due(), now_ms))
             self._checks.report_silent()
         self._lag_monitor.gauges()
-        due |= {("lag", table): self._lag_monitor.measure_table for table in self._lag_monitor.due()}
-        self._jobs.begin(due)
+        self._jobs.put("lag", dict.fromkeys(self._lag_monitor.due(), now_ms))
 
-    def _discover(self, table: str) -> bool:
-        return self._split_discovery.discover_table(table) > 0
+    def _wait_s(self) -> float:
+        """Time until the next job is due, and a little more."""
+        due_ms = self._jobs.next_ms()
+        left_s = self._interval_s if due_ms is None else (due_ms - self._split_discovery.clock_ms()) / 1000
+        if left_s <= 0:
+            return min(self._interval_s, LEAST_WAIT_S)
+        return min(self._interval_s, max(LEAST_WAIT_S, left_s + LATE_SHARE * self._interval_s))
+
+    def _discover(self, table: str) -> int | None:
+        planned = self._split_discovery.discover_table(table)
+        due_ms = self._split_discovery.due_ms(table)
+        is_later = due_ms is not None and due_ms > self._split_discovery.clock_ms()
+        return due_ms if planned or is_later else None
+
+    def _measure(self, table: str) -> None:
+        self._lag_monitor.measure_table(table)
+
+    def _check(self, table: str) -> None:
+        if self._checks is not None:
+            self._checks.check(table)
 
     def _wake_discovery(self) -> None:
         self._loops[1].woken.set()
@@ -145,13 +172,15 @@ class DiscoveryThreads:
 
 
 class _Loop:
-    """A thread that calls `step` every `interval_s`, or when `woken`, until `ended`; exceptions go to `failed`."""
+    """A thread that calls `step`, again after `wait_s()` (at most `interval_s`) or when `woken`, until `ended`;
+    exceptions go to `failed`."""
 
     def __init__(
         self,
         name: str,
         step: Callable[[], None],
         interval_s: float,
+        wait_s: Callable[[], float],
         clock_ms: Callable[[], int],
         failed: Callable[[str, BaseException], None],
         ended: threading.Event,
@@ -159,7 +188,8 @@ class _Loop:
     ) -> None:
         self.name, self.woken = name, threading.Event()
         self.completed_ms = clock_ms()
-        self._step, self._interval_s, self._clock_ms, self._failed = step, interval_s, clock_ms, failed
+        self._step, self._interval_s, self._wait_s = step, interval_s, wait_s
+        self._clock_ms, self._failed = clock_ms, failed
         self._ended, self._check = ended, check
         self._thread: threading.Thread | None = None
         self._restarted = False
@@ -193,7 +223,7 @@ class _Loop:
                 self.completed_ms, self._restarted, self._error = self._clock_ms(), False, ""
             self._succeeds(self._check)
             if not self._ended.is_set():
-                self.woken.wait(self._interval_s)
+                self.woken.wait(self._wait_s())
 
     def _succeeds(self, step: Callable[[], None]) -> bool:
         try:
@@ -205,66 +235,3 @@ class _Loop:
             self._failed(self.name, error)
             return False
         return True
-
-
-class _Jobs:
-    """Discoveries, checks and measurements, each on a daemon thread; one job of a kind at a time for a table. Storage
-    that never answers delays neither another table nor the end of the process."""
-
-    def __init__(
-        self,
-        split_discovery: SplitDiscovery,
-        failed: Callable[[str, BaseException, str], None],
-        wake: Callable[[], None],
-    ):
-        self._split_discovery, self._failed, self._wake = split_discovery, failed, wake
-        self._changed = threading.Condition()
-        self._since_ms: dict[_Job, int] = {}
-        self._waiting: list[_Job] = []
-
-    def begin(self, due: Mapping[_Job, Callable[[str], bool]]) -> None:
-        """Starts due jobs in their order, except running ones, within the limits. Jobs that have to wait are first the
-        next time: a table that is always due cannot starve another."""
-        with self._changed:
-            waited = {key: None for key in self._waiting if key in due}
-            self._waiting = [key for key in waited | dict.fromkeys(due) if key not in self._since_ms]
-        while (key := self._next()) is not None:
-            try:
-                threading.Thread(target=self._run, args=(key, due[key]), name=f"penstock-{key[0]}", daemon=True).start()
-            except BaseException:
-                self._end(key, wake=False)
-                raise
-
-    def _next(self) -> _Job | None:
-        """Takes the next job that may run now; None if there is none."""
-        now_ms = self._split_discovery.clock_ms()
-        with self._changed:
-            answering = sum(now_ms - since_ms < SLOW_DISCOVERY_MS for since_ms in self._since_ms.values())
-            if not self._waiting or answering >= MAX_RUNNING or len(self._since_ms) >= MAX_THREADS:
-                return None
-            key = self._waiting.pop(0)
-            self._since_ms[key] = now_ms
-            return key
-
-    def wait(self, seconds: float) -> list[str]:
-        """Waits until all jobs have ended, for at most `seconds`. Returns those that have not."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._since_ms, seconds)
-            return [f"{kind} at table {table}" for kind, table in self._since_ms]
-
-    def _run(self, key: _Job, work: Callable[[str], bool]) -> None:
-        again = False
-        try:
-            again = work(key[1])
-        except BaseException as error:  # noqa: BLE001 - the end of this thread must not be silent
-            self._failed("looks", error, f"{key[0]} at table {key[1]}")
-        finally:
-            self._end(key, wake=again)
-
-    def _end(self, key: _Job, *, wake: bool) -> None:
-        with self._changed:
-            self._since_ms.pop(key, None)
-            wake = wake or bool(self._waiting)
-            self._changed.notify_all()
-        if wake:
-            self._wake()

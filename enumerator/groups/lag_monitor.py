@@ -6,10 +6,10 @@ Counters are not measured: `coordinator.observations` sends them as they change.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.observations import gauges_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import needs_discovery
@@ -24,10 +24,26 @@ from penstock.proto.model.positions import Position
 
 MEASURE_MS: Final = 30_000
 """Interval of measurements of a table."""
+REFRESH_MS: Final = 300_000
+"""How long lags are not measured again of a table that does not change, if no group has any."""
 CLOSE_COMMITS: Final = 2
 """See CLOSE_SECONDS."""
 CLOSE_SECONDS: Final = 3600.0
 """A group whose next range will be lost within so many commits or seconds is logged as a warning, every MEASURE_MS."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CaughtUp:
+    """The lags of a table whose groups have all read everything."""
+
+    fingerprint: TableFingerprint
+    """What the look before the measurement showed."""
+    positions: dict[GroupKey, tuple[Progress, Position]]
+    """The groups that were measured."""
+    lags: list[GroupLag]
+    """Their lags, in the same order."""
+    at_ms: int
+    """When they were measured."""
 
 
 @dataclass(slots=True)
@@ -37,6 +53,7 @@ class LagMonitor:
     split_discovery: SplitDiscovery
     """Reads the tables of the groups."""
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
+    _caught_up: dict[str, _CaughtUp] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
 
     def measure(self) -> None:
@@ -48,19 +65,18 @@ class LagMonitor:
     def gauges(self) -> None:
         """Sends the gauges of all groups to the observer. Reads no storage."""
         observer = self.split_discovery.coordinator.observer
-        for key, gauges in self.split_discovery.coordinator.read(self._gauges).items():
+        for key, gauges in self.split_discovery.coordinator.peek(self._gauges).items():
             observer.observe(GroupMeasured(key.table, key.group, gauges))
-        for measured in self.split_discovery.coordinator.read(_topics_of):
+        for measured in self.split_discovery.coordinator.peek(_topics_of):
             observer.observe(measured)
 
     def due(self) -> list[str]:
         """The tables whose lags are due, sorted: every MEASURE_MS, and when the table has a new group."""
         now_ms = self.split_discovery.clock_ms()
-        groups: defaultdict[str, set[GroupKey]] = defaultdict(set)
-        for key in self.split_discovery.coordinator.read(_positions_of):
-            groups[key.table].add(key)
+        groups = self.split_discovery.coordinator.peek(_measured_groups)
         for table in set(self._measured) - groups.keys():
             self._measured.pop(table, None)
+            self._caught_up.pop(table, None)
         never = (now_ms - MEASURE_MS, frozenset[GroupKey]())
         return [
             table
@@ -72,14 +88,16 @@ class LagMonitor:
         """Sends the lag of each group of the table, and its distance from a loss, to the observer. If a lag cannot be
         measured it is None: the previous lag would be wrong."""
         observer = self.split_discovery.coordinator.observer
-        positions = {
-            key: position
-            for key, position in self.split_discovery.coordinator.read(_positions_of).items()
-            if key.table == table
-        }
-        self._measured[table] = (self.split_discovery.clock_ms(), frozenset(positions))
+        positions = self.split_discovery.coordinator.read(lambda state: _positions_of(state, table))
+        measured_ms = self.split_discovery.clock_ms()
+        if table not in self._measured:  # the first interval is shorter, so that tables are measured one by one later
+            measured_ms -= round(MEASURE_MS * (1 - self.split_discovery.chance()))
+        self._measured[table] = (measured_ms, frozenset(positions))
         lags: list[GroupLag] = []
-        shared_lags = self._measured_together(table, list(positions.values()))
+        fingerprint = self._look(table)
+        shared_lags = self._known_lags(table, positions, fingerprint) or self._measured_together(
+            table, list(positions.values())
+        )
         for key, (progress, committed) in positions.items():
             try:
                 if shared_lags:
@@ -110,10 +128,36 @@ class LagMonitor:
                     commits_left=lag.loss_commits,
                     seconds_left=lag.loss_seconds,
                 )
+        if fingerprint is not None and len(lags) == len(positions) and not any(lag.commits for lag in lags):
+            if table not in self._caught_up:
+                self._caught_up[table] = _CaughtUp(fingerprint, positions, lags, self.split_discovery.clock_ms())
+        else:
+            self._caught_up.pop(table, None)
         commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
         seconds = min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None)
         observer.observe(TableMeasured(table=table, loss_commits=commits, loss_s=seconds))
         return False
+
+    def _look(self, table: str) -> TableFingerprint | None:
+        """What the present look at the table shows; None if it fails, which the measurement reports."""
+        try:
+            return self.split_discovery.look(table).fingerprint
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def _known_lags(
+        self, table: str, positions: dict[GroupKey, tuple[Progress, Position]], fingerprint: TableFingerprint | None
+    ) -> list[GroupLag]:
+        """The lags of the last measurement, if the groups had read everything and nothing has changed since. Of these
+        only the seconds until a loss could differ."""
+        known = self._caught_up.get(table)
+        if known is None or fingerprint is None:
+            return []
+        is_recent = self.split_discovery.clock_ms() - known.at_ms < REFRESH_MS
+        if is_recent and known.positions == positions and is_unchanged(known.fingerprint, fingerprint):
+            return list(known.lags)
+        del self._caught_up[table]
+        return []
 
     def _measured_together(self, table: str, positions: list[tuple[Progress, Position]]) -> list[GroupLag]:
         """The lags of all groups, from one read of the table. Empty if one fails: then each is measured alone."""
@@ -146,10 +190,16 @@ class LagMonitor:
         return (now_ms - self.split_discovery.discovered_ms.get(key, self._since_ms[key])) / 1000
 
 
-def _positions_of(state: State) -> dict[GroupKey, tuple[Progress, Position]]:
+def _measured_groups(state: State) -> dict[str, set[GroupKey]]:
+    """The groups that have a lag, by table."""
+    by_table = {table: set(_positions_of(state, table)) for table in state.names.of_table}
+    return {table: keys for table, keys in by_table.items() if keys}
+
+
+def _positions_of(state: State, table: str) -> dict[GroupKey, tuple[Progress, Position]]:
     return {
         key: (group.progress, group.committed)
-        for key, group in state.groups.items()
+        for key, group in state.names.of_table.get(table, {}).items()
         if not (group.ended or group.scope.over_tables)
     }
 

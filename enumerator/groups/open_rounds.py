@@ -65,10 +65,10 @@ class OpenRounds:
             for removed in set(by_group) - groups:
                 by_group.pop(removed, None)
 
-    def is_due(self, key: GroupKey, interval_ms: int) -> bool:
-        """Whether the interval has passed since `lost` last returned None for the group."""
+    def due_ms(self, key: GroupKey, interval_ms: int) -> int:
+        """When the group is due: the interval after `lost` last returned None for it; 0 if it never did."""
         checked_ms = self._checked_ms.get(key)
-        return checked_ms is None or self.clock_ms() - checked_ms >= interval_ms
+        return 0 if checked_ms is None else checked_ms + interval_ms
 
     def lost(self, key: GroupKey, path: str, fingerprint: TableFingerprint) -> LostRound | None:
         """The oldest lost round of the group; None if there is none.

@@ -7,11 +7,12 @@ a cleaner removed.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
-from penstock.enumerator.continuous.types import Issued, NextRound, NothingNew
+from penstock.enumerator.continuous.types import Advance, Issued, NextRound, NothingNew, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import needs_discovery, round_id
@@ -25,14 +26,40 @@ from penstock.enumerator.groups.open_rounds import OpenRounds, may_lose_rounds
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Duration, DurationMeasured, RecordsExpired, RoundDiscovered
 from penstock.enumerator.tables.table_checks import SLOW_DISCOVERY_MS
+from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, Look, TableWatch
 from penstock.proto.errors import PenstockError, PositionExpired, StorageError
 from penstock.proto.model.positions import Position
+from penstock.proto.model.queries import PlanRequest, RoundLimits
 from penstock.proto.model.splits import Plan
+
+_Scope = tuple[PlanRequest, Progress, RoundLimits, Position | None]
+"""What the next round of a group in the lake depends on, besides the table."""
+
+
+@dataclass(slots=True)
+class _Visit:
+    """One discovery of a table: what its groups share."""
+
+    table: str
+    """Name of the table."""
+    seen: tuple[str, TableFingerprint] | None = None
+    """The path of the table and what the look at it showed; None before the look."""
+    groups: tuple[FollowedGroup, ...] = ()
+    """The groups whose rounds are discovered."""
+    asked: Counter[_Scope] | None = None
+    """How many groups may still ask for the round of a scope; None until the first asks."""
+    rounds: dict[_Scope, Advance] = field(default_factory=dict)
+    """The rounds that other groups ask for too."""
+    announced: list[Callable[[], None]] = field(default_factory=list)
+    """Called once the planned rounds are durable."""
 
 
 @dataclass(slots=True)
 class SplitDiscovery:
-    """Discovery of the rounds of all groups. Any thread; one discovery per table at a time."""
+    """Discovery of the rounds of all groups. Any thread; one discovery per table at a time.
+
+    All groups of a table share one look at it, and groups of one scope at one position share one plan.
+    """
 
     coordinator: Coordinator
     """Holds the state of the groups."""
@@ -45,7 +72,9 @@ class SplitDiscovery:
     published: Callable[[Plan], Plan] = lambda plan: plan
     """Removes credentials from a plan."""
     interval_ms: Callable[[str], int] = lambda table: 0
-    """Interval of discovery in an idle table, by its name; 0: it is due at once."""
+    """Interval of looks at an idle table, by its name; 0: it is due at once."""
+    chance: Callable[[], float] = WHOLE_INTERVAL
+    """Spreads the looks; see `TableWatch`."""
     discovered_ms: dict[GroupKey, int] = field(default_factory=dict)
     """When the last discovery succeeded, by group."""
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
@@ -54,12 +83,15 @@ class SplitDiscovery:
     """When the running discovery began, by table."""
     failures: DiscoveryFailures = field(init=False)
     """Failed discoveries of all groups."""
+    _watch: TableWatch = field(init=False)
+    _looks: dict[str, Look] = field(default_factory=dict)
     _idle: dict[GroupKey, tuple[int, Position, TableFingerprint]] = field(default_factory=dict)
     _open: OpenRounds = field(init=False)
     _lost: LostRanges = field(init=False)
 
     def __post_init__(self) -> None:
         self.failures = DiscoveryFailures(self.coordinator, self.clock_ms)
+        self._watch = TableWatch(lambda path: self.follows.probe(path), self.clock_ms, self.chance)
         self._open = OpenRounds(self.coordinator, self.follows, self.clock_ms)
         self._lost = LostRanges(self.coordinator, self.follows, self.path_of, self.failures)
 
@@ -69,31 +101,48 @@ class SplitDiscovery:
 
     def due(self) -> frozenset[str]:
         """The tables of groups whose discovery is due."""
-        due_groups, known_groups = self.coordinator.read(
-            lambda state: ((*self._due_groups(state), *self._with_rounds(state)), set(state.groups))
-        )
-        self._open.forget(known_groups)
+        now_ms = self.clock_ms()
+        return frozenset(table for table, due_ms in self.due_times().items() if due_ms <= now_ms)
+
+    def due_times(self) -> dict[str, int]:
+        """When each table is due that groups follow. Forgets deleted groups."""
+
+        def read(state: State) -> tuple[dict[str, int | None], set[GroupKey]]:
+            return {table: self._due_ms(table, state) for table in state.names.of_table}, set(state.groups)
+
+        times, groups = self.coordinator.peek(read)
+        self._open.forget(groups)
         for by_group in (self.failures.troubles, self._idle, self.discovered_ms, self.issued):
-            for removed in set(by_group) - known_groups:
+            for removed in set(by_group) - groups:
                 by_group.pop(removed, None)
-        return frozenset(group.key.table for group in due_groups)
+        for gone in set(self._looks) - times.keys():
+            self._looks.pop(gone, None)
+        return {table: due_ms for table, due_ms in times.items() if due_ms is not None}
+
+    def due_ms(self, table: str) -> int | None:
+        """When the table is due; None if no group needs it."""
+        return self.coordinator.peek(lambda state: self._due_ms(table, state))
 
     def discover_table(self, table: str) -> int:
         """Plans the next round of each group of the table. Returns how many were planned. One call at a time."""
-        fingerprints: dict[str, TableFingerprint] = {}
         self.running_since_ms[table] = self.clock_ms()
         try:
-            for group in self.coordinator.read(lambda state: tuple(self._with_rounds(state))):
-                if group.key.table == table:
-                    self._isolated(self._check_rounds, group, fingerprints)
-            due_groups = self.coordinator.read(lambda state: tuple(self._due_groups(state)))
-            return sum(
-                self._isolated(self._discover_round, group, fingerprints)
-                for group in due_groups
-                if group.key.table == table
-            )
+            visit = _Visit(table)
+            for group in self.coordinator.peek(lambda state: tuple(self._with_rounds(table, state))):
+                self._isolated(self._check_rounds, group, visit)
+            visit.groups = self.coordinator.peek(lambda state: tuple(self._undelayed(table, state)))
+            planned = sum(self._isolated(self._discover_round, group, visit) for group in visit.groups)
+            if visit.announced:
+                self.coordinator.settle()
+                for announce in visit.announced:
+                    announce()
+            return planned
         finally:
             self.running_since_ms.pop(table, None)
+
+    def look(self, table: str) -> Look:
+        """The last look at the table, or a new one if it is due. Errors of storage."""
+        return self._watch.look(self.path_of(table), self.interval_ms(table))
 
     def trouble_of(self, key: GroupKey) -> Trouble | None:
         """Why a group that is not stopped makes no progress: failed discoveries, or a discovery that does not end."""
@@ -104,53 +153,70 @@ class SplitDiscovery:
         begun = f"table {key.table}: its discovery began {spent_ms // 1000} s ago and has not ended"
         return Trouble(text=f"{begun}: storage does not answer", code=StorageError.code)
 
-    def _due_groups(self, state: State) -> Iterator[FollowedGroup]:
+    def _due_ms(self, table: str, state: State) -> int | None:
+        groups = state.names.of_table.get(table, {}).items()
+        times = (
+            due_ms
+            for key, group in groups
+            for due_ms in (self._round_due_ms(key, group), self._check_due_ms(key, group))
+            if due_ms is not None
+        )
+        return min(times, default=None)
+
+    def _round_due_ms(self, key: GroupKey, group: Group) -> int | None:
+        """At once, after the delay of a failure, or with the next look at a table that had nothing new."""
+        if not needs_discovery(group, self.coordinator.settings):
+            return None
+        delayed_ms = self.failures.delayed_until_ms(key)
+        idle, look = self._idle.get(key), self._looks.get(key.table)
+        if look is None or idle is None or idle[:2] != (group.number, group.progress.position):
+            return delayed_ms
+        return max(delayed_ms, min(look.until_ms, look.at_ms + self.interval_ms(key.table)))
+
+    def _check_due_ms(self, key: GroupKey, group: Group) -> int | None:
+        """When the open rounds of the group are checked; None if no cleaner can remove them."""
+        if not may_lose_rounds(group):
+            return None
+        return max(self.failures.delayed_until_ms(key), self._open.due_ms(key, self.interval_ms(key.table)))
+
+    def _undelayed(self, table: str, state: State) -> Iterator[FollowedGroup]:
+        """The groups of the table that need a round: also those that had nothing new, because they share the look."""
         now_ms = self.clock_ms()
-        for key, group in state.groups.items():
-            if needs_discovery(group, self.coordinator.settings) and self._is_due(key, group, now_ms):
+        for key, group in state.names.of_table.get(table, {}).items():
+            if needs_discovery(group, self.coordinator.settings) and not self.failures.is_delayed(key, now_ms):
                 yield followed(key, group)
 
-    def _with_rounds(self, state: State) -> Iterator[FollowedGroup]:
+    def _with_rounds(self, table: str, state: State) -> Iterator[FollowedGroup]:
         """Groups whose open rounds a cleaner may remove; also those that back-pressure pauses."""
         now_ms = self.clock_ms()
-        for key, group in state.groups.items():
-            if not may_lose_rounds(group) or self.failures.is_delayed(key, now_ms):
-                continue
-            if self._open.is_due(key, self.interval_ms(key.table)):
+        for key, group in state.names.of_table.get(table, {}).items():
+            due_ms = self._check_due_ms(key, group)
+            if due_ms is not None and due_ms <= now_ms:
                 yield followed(key, group)
 
-    def _is_due(self, key: GroupKey, group: Group, now_ms: int) -> bool:
-        """After a failure: once its delay is over. Otherwise at once, or after the interval of an idle table."""
-        if self.failures.is_delayed(key, now_ms):
-            return False
-        idle = self._idle.get(key)
-        if idle is None or idle[:2] != (group.number, group.progress.position):
-            return True
-        return now_ms - self.discovered_ms.get(key, now_ms) >= self.interval_ms(key.table)
+    def _seen(self, visit: _Visit) -> tuple[str, TableFingerprint]:
+        """The path of the table, and what the look at it shows: one look for all groups."""
+        if visit.seen is None:
+            look = self._looks[visit.table] = self.look(visit.table)
+            visit.seen = self.path_of(visit.table), look.fingerprint
+        return visit.seen
 
-    def _isolated(
-        self,
-        step: Callable[[FollowedGroup, dict[str, TableFingerprint]], int],
-        group: FollowedGroup,
-        fingerprints: dict[str, TableFingerprint],
-    ) -> int:
+    def _isolated(self, step: Callable[[FollowedGroup, _Visit], int], group: FollowedGroup, visit: _Visit) -> int:
         """Runs the step. Its exceptions affect only this group; raises only if the coordinator has lost its store."""
         try:
-            return step(group, fingerprints)
+            return step(group, visit)
         except BaseException as error:
             if self.coordinator.lost is not None or isinstance(error, KeyboardInterrupt):
                 raise
             self.failures.retry(group.key, error)
             return 0
 
-    def _check_rounds(self, group: FollowedGroup, fingerprints: dict[str, TableFingerprint]) -> int:
+    def _check_rounds(self, group: FollowedGroup, visit: _Visit) -> int:
         """Moves the group if a cleaner removed files of a planned round: no reader could ever finish it."""
         key = group.key
-        path = self.path_of(key.table)
-        if path not in fingerprints:
-            fingerprints[path] = self.follows.probe(path)
-        lost = self._open.lost(key, path, fingerprints[path])
-        if key in self.failures.troubles and self.coordinator.read(lambda state: not self._needs_discovery(state, key)):
+        path, fingerprint = self._seen(visit)
+        lost = self._open.lost(key, path, fingerprint)
+        if key in self.failures.troubles and self.coordinator.peek(lambda state: not self._needs_discovery(state, key)):
             self._succeeded(key)  # a paused group has no discovery that would clear its trouble
         if lost is not None:
             self._lost.skip_round(group, lost)
@@ -159,7 +225,7 @@ class SplitDiscovery:
     def _needs_discovery(self, state: State, key: GroupKey) -> bool:
         return key in state.groups and needs_discovery(state.groups[key], self.coordinator.settings)
 
-    def _discover_round(self, group: FollowedGroup, fingerprints: dict[str, TableFingerprint]) -> int:
+    def _discover_round(self, group: FollowedGroup, visit: _Visit) -> int:
         key, number, start, following = group.key, group.number, group.start, group.following
         if group.at_newest:
             progress = self.follows.start(self.path_of(key.table), None)
@@ -169,23 +235,12 @@ class SplitDiscovery:
         in_lake = following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:
-            path = self.path_of(key.table)
-            if path not in fingerprints:
-                fingerprints[path] = self.follows.probe(path)
-            if (
-                in_lake
-                and idle is not None
-                and idle[:2] == (number, start)
-                and is_unchanged(idle[2], fingerprints[path])
-            ):
+            path, fingerprint = self._seen(visit)
+            if in_lake and idle is not None and idle[:2] == (number, start) and is_unchanged(idle[2], fingerprint):
                 self._idle[key] = idle
                 self._succeeded(key)
                 return 0
-            begin_s = time.perf_counter()
-            discovery = self.follows.advance(path, key.table, following)
-            spent_s = time.perf_counter() - begin_s
-            kind = Duration.TIMELINE_REFRESH if isinstance(discovery, NothingNew) else Duration.PLAN
-            self.coordinator.observer.observe(DurationMeasured(kind, spent_s))
+            discovery = self._advance(path, group, visit)
         except PositionExpired as error:
             self._lost.skip_range(group, error)
             return 0
@@ -198,15 +253,36 @@ class SplitDiscovery:
                 self.failures.stop(group, error)
             return 0
         if isinstance(discovery, NextRound):
-            self._round_planned(group, discovery)
+            visit.announced.append(self._planned(group, discovery))
         else:
             if in_lake or following.drained:  # else the topic was not read: open rounds come first
-                self.coordinator.handle(ev.NothingFound(key=key, number=number, start=start))
-            self._idle[key] = (number, start, fingerprints[path])
+                self.coordinator.post(ev.NothingFound(key=key, number=number, start=start))
+            self._idle[key] = (number, start, fingerprint)
         self._succeeded(key)
         return int(isinstance(discovery, NextRound))
 
-    def _round_planned(self, group: FollowedGroup, discovery: NextRound) -> None:
+    def _advance(self, path: str, group: FollowedGroup, visit: _Visit) -> Advance:
+        """The next round of the group. The table is read once for all groups of this visit that have equal scopes and
+        progress: the round is the one that each of them would get at that time. Errors are not shared."""
+        scope = _scope_of(group)
+        if visit.asked is None:
+            visit.asked = Counter(map(_scope_of, visit.groups))
+        visit.asked[scope] -= 1
+        shared = visit.rounds.get(scope)
+        if shared is None:
+            begin_s = time.perf_counter()
+            shared = self.follows.advance(path, group.key.table, group.following)
+            spent_s = time.perf_counter() - begin_s
+            kind = Duration.TIMELINE_REFRESH if isinstance(shared, NothingNew) else Duration.PLAN
+            self.coordinator.observer.observe(DurationMeasured(kind, spent_s))
+        if visit.asked[scope] and group.following.request.hybrid is None:
+            visit.rounds[scope] = shared
+        else:
+            visit.rounds.pop(scope, None)
+        return shared
+
+    def _planned(self, group: FollowedGroup, discovery: NextRound) -> Callable[[], None]:
+        """Posts the round. Returns the function that announces it."""
         key = group.key
         plan = self.published(discovery.plan)
         event = ev.Discovered(
@@ -220,7 +296,7 @@ class SplitDiscovery:
             commits=discovery.commits,
         )
         plan_id = round_id(key, group.number, discovery.commit_range)
-        self.coordinator.handle(event, (plan_id, plan))
+        self.coordinator.post(event, (plan_id, plan))
         if discovery.issued is not None:
             self.issued[key] = discovery.issued
         discovered = RoundDiscovered(
@@ -231,13 +307,22 @@ class SplitDiscovery:
             size_bytes=sum(split.size_bytes for split in plan.splits),
             instant_ms=None if discovery.issued is None else discovery.issued.instant_ms,
         )
-        self.coordinator.observer.observe(discovered)
-        if discovery.lost_records:
-            self.coordinator.observer.observe(RecordsExpired(key.table, key.group, discovery.lost_records))
-        log_event("round planned", table=key.table, group=key.group, plan=plan_id,
-                  after=discovery.commit_range.after, upto=discovery.commit_range.upto, splits=len(plan.splits),
-                  commits=discovery.commits)  # fmt: skip
+
+        def announce() -> None:
+            self.coordinator.observer.observe(discovered)
+            if discovery.lost_records:
+                self.coordinator.observer.observe(RecordsExpired(key.table, key.group, discovery.lost_records))
+            log_event("round planned", table=key.table, group=key.group, plan=plan_id,
+                      after=discovery.commit_range.after, upto=discovery.commit_range.upto, splits=discovered.splits,
+                      commits=discovery.commits)  # fmt: skip
+
+        return announce
 
     def _succeeded(self, key: GroupKey) -> None:
         self.failures.troubles.pop(key, None)
         self.discovered_ms[key] = self.clock_ms()
+
+
+def _scope_of(group: FollowedGroup) -> _Scope:
+    following = group.following
+    return following.request, following.progress, following.limits, following.upto

@@ -23,7 +23,7 @@ MAX_PLAN_SPLITS: Final = 200_000
 """A plan with more splits is not cached; it is planned again."""
 MAX_SPANS: Final = 20_000
 MAX_LISTS: Final = 4
-MAX_IDLE: Final = 64
+MAX_IDLE: Final = 4_096
 MAX_MISSING: Final = 1_000
 MISSING_MS: Final = 30_000
 """How long a file that a completed instant names may be missing before that counts as damage."""

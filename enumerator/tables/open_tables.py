@@ -17,6 +17,7 @@ from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
 from penstock.enumerator.streams.plan_cache import IdlePoint, StreamPlanCache
 from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
+from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
@@ -30,9 +31,13 @@ from penstock.table.arrow_errors import errors_of_table
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.commit_cache import CommitCache
 
-MAX_TABLES: Final = 64
+MAX_TABLES: Final = 10_000
 """Open tables; the least recently used one is closed."""
+MAX_LISTED_FILES: Final = 1_000_000
+"""Timeline files that all open tables keep from their last listings (about 0.5 KB each); beyond that, tables are closed
+too."""
 
 
 def _named(plan: Plan, name: str) -> Plan:
@@ -42,7 +47,7 @@ def _named(plan: Plan, name: str) -> Plan:
 class OpenTables:
     """Reads of tables by path or URI, from any thread.
 
-    A table stays open for its cache of commits, which never change. Its properties are read again for each call, so
+    Open tables share a cache of commits, which never change. The properties of a table are read again for each call, so
     that an upgraded or recreated table is read correctly. `scan_event_time` reads splits whose files do not have their
     event times, for requests that need them; event times of files and reads are cached. `open_topic` opens the topics
     of hybrid reads. `topics` has the access to the topics by name of the table; None: each request has its own access.
@@ -61,9 +66,13 @@ class OpenTables:
         self._max_tables, self.wall_ms = max_tables, wall_ms
         self.topic_source = TopicSource(open_topic=open_topic, scan_event_time=scan_event_time)
         self._streams = StreamPlanCache()
+        self._shared = SharedPlans()
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
+        self._commits = CommitCache()
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
+        self._listed: dict[str, int] = {}
+        self._listed_files = 0
 
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""
@@ -121,10 +130,11 @@ class OpenTables:
             hybrid = scope.request.hybrid is not None
             idle = None if hybrid else self._streams.idle.get((path, scope))
             try:
-                if idle is not None and idle.point == point and is_unchanged(idle.fingerprint, self.probe(path)):
+                fingerprint = None if idle is None or idle.point != point else self.probe(path)
+                if idle is not None and fingerprint is not None and is_unchanged(idle.fingerprint, fingerprint):
                     return NextBatch(point=point)
                 table = self.current(path)
-                fingerprint = self.probe(path)
+                fingerprint = fingerprint or self.probe(path)
                 batch = self._stream_planner(table, path, name, scope).next_batch(point)
             except TableNotFound:
                 if point.progress.position.is_earliest and point.snapshot is None:
@@ -166,8 +176,13 @@ class OpenTables:
         )
 
     def plan_table(self, table: HudiTable, name: str, request: PlanRequest, passed_over: Collection[str]) -> Plan:
-        """See `planning.plan.plan_request`; event times are read from the sources of these tables."""
-        return planning.plan_request(table, name, request, passed_over, self._sources)
+        """See `planning.plan.plan_request`; event times are read from the sources of these tables. A range that was
+        planned before, by whomever, is not planned again while the table does not change."""
+
+        def planned() -> Plan:
+            return planning.plan_request(table, name, request, passed_over, self._sources)
+
+        return self._shared.plan(table, name, request, passed_over, planned)
 
     def probe(self, path: str, *, closely: bool = False) -> TableFingerprint:
         """A cheap sign of whether the table changed: two file operations for a table that is open. `closely`: also a
@@ -185,10 +200,18 @@ class OpenTables:
         """The table with its properties as they are now."""
         with self._lock:
             open_before = self._opened.get(path)
-        table = open_table(path) if open_before is None else open_before.refreshed()
+        table = open_table(path, self._commits) if open_before is None else open_before.refreshed()
         with self._lock:
             self._opened[path] = table
             self._opened.move_to_end(path)
-            while len(self._opened) > self._max_tables:
-                self._opened.popitem(last=False)
+            self._count_files(path, table.listed_files)
+            while len(self._opened) > self._max_tables or (
+                self._listed_files > MAX_LISTED_FILES and len(self._opened) > 1
+            ):
+                self._count_files(self._opened.popitem(last=False)[0], 0)
         return table
+
+    def _count_files(self, path: str, listed_files: int) -> None:
+        self._listed_files += listed_files - self._listed.pop(path, 0)
+        if listed_files:
+            self._listed[path] = listed_files

@@ -1,4 +1,4 @@
-"""A bounded cache of commit metadata by file identity, shared by threads."""
+"""A bounded cache of commit metadata by file identity, shared by threads and tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.table.timeline.commits import CommitMetadata
 
-MAX_COMMITS: Final = 32_768
+MAX_COMMITS: Final = 262_144
 MAX_STATS: Final = 2_000_000
 
 
@@ -18,7 +18,7 @@ class FileIdentity:
     """Identifies one version of a file: a file that was created again differs in size or time."""
 
     path: str
-    """Relative to the table's base path."""
+    """Below the table's base path, or for a cache of several tables with it."""
     size_bytes: int
     """Size of the file."""
     modified_ns: int

@@ -7,6 +7,7 @@ or Avro, by their magic. `service_plans` decodes plans, requested files and clea
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -122,6 +123,8 @@ def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
         for stat in entry.records("of")
     ]
     extra = _extra(fields)
+    if "schema" in extra:
+        extra["schema"] = sys.intern(extra["schema"])  # all commits of a table repeat their schema
     return CommitMetadata(
         requested_time=instant.requested_time,
         operation=fields.text("operationType").upper(),

@@ -26,7 +26,7 @@ from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.groups import discovery_threads, split_discovery
+from penstock.enumerator.groups import discovery_threads, split_discovery, table_jobs
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.server import assembly
 from penstock.enumerator.server.config.settings import Settings, TableSettings
@@ -203,7 +203,7 @@ class Running:
 def server(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     monkeypatch.setattr(assembly, "FIRST_CHECKS_S", 0.3)
     monkeypatch.setattr(discovery_threads, "STOP_S", 0.1)
-    for module in (split_discovery, discovery_threads, table_checks):
+    for module in (split_discovery, table_jobs, table_checks):
         monkeypatch.setattr(module, "SLOW_DISCOVERY_MS", SLOW_MS)
     tables = {name: TableSettings(path=str(folder / name)) for name in ("bad", "good")}
     settings = Settings(
@@ -371,14 +371,16 @@ def without_isolation_of_discoveries(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(split_discovery: Any, step: Any, *arguments: Any) -> int:
         return int(step(*arguments))
 
-    def in_this_thread(jobs: Any, kind: str, table: str, work: Callable[[str], bool]) -> None:
-        try:
-            work(table)
-        except Exception:  # noqa: BLE001 - whatever it is
-            raise SystemExit from None
+    def in_this_thread(jobs: Any) -> None:
+        while (job := jobs._schedule.take(jobs._clock_ms())) is not None:
+            try:
+                jobs._works[job[0]](job[1])
+            except Exception:  # noqa: BLE001 - whatever it is
+                raise SystemExit from None
+            jobs._schedule.end(job)
 
     monkeypatch.setattr(split_discovery.SplitDiscovery, "_isolated", ends)
-    monkeypatch.setattr(discovery_threads._Jobs, "begin", in_this_thread)
+    monkeypatch.setattr(table_jobs.TableJobs, "start_due", in_this_thread)
     monkeypatch.setattr(discovery_threads.DiscoveryThreads, "check", lambda threads: None)
 
 

@@ -250,7 +250,7 @@ def test_ended_thread_is_reported_and_restarted(thread: str, monkeypatch: pytest
     with running(Hostile(newest=3)) as world:
         world.join("bad")
         until(lambda: world.planned("bad") == at(3))
-        name = {"time": "tick", "discovery": "read"}[thread]
+        name = {"time": "tick", "discovery": "peek"}[thread]
         real = getattr(Coordinator, name)
 
         def ends(coordinator: Coordinator, *given: object) -> object:

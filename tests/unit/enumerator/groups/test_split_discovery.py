@@ -80,11 +80,13 @@ def counted(golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_idle_groups_of_a_table_share_one_discovery(counted: Counted) -> None:
-    assert counted.discover()["advance"] == GROUPS, "the first look of each"
+    first = counted.discover()
+    assert (first["glance"], first["advance"]) == (1, 1), "one look, and one reading for their equal scopes"
     for _ in range(3):
         assert counted.discover() == Counter(glance=1)
     counted.script.give(*{path.name[:17] for path in counted.script.aside.iterdir()})
-    assert counted.discover()["advance"] == GROUPS, "its file times may be unchanged: the listing is compared"
+    later = counted.discover()
+    assert (later["glance"], later["advance"]) == (1, 1), "its file times may be unchanged: the listing is compared"
     assert {group.planned.order_key for group in counted.service.list_groups()} == {
         counted.script.keys[counted.script.data[-1]]
     }
@@ -95,6 +97,8 @@ def test_lags_of_all_groups_of_a_table_need_one_read(counted: Counted) -> None:
     measurer = LagMonitor(counted.service.split_discovery)
     counted.asked.clear()
     measurer.measure()
-    assert counted.asked == Counter(timeline=1)
+    assert counted.asked == Counter(glance=1, timeline=1)
+    measurer.measure_table("t")
+    assert counted.asked == Counter(glance=2, timeline=1), "nothing has changed, and no group has a lag"
     alone = counted.service.describe_group("t", "g0").lag
     assert alone is not None and alone.commits == 0

@@ -13,6 +13,7 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import TableNotFound
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.table import hudi_table
 
 CASE = "A_merge_event_long_v9_h120"
 OTHER = "A_merge_event_long_v6_h0150"
@@ -24,9 +25,9 @@ def opened_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     open_table = open_tables.open_table
 
-    def counted(path: str) -> Any:
+    def counted(path: str, *commits: Any) -> Any:
         paths.append(path)
-        return open_table(path)
+        return open_table(path, *commits)
 
     monkeypatch.setattr(open_tables, "open_table", counted)
     return paths
@@ -79,3 +80,34 @@ def test_open_tables_are_bounded_and_the_least_recently_used_is_evicted(golden: 
     for path in (one, one, other, other, one):
         tables.check(path)
     assert opened_paths == [one, other, one]
+
+
+def test_open_tables_keep_a_bounded_number_of_timeline_files(
+    golden: Any, opened_paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = str(golden.table(CASE)), str(golden.table(OTHER))
+    tables = OpenTables()
+    for _ in range(2):
+        for path in (one, other):
+            tables.newest(path, None, 0)
+    assert opened_paths == [one, other]
+    monkeypatch.setattr(open_tables, "MAX_LISTED_FILES", 1)
+    for path in (one, other, one):
+        tables.newest(path, None, 0)
+    assert opened_paths == [one, other, other, one]
+
+
+def test_commits_are_parsed_once_also_after_a_table_was_closed(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = str(golden.table(CASE)), str(golden.table(OTHER))
+    parsed: list[str] = []
+    parse_commit = hudi_table.parse_commit
+
+    def counted(data: bytes, instant: Any, table: str) -> Any:
+        parsed.append(instant.file_name)
+        return parse_commit(data, instant, table)
+
+    monkeypatch.setattr(hudi_table, "parse_commit", counted)
+    tables = OpenTables(max_tables=1)
+    for path in (one, other, one, other):
+        tables.describe(path, "t")
+    assert parsed and len(parsed) == len(set(parsed))
