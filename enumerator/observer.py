@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
 
@@ -332,6 +333,8 @@ Observation = (
     | ThreadFailed
     | TableMeasured
     | TableChecked
+    | TableRemoved
+    | CatalogListed
     | TopicMeasured
     | RecordsExpired
     | WatermarkPlanned

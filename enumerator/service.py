@@ -10,6 +10,8 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 
+from penstock.enumerator.catalog.administration import TableAdministration
+from penstock.enumerator.catalog.catalogs import Catalogs
 from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
@@ -24,6 +26,7 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL
+from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.proto.model.groups import (
     GroupAnswer,
     GroupDescription,
@@ -46,13 +49,15 @@ POLL_MS = 1_000
 
 
 class EnumeratorService:
-    """An `Enumerator` and a `GroupService`. With a durable coordinator it continues where the last process ended.
+    """An `Enumerator`, a `GroupService` and a `TableService`. With a durable coordinator it continues where the last
+    process ended.
 
     `start` begins discovery for the groups, `stop` ends it. With `poll_ms` None there are no threads: call
     `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
-    plans and for groups. `activity` is shown by `describe_server`: the caller that passes a `coordinator` makes the
-    activity one of its observers.
+    plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from` has
+    the patterns of paths that may be added. `activity` is shown by `describe_server`: the caller that passes a
+    `coordinator` makes the activity one of its observers.
     """
 
     def __init__(
@@ -67,6 +72,8 @@ class EnumeratorService:
         coordinator: Coordinator | None = None,
         poll_ms: int | None = POLL_MS,
         activity: Activity | None = None,
+        catalogs: Catalogs | None = None,
+        add_from: tuple[str, ...] = ("*",),
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
@@ -104,6 +111,10 @@ class EnumeratorService:
         self.groups = ConsumerGroups(
             self.coordinator, names, self.split_discovery, self.checks, self.activity, clock_ms, self._wake
         )
+        self.administration = TableAdministration(
+            names, self.coordinator, self.checks, check, catalogs, add_from, self._wake
+        )
+        self.administration.restore()
 
     # --- threads
 
@@ -180,6 +191,24 @@ class EnumeratorService:
     def totals(self, plan_id: str) -> SplitReport:
         """See `EmbeddedEnumerator.totals`."""
         return self.plans.totals(plan_id)
+
+    # --- tables: see `TableService`
+
+    def list_tables(self, pattern: str = "*", *, catalogs: bool = False) -> TableList:
+        """See `TableService.list_tables`."""
+        return self.administration.list_tables(pattern, catalogs=catalogs)
+
+    def add_table(self, table: str, path: str, *, poll_interval_ms: int = 0, principal: str = "") -> ServedTable:
+        """See `TableService.add_table`."""
+        return self.administration.add_table(table, path, poll_interval_ms=poll_interval_ms, principal=principal)
+
+    def remove_table(self, table: str) -> None:
+        """See `TableService.remove_table`."""
+        self.administration.remove_table(table)
+
+    def refresh_tables(self, catalog: str = "") -> tuple[CatalogStatus, ...]:
+        """See `TableService.refresh_tables`."""
+        return self.administration.refresh_tables(catalog)
 
     # --- groups: see `GroupService`
 

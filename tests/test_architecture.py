@@ -53,7 +53,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory",
     ),
     "enumerator": (
-        "clocks log observer report_totals",
+        "catalog_events clocks log observer report_totals",
         "planning",
         "continuous",
         "snapshots handover",
@@ -62,6 +62,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "core",
         "coordinator",
         "tables",
+        "catalog",
         "groups",
         "embedded",
         "service",
@@ -115,6 +116,7 @@ IMPORT_TO_DISTRIBUTION = {
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's back end, always of the release for which it was built
     "py4j": "pyspark",  # likewise
+    "hive_metastore": "pyiceberg",  # the Thrift stubs in its wheel
 }
 
 
@@ -320,6 +322,8 @@ def test_third_party_imports_are_declared() -> None:
     allowed_in = {
         "pyspark": (REPOSITORY / "engine" / "spark", names(extras["spark"])),
         "confluent-kafka": (REPOSITORY / "kafka", names(extras["kafka"])),
+        "pyiceberg": (REPOSITORY / "enumerator" / "catalog", {"pyiceberg"} & names(extras["hive"])),
+        "thrift": (REPOSITORY / "enumerator" / "catalog", names(extras["hive"])),
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "prometheus-client": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),

@@ -26,6 +26,7 @@ from penstock.engine.cli.commands import (
     splits,
     state,
     table,
+    tables,
     tail,
     timeline,
     token,
@@ -95,6 +96,7 @@ app.command("read")(read.read)
 app.command("tail")(tail.tail)
 app.command("timeline")(timeline.timeline)
 app.add_typer(table.app, name="table")
+app.add_typer(tables.app, name="tables")
 app.add_typer(splits.app, name="splits")
 app.add_typer(groups.app, name="groups")
 app.add_typer(offsets.app, name="offsets")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeVar, cast
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import group_lifecycle, members, over_tables, plans, split_assignment
+from penstock.enumerator.core import group_lifecycle, members, over_tables, plans, split_assignment, tables
 from penstock.enumerator.core.records import Moved
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import State
@@ -65,6 +65,10 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
             return plans.next_entry(state, event, now_ms, settings)
         case ev.FinishEntry():
             return plans.finish_entry(state, event, now_ms, settings)
+        case ev.AddTable():
+            return tables.add(state, event)
+        case ev.DropTable(table):
+            return tables.drop(state, table)
         case ev.Tick(before_ms):
             expired = plans.expired(state, now_ms, settings)
             idle = members.without_readers(state, before_ms, now_ms, settings)

@@ -279,6 +279,28 @@ class FinishEntry(Event[Reported]):
     """How the read went."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddTable(Event[None]):
+    """An administrator adds a table, unless the same one was added before."""
+
+    table: str
+    """The name under which it is served."""
+    path: str
+    """Its path or URI, without credentials."""
+    poll_interval_ms: int | None = None
+    """How often it is checked for new commits; None: the server's interval."""
+    principal: str = ""
+    """Principal of the caller; '' if the server authenticates nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable(Event[None]):
+    """An administrator removes an added table."""
+
+    table: str
+    """Its name."""
+
+
 AnyEvent = (
     CreateGroup
     | AddTables
@@ -300,4 +322,6 @@ AnyEvent = (
     | UsePlan
     | NextEntry
     | FinishEntry
+    | AddTable
+    | DropTable
 )

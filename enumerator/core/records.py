@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.core.table_records import TableAdded, TableDropped
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
@@ -376,6 +377,8 @@ Durable = (
     | PlanOpened
     | SlotsAsked
     | PlansForgotten
+    | TableAdded
+    | TableDropped
 )
 Volatile = LeaseRenewed | GroupIdle | NothingGranted | TurnTaken | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile

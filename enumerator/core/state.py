@@ -41,6 +41,7 @@ from penstock.enumerator.core.records import (
 from penstock.enumerator.core.rounds import Round
 from penstock.enumerator.core.slot_assigner import SlotAssigner
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.core.table_records import TableAdded, TableDropped, apply_to_tables
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import RoundLimits
@@ -180,6 +181,8 @@ class State:
     """Plan ids by the request that opened them."""
     plan_splits: int = 0
     """Splits of all plans."""
+    tables: dict[str, TableAdded] = field(default_factory=dict)
+    """Tables that administrators added, by name."""
     last_number: int = 0
     """Highest number used as an epoch or a generation."""
     names: GroupNames[Group] = field(default_factory=GroupNames)
@@ -206,6 +209,8 @@ def apply(state: State, record: Record) -> tuple[str, ...]:
             state.groups[record.key] = _created(record)
             state.names.add(state.groups[record.key])
             return ()
+        case TableAdded() | TableDropped():
+            return apply_to_tables(state.tables, record)
         case GroupDeleted(key):
             state.names.remove(state.groups[key])
             return tuple(state.groups.pop(key).rounds)
@@ -318,8 +323,7 @@ def _join(group: Group, record: ReaderJoined) -> None:
     before = group.readers.get(record.reader_id)
     reader = Reader(record.reader_id, record.epoch, record.request_id, record.principal)
     if before is not None:
-        reader.held = before.held
-        reader.undelivered = dict(before.held)
+        reader.held, reader.undelivered = before.held, dict(before.held)
     group.readers[record.reader_id] = reader
     group.idle_since_ms = None
 
@@ -334,8 +338,7 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
     if record.cause is not Moved.STARTED:
         group.readers = {}
     group.stopped = None
-    group.ended = False
-    group.caught_up = False
+    group.ended = group.caught_up = False
     return forgotten
 
 

@@ -9,8 +9,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from penstock.enumerator.catalog_events import TableRemoved
 from penstock.enumerator.observer import (
     GroupGauges,
     GroupMeasured,
@@ -28,12 +29,14 @@ from penstock.enumerator.observer import (
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 
-MAX_GROUPS: Final = 200
-"""Groups with activity; further groups are ignored."""
-MAX_TABLES: Final = 200
-"""Tables with activity; further tables are ignored."""
+MAX_SHOWN: Final = 5_000
+"""Groups with activity, and tables with activity, if the settings do not say otherwise; further ones are ignored."""
 MAX_SAMPLES: Final = 720
-"""Samples of a group, and watermarks of a table."""
+"""Samples of a group, and watermarks of a table. With more than FULL groups or tables, each has fewer."""
+FULL: Final = 200
+"""So many groups, and so many tables, have all of their samples and rounds; the memory of more is no larger."""
+LEAST: Final = 20
+"""Samples of a group, and watermarks and rounds of a table, however many there are."""
 SPACING_MS: Final = 5_000
 """Least time between two samples of a group: MAX_SAMPLES of them are an hour."""
 MAX_ROUNDS: Final = 500
@@ -157,8 +160,13 @@ class TableActivity:
 class Activity:
     """An `Observer` that keeps recent events. `lock` guards it if several threads use it."""
 
-    def __init__(self, clock_ms: Callable[[], int], lock: AbstractContextManager[object] | None = None) -> None:
-        self._clock_ms = clock_ms
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        lock: AbstractContextManager[object] | None = None,
+        max_shown: int = MAX_SHOWN,
+    ) -> None:
+        self._clock_ms, self._max_shown = clock_ms, max_shown
         self._lock = nullcontext() if lock is None else lock
         self.started_ms = clock_ms()
         self._groups: dict[tuple[str, str], GroupActivity] = {}
@@ -174,6 +182,7 @@ class Activity:
         self._subscriptions.subscribe(ReaderSplits, self._reader_splits)
         self._subscriptions.subscribe(RoundDiscovered, self._round_discovered)
         self._subscriptions.subscribe(TableChecked, self._table_checked)
+        self._subscriptions.subscribe(TableRemoved, self._table_removed)
         self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
 
     def observe(self, event: Observation) -> None:
@@ -206,6 +215,7 @@ class Activity:
                     rows=activity.rows,
                 )
             )
+            _shorten(activity.samples, MAX_SAMPLES, len(self._groups))
 
     def _lag_measured(self, event: LagMeasured) -> None:
         now_ms = self._clock_ms()
@@ -234,11 +244,17 @@ class Activity:
             activity = self._table(event.table)
             if activity is not None:
                 activity.rounds.append(RoundSeen(self._clock_ms(), event))
+                _shorten(activity.rounds, MAX_ROUNDS, len(self._tables))
 
     def _table_checked(self, event: TableChecked) -> None:
         with self._lock:
-            if event.table in self._health or len(self._health) < MAX_TABLES:
+            if event.table in self._health or len(self._health) < self._max_shown:
                 self._health[event.table] = event.code
+
+    def _table_removed(self, event: TableRemoved) -> None:
+        with self._lock:
+            self._health.pop(event.table, None)
+            self._tables.pop(event.table, None)
 
     def health(self) -> dict[str, str]:
         """By table: '' if it can be opened, or the code of the error."""
@@ -250,6 +266,7 @@ class Activity:
             activity = self._table(event.table)
             if activity is not None:
                 activity.watermarks.append((self._clock_ms(), event.at_us // 1000))
+                _shorten(activity.watermarks, MAX_SAMPLES, len(self._tables))
 
     def _reader_splits(self, event: ReaderSplits) -> None:
         now_ms, what = self._clock_ms(), event.event
@@ -297,12 +314,20 @@ class Activity:
 
     def _group(self, table: str, group: str, now_ms: int) -> GroupActivity | None:
         activity = self._groups.get((table, group))
-        if activity is None and len(self._groups) < MAX_GROUPS:
+        if activity is None and len(self._groups) < self._max_shown:
             activity = self._groups[table, group] = GroupActivity(now_ms)
         return activity
 
     def _table(self, table: str) -> TableActivity | None:
         activity = self._tables.get(table)
-        if activity is None and len(self._tables) < MAX_TABLES:
+        if activity is None and len(self._tables) < self._max_shown:
             activity = self._tables[table] = TableActivity()
         return activity
+
+
+def _shorten(values: deque[Any], most: int, owners: int) -> None:
+    """Removes the oldest values beyond the part of one of so many groups or tables. A deque that is longer than its
+    part (others came later) loses two for each new one, so that no call is long."""
+    part = most if owners <= FULL else max(LEAST, most * FULL // owners)
+    for _ in range(min(2, len(values) - part)):
+        values.popleft()

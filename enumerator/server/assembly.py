@@ -10,20 +10,28 @@ import pathlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
+from penstock.enumerator.catalog.adapter import CatalogAdapter
+from penstock.enumerator.catalog.catalogs import Catalog, Catalogs, log_changes
+from penstock.enumerator.catalog.folders import FolderCatalog
+from penstock.enumerator.catalog.listing import CatalogRules
+from penstock.enumerator.catalog.static_file import FileCatalog
+from penstock.enumerator.catalog_events import TableRemoved
 from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, CompositeObserver, EpochAcquired, Observer
 from penstock.enumerator.planning.annotate import EventTimeScan
+from penstock.enumerator.server.config.catalogs import CatalogSettings
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
-from penstock.enumerator.tables.registry import CONFIG, TableEntry, TableRegistry
+from penstock.enumerator.tables.registry import CONFIG, RegistryChange, TableEntry, TableRegistry
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
 FIRST_CHECKS_S: Final = 5.0
@@ -68,15 +76,15 @@ def running_service(
     directory, unless `takeover`; EndedWhileWaiting if `ended` is set meanwhile. `scan_event_time`: see `OpenTables`.
     `activity` records events for the page. Errors: those of `open_sqlite`, `recovered` and `_check_tables`.
     """
-    if not settings.tables:
-        raise ConfigurationError("no table to serve: name at least one, as NAME=PATH")
+    if not settings.tables and not settings.catalog:
+        raise ConfigurationError("no table to serve: name at least one, as NAME=PATH, or a catalog")
     core = CoordinatorSettings(
         lease_ms=settings.lease_ms,
         max_groups_of_table=settings.limits.groups_per_table,
         max_groups_of_principal=settings.limits.groups_per_principal,
         group_expiry_ms=settings.group_expiry_ms,
     )
-    activity = activity or Activity(wall_ms, threading.Lock())
+    activity = activity or Activity(wall_ms, threading.Lock(), settings.limits.shown)
     observer = CompositeObserver(observer, activity)
     if not settings.state:
         coordinator = Coordinator(clock_ms=monotonic_ms, settings=core, observer=observer)
@@ -112,16 +120,17 @@ def running_service(
         store.close()
 
 
-def _check_tables(service: EnumeratorService) -> None:
+def _check_tables(service: EnumeratorService, *, has_catalogs: bool = False) -> None:
     """Waits for the first check of each table, at most FIRST_CHECKS_S.
 
-    Raises the error of the first table if no table can be opened, a retry cannot help, and there is no group: then the
-    paths are wrong. Any other table that cannot be opened is served when it can be.
+    Raises the error of the first table if no table can be opened, a retry cannot help, and there is no group and no
+    catalog: then the paths are wrong. Any other table that cannot be opened is served when it can be.
     """
     health_by_table = service.checks.wait_for_all(FIRST_CHECKS_S)
     errors = [health.error for _, health in sorted(health_by_table.items())]
     final = [error for error in errors if isinstance(error, PenstockError) and not _may_open_later(error)]
-    if len(final) == len(service.checks.names()) and not service.coordinator.read(lambda state: state.groups):
+    all_failed = final and len(final) == len(service.checks.names())
+    if all_failed and not has_catalogs and not service.coordinator.read(lambda state: state.groups):
         raise final[0]
     service.checks.begin_logging()
 
@@ -136,25 +145,72 @@ def _entry(named: tuple[str, TableSettings]) -> TableEntry:
     return TableEntry(name, table.path, poll_interval_ms=table.poll_interval_ms)
 
 
+def adapter_of(catalog: CatalogSettings) -> CatalogAdapter:
+    """The adapter of a catalog. Reads nothing. ConfigurationError for a path that cannot be, or a missing extra."""
+    if catalog.path:
+        return FolderCatalog(catalog.path)
+    if catalog.file:
+        return FileCatalog(catalog.file)
+    from penstock.enumerator.catalog.hive import HiveCatalog
+
+    return HiveCatalog(catalog.hive)
+
+
+def _catalog(name: str, catalog: CatalogSettings, max_tables: int) -> Catalog:
+    adapter_of(catalog)  # a wrong setting fails the start
+    rules = CatalogRules(
+        catalog=name,
+        include=catalog.include,
+        exclude=catalog.exclude,
+        poll_interval_ms=catalog.poll_interval_ms,
+        max_tables=max_tables,
+    )
+    kind = "folders" if catalog.path else "file" if catalog.file else "hive"
+    return Catalog(rules, kind, partial(adapter_of, catalog), catalog.refresh_interval_ms / 1000)
+
+
+def _forget(reads: OpenTables, observer: Observer, change: RegistryChange) -> None:
+    """A listener of the registry: closes tables that are gone, and ends their measurements."""
+    for entry in (*change.removed, *(before for before, after in change.changed if before.path != after.path)):
+        reads.forget(entry.path)
+        observer.observe(TableRemoved(entry.name))
+
+
 @contextmanager
 def _following(
     settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity
 ) -> Iterator[EnumeratorService]:
-    tables = TableRegistry({}, default_interval_ms=settings.poll_interval_ms)
+    reads = OpenTables(settings.limits.open_tables, scan_event_time=scan_event_time, topics=settings.topics)
+    tables = TableRegistry({}, default_interval_ms=settings.poll_interval_ms, max_tables=settings.limits.tables)
     tables.put_source(CONFIG, map(_entry, settings.tables.items()))
-    reads = OpenTables(scan_event_time=scan_event_time, topics=settings.topics)
+    tables.subscribe(log_changes)
+    tables.subscribe(partial(_forget, reads, coordinator.observer))
+    catalogs = Catalogs(
+        [_catalog(name, catalog, settings.limits.tables) for name, catalog in settings.catalog.items()],
+        tables,
+        observer=coordinator.observer,
+    )
+    every_ms = [
+        *map(tables.interval_ms, tables.names()),
+        *(each.poll_interval_ms for each in settings.catalog.values()),
+    ]
     service = EnumeratorService(
         tables,
         reads=reads,
         follows=FollowedTables(reads, hollow_after_ms=settings.hollow_after_ms),
         coordinator=coordinator,
-        poll_ms=min(map(tables.interval_ms, tables.names()), default=settings.poll_interval_ms),
+        poll_ms=min((each for each in every_ms if each is not None), default=settings.poll_interval_ms),
         activity=activity,
+        catalogs=catalogs,
+        add_from=settings.add_from,
     )
     service.checks.is_logging = False
-    service.start()
+    catalogs.start()
     try:
-        _check_tables(service)
+        catalogs.wait_for_first(FIRST_CHECKS_S)
+        service.start()
+        _check_tables(service, has_catalogs=bool(settings.catalog))
         yield service
     finally:
+        catalogs.stop()
         service.stop()

@@ -38,9 +38,11 @@ from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.rpc.interceptor import Guard, Readiness
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
+from penstock.enumerator.server.rpc.table_handlers import TableHandlers
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.access import is_loopback
+from penstock.proto.model.catalogs import TableService
 from penstock.proto.model.groups import GroupService
 
 GRACE_S: Final = 10.0
@@ -174,7 +176,7 @@ def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeS
     settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
     with ExitStack() as opened:
         service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time))
-        running = serve_enumerator(service, groups=service, settings=settings)
+        running = serve_enumerator(service, groups=service, tables=service, settings=settings)
         service.coordinator.when_lost = running.cannot_continue
         service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
@@ -186,12 +188,14 @@ def serve_enumerator(
     listen: str = "",
     groups: GroupService | None = None,
     *,
+    tables: TableService | None = None,
     settings: Settings | None = None,
     observer: Observer = NO_OBSERVER,
     ready: bool = True,
 ) -> RunningServer:
-    """Serves any enumerator at `listen`, or at the address of the settings; with `groups` also consumer groups. With
-    `ready` False its status is NOT_SERVING and calls fail with a StorageError, until `RunningServer.set_ready`."""
+    """Serves any enumerator at `listen`, or at the address of the settings; with `groups` also consumer groups, with
+    `tables` also the calls that list and administer tables. With `ready` False its status is NOT_SERVING and calls fail
+    with a StorageError, until `RunningServer.set_ready`."""
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
@@ -199,7 +203,8 @@ def serve_enumerator(
     credentials = server_credentials(settings.tls)
     readiness = Readiness(ready)
     tokens = _token_file(settings, observer)
-    guard = _guard(enumerator, settings, readiness, tokens)
+    rights = Rights(settings.acl)
+    guard = _guard(enumerator, settings, rights, readiness, tokens)
     pools = _Pools()
     server = grpc.server(
         pools.calls,
@@ -209,7 +214,8 @@ def serve_enumerator(
     )
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
-    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, GroupHandlers(groups).by_call())
+    by_call = {**GroupHandlers(groups).by_call(), **TableHandlers(tables, rights).by_call()}
+    add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, by_call)
     if settings.reflection:
         _reflect(server)
     try:
@@ -242,10 +248,12 @@ def _token_file(settings: Settings, observer: Observer) -> TokenFile | None:
     return tokens
 
 
-def _guard(enumerator: Enumerator, settings: Settings, readiness: Readiness, tokens: TokenFile | None) -> Guard:
+def _guard(
+    enumerator: Enumerator, settings: Settings, rights: Rights, readiness: Readiness, tokens: TokenFile | None
+) -> Guard:
     names = CallerNames(tokens, certificates=bool(settings.tls.client_ca), allowed_sans=settings.tls.allowed_sans)
     rates = PeerRates(settings.limits.rate_per_second, settings.limits.rate_burst, time.monotonic)
-    return Guard(enumerator, names, Rights(settings.acl), rates, readiness)
+    return Guard(enumerator, names, rights, rates, readiness)
 
 
 def warn_of_open_ports(settings: Settings) -> None:
@@ -290,10 +298,12 @@ def serve_forever(
     """
     if settings is None:
         settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
-    activity = Activity(wall_ms, threading.Lock())
+    activity = Activity(wall_ms, threading.Lock(), settings.limits.shown)
     with _ended_by_signal() as ended, _measured(settings, activity) as observer:
         deferred = DeferredService()
-        server = serve_enumerator(deferred, groups=deferred, settings=settings, observer=observer, ready=False)
+        server = serve_enumerator(
+            deferred, groups=deferred, tables=deferred, settings=settings, observer=observer, ready=False
+        )
         try:
             with (
                 health_port(server.health, settings.health_listen) as health_address,
@@ -321,7 +331,7 @@ def _measured(settings: Settings, activity: Activity) -> Iterator[Observer]:
     if not settings.metrics_listen:
         yield NO_OBSERVER
         return
-    metrics = Metrics()
+    metrics = Metrics(max_names=settings.limits.shown)
     port = MetricsPort(metrics, settings.metrics_listen, activity)
     log.info("metrics at http://%s/metrics, a page at http://%s/", port.address, port.address)
     try:

@@ -196,6 +196,11 @@ class OpenTables:
             open_before = self._opened.get(path)
         return self.current(path) if open_before is None else open_before
 
+    def forget(self, path: str) -> None:
+        """Closes the table, whose cache is no longer needed."""
+        with self._lock:
+            self._opened.pop(path, None)
+
     def current(self, path: str) -> HudiTable:
         """The table with its properties as they are now."""
         with self._lock:

@@ -28,6 +28,8 @@ MAX_PATTERN_CHARS: Final = 400
 """Longest pattern of names."""
 CONFIG: Final = "config"
 """The source of the tables that the configuration names."""
+ADMIN: Final = "admin"
+"""The source of the tables that administrators added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class TableRegistry:
         self._by_path = paths is None
         self._default_interval_ms, self._max_tables = default_interval_ms, max_tables
         self._changing = threading.RLock()
-        self._sources: dict[str, tuple[TableEntry, ...]] = {}
+        self._sources: dict[str, tuple[TableEntry, ...]] = {CONFIG: (), ADMIN: ()}
         self._listeners: list[Callable[[RegistryChange], object]] = []
         self._now = _Version()
         if paths:
@@ -189,8 +191,8 @@ class TableRegistry:
         """Replaces all tables of a source by these. Returns the change; None if there is none.
 
         The table that has a name keeps it while its source names it with the same path. Among tables that are new at
-        the same time, the first source (in the order of the first calls) has the name, then the first entry. The
-        others are `conflicts`.
+        the same time, the first source has the name (the configuration, administrators, then the others by their first
+        calls), then the first entry. Those without a name are `conflicts`.
         """
         with self._changing:
             named = tuple(replace(entry, source=source) for entry in entries)

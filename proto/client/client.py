@@ -13,6 +13,7 @@ import grpc
 
 from penstock.proto.client.channel import call_metadata, connections
 from penstock.proto.client.groups import GroupCalls, GroupRequest
+from penstock.proto.client.tables import TableCalls, TableRequest
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec.checks import encoding
@@ -40,6 +41,7 @@ _Request = (
     | pb.StartStreamRequest
     | pb.NextBatchRequest
     | GroupRequest
+    | TableRequest
 )
 
 _PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch")
@@ -102,9 +104,9 @@ class CallLimits:
         )
 
 
-class EnumeratorClient(GroupCalls):
-    """An `Enumerator` and a `GroupService` that call the server at `address` (HOST:PORT). An address that is not on the
-    loopback interface requires TLS (`access`), else ConfigurationError.
+class EnumeratorClient(GroupCalls, TableCalls):
+    """An `Enumerator`, a `GroupService` and a `TableService` that call the server at `address` (HOST:PORT). An address
+    that is not on the loopback interface requires TLS (`access`), else ConfigurationError.
 
     All clients of an address in a process share one connection, which is opened by the first call, and again in a
     forked child. A client is therefore cheap, may be used from any thread, and may be pickled. Errors are those of the
@@ -172,6 +174,9 @@ class EnumeratorClient(GroupCalls):
         connections.forget(self._address, self._access)
 
     def _call_group(self, name: str, request: GroupRequest, answer_type: type[_A]) -> _A:
+        return self._call(name, request, answer_type)
+
+    def _call_tables(self, name: str, request: TableRequest, answer_type: type[_A]) -> _A:
         return self._call(name, request, answer_type)
 
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:

@@ -724,6 +724,114 @@ class DescribeServerResponse(_message.Message):
     groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
     def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
 
+class ListTablesRequest(_message.Message):
+    __slots__ = ("pattern", "catalogs", "request_id", "client_version")
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    CATALOGS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    pattern: str
+    catalogs: bool
+    request_id: str
+    client_version: str
+    def __init__(self, pattern: _Optional[str] = ..., catalogs: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class ServedTable(_message.Message):
+    __slots__ = ("table", "source", "path", "error_code", "error")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    source: str
+    path: str
+    error_code: str
+    error: str
+    def __init__(self, table: _Optional[str] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class CatalogStatus(_message.Message):
+    __slots__ = ("catalog", "kind", "tables", "listed_ms", "error_code", "error", "problem_count", "problems")
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    LISTED_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    catalog: str
+    kind: str
+    tables: int
+    listed_ms: int
+    error_code: str
+    error: str
+    problem_count: int
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, catalog: _Optional[str] = ..., kind: _Optional[str] = ..., tables: _Optional[int] = ..., listed_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., problem_count: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListTablesResponse(_message.Message):
+    __slots__ = ("version", "tables", "catalogs", "problems")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    CATALOGS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    tables: _containers.RepeatedCompositeFieldContainer[ServedTable]
+    catalogs: _containers.RepeatedCompositeFieldContainer[CatalogStatus]
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[ServedTable, _Mapping]]] = ..., catalogs: _Optional[_Iterable[_Union[CatalogStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AddTableRequest(_message.Message):
+    __slots__ = ("table", "path", "poll_interval_ms", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    POLL_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    path: str
+    poll_interval_ms: int
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., path: _Optional[str] = ..., poll_interval_ms: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class AddTableResponse(_message.Message):
+    __slots__ = ("table",)
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    table: ServedTable
+    def __init__(self, table: _Optional[_Union[ServedTable, _Mapping]] = ...) -> None: ...
+
+class RemoveTableRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class RemoveTableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RefreshTablesRequest(_message.Message):
+    __slots__ = ("catalog", "request_id", "client_version")
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    catalog: str
+    request_id: str
+    client_version: str
+    def __init__(self, catalog: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class RefreshTablesResponse(_message.Message):
+    __slots__ = ("catalogs",)
+    CATALOGS_FIELD_NUMBER: _ClassVar[int]
+    catalogs: _containers.RepeatedCompositeFieldContainer[CatalogStatus]
+    def __init__(self, catalogs: _Optional[_Iterable[_Union[CatalogStatus, _Mapping]]] = ...) -> None: ...
+
 class Progress(_message.Message):
     __slots__ = ("position", "layout", "consumed", "ahead", "table_id", "kafka")
     POSITION_FIELD_NUMBER: _ClassVar[int]

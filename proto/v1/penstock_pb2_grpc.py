@@ -115,6 +115,26 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.FromString,
                 _registered_method=True)
+        self.ListTables = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ListTables',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesResponse.FromString,
+                _registered_method=True)
+        self.AddTable = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/AddTable',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableResponse.FromString,
+                _registered_method=True)
+        self.RemoveTable = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RemoveTable',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableResponse.FromString,
+                _registered_method=True)
+        self.RefreshTables = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RefreshTables',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesResponse.FromString,
+                _registered_method=True)
         self.StartStream = channel.unary_unary(
                 '/penstock.v1.EnumeratorService/StartStream',
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.StartStreamRequest.SerializeToString,
@@ -243,6 +263,34 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTables(self, request, context):
+        """Lists the served tables that match a pattern and that the caller may read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddTable(self, request, context):
+        """Serves another table from now on, also after a restart.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveTable(self, request, context):
+        """Stops serving a table that was added by AddTable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RefreshTables(self, request, context):
+        """Lists a catalog now, or all catalogs, and returns after the listings.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StartStream(self, request, context):
         """Returns the first point of a stream. The caller stores the points.
         """
@@ -339,6 +387,26 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.DescribeServer,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.SerializeToString,
+            ),
+            'ListTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTables,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesResponse.SerializeToString,
+            ),
+            'AddTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddTable,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableResponse.SerializeToString,
+            ),
+            'RemoveTable': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveTable,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableResponse.SerializeToString,
+            ),
+            'RefreshTables': grpc.unary_unary_rpc_method_handler(
+                    servicer.RefreshTables,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesResponse.SerializeToString,
             ),
             'StartStream': grpc.unary_unary_rpc_method_handler(
                     servicer.StartStream,
@@ -784,6 +852,114 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/DescribeServer',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.DescribeServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ListTables',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListTablesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/AddTable',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.AddTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveTable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RemoveTable',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RemoveTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RefreshTables(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RefreshTables',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RefreshTablesResponse.FromString,
             options,
             channel_credentials,
             insecure,

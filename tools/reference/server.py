@@ -12,7 +12,8 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from penstock.engine.cli.main import app
-from penstock.enumerator.server.config import settings
+from penstock.enumerator.server.config import catalogs, settings
+from penstock.enumerator.server.config.fields import camel
 from penstock.enumerator.server.config.load import environment_variables
 from reference.rendering import Page, code, described, table
 
@@ -31,6 +32,7 @@ def page() -> Page:
     classes = (
         (settings.Settings, ()),
         (settings.TableSettings, ("tables", "NAME")),
+        (catalogs.CatalogSettings, ("catalog", "NAME")),
         (settings.TlsSettings, ("tls",)),
         (settings.LimitSettings, ("limits",)),
         (settings.AclRule, ("acl",)),
@@ -46,7 +48,7 @@ def section(cls: Any, path: tuple[str, ...]) -> str:
     variables, flags = environment_variables(), serve_flags() if not path else {}
     rows = []
     for field in fields(cls):
-        key = settings.camel(field.name)
+        key = camel(field.name)
         doc = described(f"key {'.'.join((*path, key))}", docs.get(field.name))
         variable = variables.get((*path, key), "")
         rows.append(

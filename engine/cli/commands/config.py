@@ -100,6 +100,7 @@ def _external_problems(file: str, settings: Settings) -> list[str]:
     """Problems outside the file's text: certificates, tokens, secrets of topics."""
     import time
 
+    from penstock.enumerator.server.assembly import adapter_of
     from penstock.enumerator.server.auth.tls import server_credentials
     from penstock.enumerator.server.auth.tokens import TokenFile
     from penstock.kafka.secrets import with_secrets
@@ -107,8 +108,9 @@ def _external_problems(file: str, settings: Settings) -> list[str]:
     checks: list[Callable[[], object]] = [lambda: server_credentials(settings.tls)]
     if settings.tokens:
         checks.append(lambda: TokenFile(settings.tokens, time.time))
+    checks += [lambda catalog=catalog: adapter_of(catalog) for catalog in settings.catalog.values()]  # type: ignore[misc]
     checks += [lambda access=access: with_secrets(access) for access in settings.topics.values()]  # type: ignore[misc]
-    problems = [] if settings.tables else [f"{file}: tables: got none, expected at least one"]
+    problems = [] if settings.tables or settings.catalog else [f"{file}: tables: got none, expected at least one"]
     for check_part in checks:
         try:
             check_part()

@@ -39,6 +39,7 @@ from penstock.enumerator.core.records import (
     SplitsCommitted,
 )
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.core.table_records import TableAdded, TableDropped
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.codec.hybrid_checks import checked_position
 from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
@@ -120,6 +121,8 @@ def _payload(record: Durable) -> dict[str, Any]:
             return {"plan": plan_id, "slots": slots}
         case PlansForgotten(plan_ids):
             return {"plans": plan_ids}
+        case TableAdded() | TableDropped():
+            return _table_payload(record)
         case GroupCreated():
             scope = record.scope
             fields = {
@@ -165,11 +168,20 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "cause": record.cause.value,
                 "behind": _position(record.before),
             }
-        case GroupDeleted():
-            fields = {"expired": True} if record.expired else {}
-        case GroupEnded():
-            fields = {}
+        case GroupDeleted() | GroupEnded():
+            fields = {"expired": True} if isinstance(record, GroupDeleted) and record.expired else {}
     return {"table": record.key.table, "group": record.key.group, **fields}
+
+
+def _table_payload(record: TableAdded | TableDropped) -> dict[str, Any]:
+    if isinstance(record, TableDropped):
+        return {"table": record.table}
+    return {
+        "table": record.table,
+        "path": record.path,
+        **({} if record.poll_interval_ms is None else {"poll_interval_ms": record.poll_interval_ms}),
+        **({"principal": record.principal} if record.principal else {}),
+    }
 
 
 def _position(position: Position) -> list[Any]:
@@ -298,6 +310,16 @@ def _group_moved(fields: Json) -> GroupMoved:
     )
 
 
+def _table_added(fields: Json) -> TableAdded:
+    interval_ms = fields.get("poll_interval_ms")
+    return TableAdded(
+        table=str(fields["table"]),
+        path=str(fields["path"]),
+        poll_interval_ms=None if interval_ms is None else int(interval_ms),
+        principal=str(fields.get("principal", "")),
+    )
+
+
 _KINDS: Final[dict[type[Durable], str]] = {
     NumbersUsed: "numbers",
     GroupCreated: "group-created",
@@ -313,6 +335,8 @@ _KINDS: Final[dict[type[Durable], str]] = {
     PlanOpened: "plan-opened",
     SlotsAsked: "slots-asked",
     PlansForgotten: "plans-forgotten",
+    TableAdded: "table-added",
+    TableDropped: "table-dropped",
 }
 
 _NEWEST: Final[dict[str, int]] = {
@@ -338,5 +362,7 @@ _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "group-deleted": lambda fields: GroupDeleted(_key(fields), bool(fields.get("expired", False))),
     "plan-opened": _plan_opened,
     "slots-asked": lambda fields: SlotsAsked(str(fields["plan"]), tuple(int(slot) for slot in fields["slots"])),
+    "table-added": _table_added,
+    "table-dropped": lambda fields: TableDropped(str(fields["table"])),
     "plans-forgotten": lambda fields: PlansForgotten(tuple(str(plan_id) for plan_id in fields["plans"])),
 }

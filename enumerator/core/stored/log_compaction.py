@@ -27,6 +27,7 @@ from penstock.enumerator.core.state import Group, Reader, State
 def compacted_records(state: State) -> Iterator[Durable]:
     """Records that rebuild the state from an empty one; leases, times of use and reports are volatile."""
     yield NumbersUsed(state.last_number)
+    yield from state.tables.values()
     for plan_id, held in state.plans.items():
         yield PlanOpened(
             plan_id=plan_id,

@@ -25,6 +25,10 @@ class Of(enum.Enum):
     """The table of the plan in the request."""
     GROUP = "a group of a table"
     """The consumer group in the request, and its table."""
+    CATALOG = "all tables of a catalog"
+    """The tables of the catalog in the request, or all tables."""
+    LISTED = "each table of the response"
+    """The tables of the response: others are omitted from it."""
     GROUPS = "every group of a table"
     """All consumer groups of the table in the request, or of all tables."""
 
@@ -56,6 +60,10 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "ListGroups": Needed("read", Of.GROUPS),
     "DescribeServer": Needed("read", Of.GROUPS),
     "DescribeGroup": Needed("read", Of.GROUP),
+    "ListTables": Needed("read", Of.LISTED),
+    "AddTable": Needed("admin", Of.TABLE),
+    "RemoveTable": Needed("admin", Of.TABLE),
+    "RefreshTables": Needed("admin", Of.CATALOG),
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),
 }

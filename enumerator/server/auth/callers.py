@@ -19,6 +19,7 @@ from penstock.proto.errors import PermissionDenied, Unauthenticated
 
 MAX_PRINCIPAL_CHARS: Final = 300
 _PRINCIPAL: ContextVar[str] = ContextVar("penstock_principal", default="")
+_NAMES: ContextVar[tuple[str, ...]] = ContextVar("penstock_names", default=())
 
 
 def principal_of(names: Iterable[str]) -> str:
@@ -33,12 +34,19 @@ def principal_of(names: Iterable[str]) -> str:
 
 @contextmanager
 def calling(names: Iterable[str]) -> Iterator[None]:
-    """Sets `caller` to the principal of these names in this thread while the block runs."""
-    token = _PRINCIPAL.set(principal_of(names))
+    """Sets `caller` to the principal of these names, and `caller_names`, in this thread while the block runs."""
+    names = tuple(names)
+    token, token_of_names = _PRINCIPAL.set(principal_of(names)), _NAMES.set(names)
     try:
         yield
     finally:
+        _NAMES.reset(token_of_names)
         _PRINCIPAL.reset(token)
+
+
+def caller_names() -> tuple[str, ...]:
+    """The names of the caller whose call this thread handles; () without authentication."""
+    return _NAMES.get()
 
 
 def caller() -> str:

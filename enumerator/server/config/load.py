@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
-from penstock.enumerator.server.config.settings import Settings, TableSettings, camel
+from penstock.enumerator.server.config.fields import camel
+from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import OPTIONS
 from penstock.proto.options.types import nearest
@@ -37,7 +38,8 @@ def load_settings(
     """The settings of a server. Flags override the environment, which overrides the file, which overrides the defaults.
 
     `flags` are by field of `Settings`; None: not set. `tables` of the flags are added to those of the file. A variable
-    is PENSTOCK_ and the key in upper case: PENSTOCK_TLS_CERT for `cert` of `tls`. Tables and rules have no variables.
+    is PENSTOCK_ and the key in upper case: PENSTOCK_TLS_CERT for `cert` of `tls`. Tables, catalogs and rules have no
+    variables.
     ConfigurationError names the key, its source, the actual and the expected value, and the nearest valid key.
     """
     if not file and not any(name in (environment or {}) for name in environment_variables().values()):
@@ -101,6 +103,11 @@ def _validated(
     tables = values.get("tables")
     if isinstance(tables, dict):
         values["tables"] = {name: _table(value) for name, value in tables.items()}
+    catalogs = values.get("catalog")
+    if isinstance(catalogs, dict):
+        values["catalog"] = {
+            name: {"path": value} if isinstance(value, str) else value for name, value in catalogs.items()
+        }
     try:
         from pydantic import TypeAdapter, ValidationError
     except ImportError:
@@ -143,7 +150,7 @@ def _problem(error: ErrorDetails, sources: Mapping[_Path, str], default_source: 
     if error["type"] in ("missing", "missing_argument"):
         return f"{source}: key {key!r} is missing"
     value = error["input"]
-    is_public = path[0] != "tables" or (isinstance(value, bool | int | float) and "kafka" not in path)
+    is_public = path[0] not in ("tables", "catalog") or (isinstance(value, bool | int | float) and "kafka" not in path)
     actual = f"got {value!r:.80}, " if is_public else ""
     return f"{source}: key {key!r}: {actual}expected: {error['msg'].removeprefix('Input ').removeprefix('should be ')}"
 

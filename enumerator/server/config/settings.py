@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
+from penstock.enumerator.server.config.catalogs import CatalogSettings, check_catalogs
+from penstock.enumerator.server.config.fields import BY_FIELDS, Ranges, camel, within
 from penstock.kafka.config import checked_settings
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address, is_loopback
@@ -26,25 +28,12 @@ INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 Right = Literal["read", "plan", "consume", "admin"]
 
 
-def camel(name: str) -> str:
-    """The key of a field in the file."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-_Ranges = Mapping[str, tuple[float, float]]
-"""Field -> its minimum and maximum value."""
-
-_BY_FIELDS: Final[dict[str, object]] = {"extra": "forbid", "alias_generator": camel}
-"""The pydantic configuration of each class: the keys are exactly the fields, in camelCase."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSettings:
     """A table that is served, under `[tables.NAME]`. `NAME = "PATH"` under `[tables]` is the short form."""
 
-    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
-    ranges: ClassVar[_Ranges] = {"poll_interval_ms": (10, 86_400_000)}
+    __pydantic_config__: ClassVar[dict[str, object]] = BY_FIELDS
+    ranges: ClassVar[Ranges] = {"poll_interval_ms": (10, 86_400_000)}
 
     path: str = field(repr=False)
     """A local path or URI. Set credentials in the environment of the process."""
@@ -65,7 +54,7 @@ class TableSettings:
             raise ConfigurationError("tables: path: got nothing, expected a path or URI")
         self._check_kafka()
         if self.poll_interval_ms is not None:
-            _within("tables: pollIntervalMs", self.poll_interval_ms, *self.ranges["poll_interval_ms"])
+            within("tables: pollIntervalMs", self.poll_interval_ms, *self.ranges["poll_interval_ms"])
 
     def _check_kafka(self) -> None:
         access = self.kafka_access
@@ -97,7 +86,7 @@ class TableSettings:
 class TlsSettings:
     """TLS of the server, under `[tls]`. A certificate is required off the loopback interface."""
 
-    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    __pydantic_config__: ClassVar[dict[str, object]] = BY_FIELDS
 
     cert: str = ""
     """PEM file: the server's certificate, followed by intermediate certificates."""
@@ -133,7 +122,7 @@ class TlsSettings:
 class AclRule:
     """An access rule, under `[[acl]]`. A caller has the rights of all rules that match; no right implies another."""
 
-    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
+    __pydantic_config__: ClassVar[dict[str, object]] = BY_FIELDS
 
     principal: str
     """`token:NAME`, `cert:SAN`, or a shell pattern of these names."""
@@ -158,8 +147,8 @@ class AclRule:
 class LimitSettings:
     """The limits of one server, under `[limits]`."""
 
-    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
-    ranges: ClassVar[_Ranges] = {
+    __pydantic_config__: ClassVar[dict[str, object]] = BY_FIELDS
+    ranges: ClassVar[Ranges] = {
         "request_bytes": (1024, 1 << 30),
         "answer_bytes": (1024, 1 << 30),
         "metadata_bytes": (1024, 1 << 20),
@@ -171,6 +160,9 @@ class LimitSettings:
         "connection_grace_ms": (100, 86_400_000),
         "handshake_ms": (100, 600_000),
         "least_ping_ms": (1000, 86_400_000),
+        "tables": (1, 1_000_000),
+        "open_tables": (1, 1_000_000),
+        "shown": (1, 100_000),
         "groups_per_table": (1, 1_000_000),
         "groups_per_principal": (1, 1_000_000),
     }
@@ -198,6 +190,14 @@ class LimitSettings:
     """A connection whose handshake takes longer is closed."""
     least_ping_ms: int = 10_000
     """Minimum time between two pings of a client; the third ping that is too early closes the connection."""
+    tables: int = 10_000
+    """Maximum number of served tables; further tables of catalogs are not served, and `penstock tables list` says how
+    many. A catalog may list as many."""
+    open_tables: int = 2_000
+    """Maximum number of tables whose commits are cached; the least recently used table is read again from storage."""
+    shown: int = 5_000
+    """Maximum number of groups, and of tables, that the metrics, the page and the rates of `penstock top` have. Beyond
+    200 of them each has a shorter history, so that the memory does not grow."""
     groups_per_table: int = 1_000
     """Maximum number of consumer groups of one table; a reader that would create another gets `TOO_MANY_GROUPS`."""
     groups_per_principal: int = 1_000
@@ -206,15 +206,15 @@ class LimitSettings:
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
-            _within(f"limits.{camel(name)}", getattr(self, name), least, most)
+            within(f"limits.{camel(name)}", getattr(self, name), least, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """One server: the keys at the top of the file."""
 
-    __pydantic_config__: ClassVar[dict[str, object]] = _BY_FIELDS
-    ranges: ClassVar[_Ranges] = {
+    __pydantic_config__: ClassVar[dict[str, object]] = BY_FIELDS
+    ranges: ClassVar[Ranges] = {
         "poll_interval_ms": (10, 86_400_000),
         "hollow_after_ms": (60_000, 365 * 86_400_000),
         "lease_ms": (1_000, 3_600_000),
@@ -226,6 +226,10 @@ class Settings:
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
     """The tables that are served, by name. Flags add to the file."""
+    catalog: Mapping[str, CatalogSettings] = field(default_factory=dict)
+    """Catalogs whose tables are served, by name: folders, files and Hive Metastores."""
+    add_from: tuple[str, ...] = ("*",)
+    """Shell patterns of the paths at which `penstock tables add` may add tables; an empty list: nowhere."""
     listen: str = "127.0.0.1:0"
     """HOST:PORT; with port 0 the system chooses the port. Off loopback `tls` is required."""
     state: str = ""
@@ -270,7 +274,7 @@ class Settings:
         for name, (least, most) in self.ranges.items():
             value = getattr(self, name)
             if value is not None:
-                _within(camel(name), value, least, most)
+                within(camel(name), value, least, most)
         for name in ("listen", "metrics_listen", "health_listen"):
             value = getattr(self, name)
             try:
@@ -280,6 +284,7 @@ class Settings:
                 raise ConfigurationError(f"{camel(name)}: {error}") from None
         if not self.listen:
             raise ConfigurationError("listen: got nothing, expected HOST:PORT")
+        check_catalogs(self.catalog)
         self._check_access()
 
     def _check_access(self) -> None:
@@ -306,8 +311,3 @@ class Settings:
     def authenticates(self) -> bool:
         """Whether callers must authenticate."""
         return bool(self.tokens or self.tls.client_ca)
-
-
-def _within(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise ConfigurationError(f"{name}: got {value:g}, expected {least:g} to {most:g}")

@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from penstock.enumerator.groups.activity import Activity, GroupActivity
+from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity
 
 MAX_POINTS: Final = 240
+"""Points of a series, for up to FULL groups or tables; with more of them each has fewer."""
+LEAST_POINTS: Final = 8
 MAX_BARS: Final = 1_000
 _T = TypeVar("_T")
 
 
 def page_data(activity: Activity) -> dict[str, object]:
     """The document. Times are milliseconds since 1970 UTC. A comment states the order of each list of numbers."""
-    now_ms = activity.now_ms()
+    now_ms, groups, tables = activity.now_ms(), activity.groups(), activity.tables()
+    group_points, table_points = _points(len(groups)), _points(len(tables))
     bars = sorted(activity.bars(), key=lambda bar: bar.begin_ms)[-MAX_BARS:]
     return {
         "now_ms": now_ms,
         "started_ms": activity.started_ms,
         "groups": [
-            _group(activity, table, group, summary, now_ms)
-            for (table, group), summary in sorted(activity.groups().items())
+            _group(activity, table, group, summary, now_ms, group_points)
+            for (table, group), summary in sorted(groups.items())
         ],
         "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
         "tables": [
@@ -34,11 +37,11 @@ def page_data(activity: Activity) -> dict[str, object]:
                 # time, time of its newest instant or null, commits, splits
                 "rounds": [
                     [round_.at_ms, round_.discovered.instant_ms, round_.discovered.commits, round_.discovered.splits]
-                    for round_ in thinned(rounds)
+                    for round_ in thinned(rounds, table_points)
                 ],
-                "watermarks": [list(pair) for pair in thinned(watermarks)],  # time, watermark
+                "watermarks": [list(pair) for pair in thinned(watermarks, table_points)],  # time, watermark
             }
-            for table, (rounds, watermarks) in sorted(activity.tables().items())
+            for table, (rounds, watermarks) in sorted(tables.items())
         ],
         "bars": [
             {
@@ -55,7 +58,13 @@ def page_data(activity: Activity) -> dict[str, object]:
     }
 
 
-def _group(activity: Activity, table: str, group: str, summary: GroupActivity, now_ms: int) -> dict[str, object]:
+def _points(owners: int) -> int:
+    return MAX_POINTS if owners <= FULL else max(LEAST_POINTS, MAX_POINTS * FULL // owners)
+
+
+def _group(
+    activity: Activity, table: str, group: str, summary: GroupActivity, now_ms: int, points: int
+) -> dict[str, object]:
     gauges, lag = summary.gauges, summary.lag
     rows_s, bytes_s = summary.rates(now_ms)
     return {
@@ -80,7 +89,7 @@ def _group(activity: Activity, table: str, group: str, summary: GroupActivity, n
         # time, pending, held, finished, lag in seconds or null, newest instant planned or null
         "samples": [
             [sample.at_ms, sample.pending, sample.held, sample.finished, sample.lag_seconds, sample.issued_ms]
-            for sample in thinned(activity.samples(table, group))
+            for sample in thinned(activity.samples(table, group), points)
         ],
     }
 

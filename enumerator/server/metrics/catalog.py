@@ -61,11 +61,11 @@ class LabelEntry:
 
 LABELS: Final[Mapping[str, LabelEntry]] = {
     "table": LabelEntry(
-        "The table's name on the server. Beyond 200 tables counters of splits are summed under `other`."
+        "The table's name on the server. Beyond `limits.shown` tables counters of splits are summed under `other`."
     ),
     "group": LabelEntry(
-        "The consumer group; empty for reads without one. Beyond 200 groups counters are summed under `other`, and "
-        "gauges are not exposed."
+        "The consumer group; empty for reads without one. Beyond `limits.shown` groups counters are summed under "
+        "`other`, and gauges are not exposed."
     ),
     "query": LabelEntry(
         "The kind of query of a read without a consumer group, `stream` for a micro-batch of Spark; empty for a group.",
@@ -95,6 +95,7 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
     ),
     "topic": LabelEntry("The Kafka topic."),
     "partition": LabelEntry("The topic's partition; those beyond 200 are summed as `other`."),
+    "catalog": LabelEntry("The catalog's name in the configuration of the server."),
     "grpc_type": LabelEntry("The type of the call.", ("unary",)),
     "grpc_service": LabelEntry("The service, `penstock.v1.EnumeratorService`."),
     "grpc_method": LabelEntry("The call, such as `NextSplit`."),
@@ -132,6 +133,26 @@ _ENTRIES: Final = (
         "0 or 1",
         "1: the server can open the table, 0: it cannot. Checked every minute, and more often after a failure.",
         "table",
+    ),
+    _gauge(
+        "penstock_catalog_up",
+        "0 or 1",
+        "1: the last listing of the catalog succeeded, 0: it failed, and the tables of the listing before it stay.",
+        "catalog",
+    ),
+    _gauge("penstock_catalog_tables", "tables", "Tables of the catalog's last successful listing.", "catalog"),
+    _gauge(
+        "penstock_catalog_problems",
+        "problems",
+        "Tables and folders that the last listing could not read or does not serve (`penstock tables list "
+        "--catalogs`).",
+        "catalog",
+    ),
+    _gauge(
+        "penstock_catalog_listing_age_seconds",
+        "seconds",
+        "Time since the last successful listing of the catalog. Not exposed before the first one.",
+        "catalog",
     ),
     _gauge(
         "penstock_enumerator_issued_instant_seconds",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from penstock.enumerator.catalog_events import CatalogListed
 from penstock.enumerator.observer import TopicMeasured
-from penstock.enumerator.server.metrics.families import gauge
+from penstock.enumerator.server.metrics.families import Values, gauge
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 
@@ -60,6 +61,33 @@ class LagGauges(LatestValues[GroupLag]):
 
 MAX_PARTITIONS: Final = 200
 """Partitions of one topic that have a gauge each; the lag of all others is summed under `other`."""
+
+
+class CatalogGauges:
+    """A collector of the Prometheus client: the last listing of each catalog. Any thread."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s, self._lock = clock_s, threading.Lock()
+        self._listed: dict[str, CatalogListed] = {}
+        self._succeeded_s: dict[str, float] = {}
+
+    def set(self, event: CatalogListed) -> None:
+        """Replaces the catalog's listing."""
+        with self._lock:
+            self._listed[event.catalog] = event
+            if not event.code:
+                self._succeeded_s[event.catalog] = self._clock_s()
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the client at each scrape."""
+        with self._lock:
+            listed, now_s = dict(self._listed), self._clock_s()
+            ages: Values = {(name,): now_s - at_s for name, at_s in self._succeeded_s.items()}
+        yield gauge("penstock_catalog_up", {(name,): float(not event.code) for name, event in listed.items()})
+        yield gauge("penstock_catalog_tables", {(name,): float(event.tables) for name, event in listed.items()})
+        yield gauge("penstock_catalog_problems", {(name,): float(event.problems) for name, event in listed.items()})
+        yield gauge("penstock_catalog_listing_age_seconds", ages)
+
 
 _STATES: Final = {None: 0, Phase.SWITCHING: 1, Phase.KAFKA: 2}
 

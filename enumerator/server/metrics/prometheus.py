@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import (
     CallHandled,
@@ -39,7 +40,7 @@ from penstock.enumerator.observer import (
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram
-from penstock.enumerator.server.metrics.gauges import LagGauges, TopicGauges
+from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, TopicGauges
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
 from penstock.proto.model.reports import PHASES
@@ -47,7 +48,7 @@ from penstock.proto.model.reports import PHASES
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-MAX_NAMES: Final = 200
+MAX_NAMES: Final = 5_000
 """Groups, and tables, with gauges of their own; counters of further groups are summed under OTHER."""
 OTHER: Final = "other"
 UNDECODABLE, LOST = "kafka_undecodable", "kafka_lost"
@@ -89,6 +90,8 @@ class Metrics:
         self.registry.register(self._state)
         self._topics = TopicGauges(max_names)
         self.registry.register(self._topics)
+        self._catalogs = CatalogGauges(clock_s)
+        self.registry.register(self._catalogs)
         self._lags = LagGauges(max_names)
         self.registry.register(self._lags)
         self._subscriptions = self._subscribe()
@@ -107,6 +110,8 @@ class Metrics:
         subscriptions.subscribe(GroupRemoved, self._group_removed)
         subscriptions.subscribe(TableMeasured, self._state.set_table)
         subscriptions.subscribe(TableChecked, self._state.set_health)
+        subscriptions.subscribe(TableRemoved, self._state.drop_table)
+        subscriptions.subscribe(CatalogListed, self._catalogs.set)
         subscriptions.subscribe(TopicMeasured, lambda event: self._topics.set(event.table, event.group, event))
         subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
         subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)
@@ -236,6 +241,11 @@ class _StateGauges:
         with self._lock:
             if event.table in self._up or len(self._up) < self._most:
                 self._up[event.table] = not event.code
+
+    def drop_table(self, event: TableRemoved) -> None:
+        with self._lock:
+            for by_table in (self._tables, self._watermarks_us, self._up):
+                by_table.pop(event.table, None)
 
     def set_epoch(self, event: EpochAcquired) -> None:
         with self._lock:

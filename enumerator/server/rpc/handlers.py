@@ -31,8 +31,8 @@ from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].full_name
 
 _A = TypeVar("_A")
-_GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup")
-"""Calls of consumer groups that read the table."""
+_GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup", "AddTable", "RefreshTables")
+"""Calls of consumer groups and of tables that read storage."""
 
 log = logging.getLogger("penstock.enumerator.server")
 
@@ -135,8 +135,8 @@ def add_to_server(
     planning: PlanningPool,
     groups: Mapping[str, Callable[..., object]],
 ) -> None:
-    """Serves the handlers, and those of consumer groups by the names of their calls. Calls that read storage run on
-    `planning`, so that NextSplit and the readers of groups never wait for them."""
+    """Serves the handlers, and those of consumer groups and tables by the names of their calls. Calls that read storage
+    run on `planning`, so that NextSplit and the readers of groups never wait for them."""
     pb_grpc.add_EnumeratorServiceServicer_to_server(
         SimpleNamespace(
             DescribeTable=_OnPool(handlers.DescribeTable, planning),

@@ -154,8 +154,12 @@ class Guard(grpc.ServerInterceptor):
         needed = NEEDED.get(call)
         if needed is None:
             raise PermissionDenied(f"call {call}: this server has no required right for it")
+        if needed.of is Of.LISTED:
+            return  # the handler omits tables that the caller may not read
         table, group = self._resource(needed, request)
-        if needed.of is Of.GROUP and is_pattern(table):
+        if needed.of is Of.CATALOG:
+            self._rights.require(names, needed.right, table)
+        elif needed.of is Of.GROUP and is_pattern(table):
             self._rights.require_some(names, needed.right, table, group)  # the service checks each table
         else:
             self._rights.require(names, needed.right, "*" if is_pattern(table) else table, group)
@@ -175,6 +179,11 @@ class Guard(grpc.ServerInterceptor):
                 return _first_text(request, TABLE_AT), ""
             case Of.GROUP:
                 return _first_text(request, TABLE_AT), _first_text(request, GROUP_AT) or "*"
+            case Of.CATALOG:
+                catalog = _first_text(request, (("catalog",),))
+                return (f"{catalog}.*" if catalog else "*"), ""
+            case Of.LISTED:
+                return "*", ""
             case Of.GROUPS:
                 return _first_text(request, TABLE_AT) or "*", "*"
 

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.enumerator.groups import activity as kept
-from penstock.enumerator.groups.activity import MAX_BARS, MAX_GROUPS, MAX_SAMPLES, SPACING_MS, Activity
+from penstock.enumerator.catalog_events import TableRemoved
+from penstock.enumerator.groups.activity import FULL, LEAST, MAX_BARS, MAX_SAMPLES, SPACING_MS, Activity
 from penstock.enumerator.observer import (
     NO_OBSERVER,
     CompositeObserver,
@@ -21,6 +21,7 @@ from penstock.enumerator.observer import (
     RoundDiscovered,
     SplitEvent,
     SplitReported,
+    TableChecked,
     WatermarkPlanned,
 )
 from penstock.enumerator.server.http.page_data import MAX_POINTS, page_data, thinned
@@ -135,14 +136,39 @@ def test_bars_of_a_split_never_overlap_and_never_end_before_they_begin(
 
 
 def test_activity_is_bounded_for_any_events() -> None:
-    activity = Activity(Clock())
+    activity = Activity(Clock(), max_shown=150)
     for number in range(3 * MAX_BARS):
         activity.observe(ReaderSplits(SplitEvent.ASSIGNED, "t", f"g{number % 700}", "r", (("p", number),)))
         activity.observe(RoundDiscovered(table=f"t{number % 700}", group="g", commits=1, splits=1))
         activity.observe(WatermarkPlanned(f"t{number % 700}", number))
-    assert len(activity.groups()) == MAX_GROUPS
-    assert len(activity.tables()) == kept.MAX_TABLES
+    assert len(activity.groups()) == 150
+    assert len(activity.tables()) == 150
     assert len(list(activity.bars())) <= 2 * MAX_BARS
+
+
+def test_more_groups_have_shorter_histories_and_no_more_samples_in_total() -> None:
+    clock = Clock()
+    activity = Activity(clock)
+
+    def sampled(groups: int, times: int) -> tuple[int, int]:
+        """The numbers of samples of the first and of the last group."""
+        for _ in range(times):
+            clock.now_ms += SPACING_MS
+            for number in range(groups):
+                activity.observe(GroupMeasured(table="t", group=f"g{number}", gauges=GAUGES))
+        return len(activity.samples("t", "g0")), len(activity.samples("t", f"g{groups - 1}"))
+
+    assert sampled(1, MAX_SAMPLES + 5) == (MAX_SAMPLES, MAX_SAMPLES)
+    assert sampled(20 * FULL, LEAST) == (MAX_SAMPLES - LEAST, LEAST)
+    assert sampled(20 * FULL, LEAST) == (MAX_SAMPLES - 2 * LEAST, MAX_SAMPLES // 20)
+
+
+def test_removed_table_is_no_longer_shown() -> None:
+    activity = Activity(Clock())
+    activity.observe(TableChecked("t", "STORAGE"))
+    activity.observe(RoundDiscovered(table="t", group="g", commits=1, splits=1))
+    activity.observe(TableRemoved("t"))
+    assert (activity.health(), activity.tables()) == ({}, {})
 
 
 def test_document_of_the_page_is_thinned_and_in_order() -> None:

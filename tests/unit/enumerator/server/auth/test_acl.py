@@ -27,7 +27,9 @@ def test_every_call_names_the_resource_of_its_right(call: str) -> None:
     """Without the name of the table, the interceptor would refuse the request to principals of single tables."""
     needed = NEEDED[call]
     request = getattr(pb, f"{call}Request")()
-    places = {Of.PLAN: (("plan_id",),)}.get(needed.of, TABLE_AT)
+    places = {Of.PLAN: (("plan_id",),), Of.CATALOG: (("catalog",),), Of.LISTED: (("pattern",),)}.get(
+        needed.of, TABLE_AT
+    )
     assert any(_settable(request, place) for place in places)
     if needed.of is Of.GROUP:
         assert any(_settable(request, place) for place in GROUP_AT)
@@ -98,6 +100,7 @@ def test_read_right_allows_no_change() -> None:
         "NewestPosition",
         "DescribePlan",
         "ListGroups",
+        "ListTables",
         "DescribeServer",
         "DescribeGroup",
     }
