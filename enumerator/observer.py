@@ -7,9 +7,9 @@ Each event says what happened or what was measured. `penstock.enumerator.server.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.proto.model.hybrid import Phase
@@ -17,6 +17,7 @@ from penstock.proto.model.reports import SplitReport
 
 if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag
+    from penstock.proto.model.server_status import StreamStatus
 
 
 class SplitEvent(enum.StrEnum):
@@ -270,6 +271,14 @@ class WatermarkPlanned:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsMeasured:
+    """The streams that read through the server. It replaces the event before it."""
+
+    streams: tuple[StreamStatus, ...]
+    """All registered streams, by table and name."""
+
+
+@dataclass(frozen=True, slots=True)
 class EpochAcquired:
     """The process writes its state under this epoch."""
 
@@ -338,6 +347,7 @@ Observation = (
     | TopicMeasured
     | RecordsExpired
     | WatermarkPlanned
+    | StreamsMeasured
     | EpochAcquired
     | TokensLoaded
     | DurationMeasured
@@ -374,23 +384,3 @@ class CompositeObserver:
         """See `Observer.observe`."""
         for observer in self._observers:
             observer.observe(event)
-
-
-_E = TypeVar("_E")
-
-
-class Subscriptions:
-    """The handlers of an observer, by the type of event. Subscribe in the constructor, before the first event."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[type[Any], Callable[[Any], None]] = {}
-
-    def subscribe(self, kind: type[_E], handler: Callable[[_E], None]) -> None:
-        """Calls `handler` with each event of the type `kind`."""
-        self._handlers[kind] = handler
-
-    def dispatch(self, event: Observation) -> None:
-        """Calls the handler of the event's type, if there is one."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)

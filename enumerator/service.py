@@ -21,11 +21,15 @@ from penstock.enumerator.groups.consumer_groups import ConsumerGroups
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
 from penstock.enumerator.groups.group_tables import GroupTables
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.streams.alignment_sets import AlignmentSets
+from penstock.enumerator.streams.stream_monitor import StreamMonitor
+from penstock.enumerator.streams.stream_registry import StreamRegistry
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL
+from penstock.proto.errors import code_and_text
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.proto.model.groups import (
     GroupAnswer,
@@ -105,11 +109,25 @@ class EnumeratorService:
         self.checks = TableChecks(
             names.names, lambda name: check(names.path(name)), clock_ms, self.coordinator.observer
         )
+        self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
+        self.stream_monitor = StreamMonitor(
+            self.streams,
+            lambda table, positions: follows.lags(names.path(table), positions),
+            clock_ms,
+            self.coordinator.observer,
+        )
         self._threads: DiscoveryThreads | None = None
         if poll_ms is not None:
-            self._threads = DiscoveryThreads(self.split_discovery, poll_ms, self.checks)
+            self._threads = DiscoveryThreads(self.split_discovery, poll_ms, self.checks, self.stream_monitor)
         self.groups = ConsumerGroups(
-            self.coordinator, names, self.split_discovery, self.checks, self.activity, clock_ms, self._wake
+            self.coordinator,
+            names,
+            self.split_discovery,
+            self.checks,
+            self.activity,
+            clock_ms,
+            self._wake,
+            self.streams.statuses,
         )
         self.administration = TableAdministration(
             names, self.coordinator, self.checks, check, catalogs, add_from, self._wake
@@ -157,12 +175,24 @@ class EnumeratorService:
         return self.plans.newest_position(table, after, max_commits)
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
-        """See `Enumerator.start_stream`."""
-        return self.plans.start_stream(scope, start)
+        """See `Enumerator.start_stream`. The stream is registered."""
+        point = self.plans.start_stream(scope, start)
+        self.streams.started(scope, point)
+        return point
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """See `Enumerator.next_batch`."""
-        return self.plans.next_batch(scope, point)
+        """See `Enumerator.next_batch`. The stream is registered, also if the call fails."""
+        self.tables.path(scope.request.table)  # a stream of an unknown table is not registered
+        try:
+            if scope.alignment is None:
+                batch = self.plans.next_batch(scope, point)
+            else:
+                scope, batch = self.alignment_sets.next_batch(scope, scope.alignment, point, self.plans.next_batch)
+        except Exception as error:
+            self.streams.failed(scope, point, code_and_text(error)[0])
+            raise
+        self.streams.answered(scope, point, batch)
+        return batch
 
     def plan(self, request: PlanRequest) -> Plan:
         """See `EmbeddedEnumerator.plan`."""

@@ -35,6 +35,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "groups describe": ("penstock groups describe orders audit --server 127.0.0.1:7070",),
     "groups reset": ("penstock groups reset orders audit --to earliest --dry-run --server 127.0.0.1:7070",),
     "groups delete": ("penstock groups delete orders audit --server 127.0.0.1:7070",),
+    "streams": ("penstock streams list --server 127.0.0.1:7070",),
+    "streams list": ("penstock streams list --server 127.0.0.1:7070 --table orders --format json",),
     "offsets": ("penstock offsets resolve /lake/orders --explain",),
     "offsets resolve": ("penstock offsets resolve /lake/orders --topic orders --explain",),
     "serve": (

@@ -25,10 +25,10 @@ from penstock.engine.cli.commands import (
     serve,
     splits,
     state,
+    streams,
     table,
     tables,
     tail,
-    timeline,
     token,
     top,
 )
@@ -94,11 +94,12 @@ def settings(
 
 app.command("read")(read.read)
 app.command("tail")(tail.tail)
-app.command("timeline")(timeline.timeline)
+app.command("timeline")(table.timeline)
 app.add_typer(table.app, name="table")
 app.add_typer(tables.app, name="tables")
 app.add_typer(splits.app, name="splits")
 app.add_typer(groups.app, name="groups")
+app.add_typer(streams.app, name="streams")
 app.add_typer(offsets.app, name="offsets")
 app.command("serve")(serve.serve)
 app.command("flight")(flight.flight)

@@ -14,9 +14,11 @@ from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.model.names import checked_name
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.model.streams import (
+    Alignment,
     EventTimeRule,
     StartAfter,
     StartLatest,
@@ -35,6 +37,7 @@ _NEED_EVENT_TIME: Final = {
     "watermarkFallback": "is the source of event-time bounds",
     "endWatermark": "sets the final watermark of event times",
     "eventTimeUnit": "is the unit of the event-time column",
+    "alignWith": "aligns the event times of streams",
 }
 """Options that need `eventTime`, with their effect for the error text."""
 
@@ -54,7 +57,10 @@ def check_stream_options(options: ParsedOptions) -> None:
     if "cdcFormat" in options.explicit and options.query != "cdc":
         raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     _check_event_time(options)
+    _check_alignment(options)
     _check_new_columns(options)
+    if options.stream_name:
+        checked_name("option streamName", options.stream_name)
     hybrid_of(options, EntryPoint.STREAM, lost_range_policy(options))
     if options.timeline_timezone is not None:
         named_zone(options.timeline_timezone)
@@ -86,6 +92,24 @@ def _check_event_time(options: ParsedOptions) -> None:
     if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
             "option endWatermark is the watermark of a stream that has ended: give upto with it, or leave it out"
+        )
+
+
+def _check_alignment(options: ParsedOptions) -> None:
+    if not options.align_with:
+        if "maxDrift" in options.explicit:
+            raise ConfigurationError("option maxDrift is for aligned streams: give alignWith with it, or leave it out")
+        return
+    checked_name("option alignWith", options.align_with)
+    if not options.max_drift_us:
+        raise ConfigurationError(
+            "option alignWith needs maxDrift, such as 10 minutes, more than 0: how far above the lowest watermark of "
+            "the set the stream may read"
+        )
+    if options.server is None:
+        raise ConfigurationError(
+            "option alignWith needs server: Spark plans each stream in a process of its own, and the streams of a set "
+            "meet at the server"
         )
 
 
@@ -139,7 +163,15 @@ def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> Stre
         upto=_upto(table, options, describe),
         on_lost_range=policy,
         end_watermark_us=options.end_watermark_us,
+        name=options.stream_name,
+        alignment=_alignment(options),
     )
+
+
+def _alignment(options: ParsedOptions) -> Alignment | None:
+    if not options.align_with or options.max_drift_us is None:
+        return None
+    return Alignment(set=options.align_with, max_drift_us=options.max_drift_us, idle_timeout_us=options.idle_timeout_us)
 
 
 def stream_limits(options: ParsedOptions) -> RoundLimits:

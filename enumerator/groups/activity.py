@@ -22,12 +22,14 @@ from penstock.enumerator.observer import (
     RoundDiscovered,
     SplitEvent,
     SplitReported,
-    Subscriptions,
+    StreamsMeasured,
     TableChecked,
     WatermarkPlanned,
 )
+from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.server_status import StreamStatus
 
 MAX_SHOWN: Final = 5_000
 """Groups with activity, and tables with activity, if the settings do not say otherwise; further ones are ignored."""
@@ -174,6 +176,7 @@ class Activity:
         self._health: dict[str, str] = {}
         self._open: OrderedDict[tuple[str, str, str, int], Bar] = OrderedDict()
         self._bars: deque[Bar] = deque(maxlen=MAX_BARS)
+        self._streams: tuple[StreamStatus, ...] = ()
         self._subscriptions = Subscriptions()
         self._subscriptions.subscribe(GroupMeasured, self._group_measured)
         self._subscriptions.subscribe(LagMeasured, self._lag_measured)
@@ -184,6 +187,7 @@ class Activity:
         self._subscriptions.subscribe(TableChecked, self._table_checked)
         self._subscriptions.subscribe(TableRemoved, self._table_removed)
         self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
+        self._subscriptions.subscribe(StreamsMeasured, self._streams_measured)
 
     def observe(self, event: Observation) -> None:
         """See `Observer.observe`."""
@@ -260,6 +264,15 @@ class Activity:
         """By table: '' if it can be opened, or the code of the error."""
         with self._lock:
             return dict(self._health)
+
+    def _streams_measured(self, event: StreamsMeasured) -> None:
+        with self._lock:
+            self._streams = event.streams
+
+    def streams(self) -> tuple[StreamStatus, ...]:
+        """The registered streams, by table and name."""
+        with self._lock:
+            return self._streams
 
     def _watermark_planned(self, event: WatermarkPlanned) -> None:
         with self._lock:

@@ -50,6 +50,7 @@ from penstock.proto.model.groups import (
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Changes, Incremental, is_pattern
 from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.server_status import StreamStatus
 
 _T = TypeVar("_T")
 
@@ -72,6 +73,8 @@ class ConsumerGroups:
     """The monotonic clock of leases."""
     wake: Callable[[], object] = lambda: None
     """Starts a discovery now: called after a reader joined or a group was reset."""
+    streams_of: Callable[[str], tuple[StreamStatus, ...]] = lambda table: ()
+    """The streams of a table, or of all tables for ''."""
     over_tables: GroupsOverTables = field(init=False)
     """The groups over tables."""
 
@@ -245,7 +248,8 @@ class ConsumerGroups:
         tables = {name: self.checks.trouble_of(name) for name in self.tables.names() if table in ("", name)}
         status = status_of(described, self.activity, tables)
         over = frozenset(key for description, key in described if description.scope.over_tables)
-        return replace(status, groups=merged_statuses(status.groups, over, may_use()))
+        groups = merged_statuses(status.groups, over, may_use())
+        return replace(status, groups=groups, streams=self.streams_of(table))
 
     def _count_fenced(self, member: Member, call: Callable[[], _T]) -> _T:
         """Returns the result of the call; counts and logs a Fenced."""

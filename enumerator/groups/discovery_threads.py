@@ -16,6 +16,7 @@ from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.groups.table_jobs import TableJobs
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import ThreadFailed
+from penstock.enumerator.streams.stream_monitor import StreamMonitor
 from penstock.enumerator.tables.table_checks import TableChecks
 
 STALLED_MS: Final = 30_000
@@ -38,16 +39,22 @@ class DiscoveryThreads:
     once all threads run again. All threads end when the store of the coordinator failed.
     """
 
-    def __init__(self, split_discovery: SplitDiscovery, interval_ms: int, checks: TableChecks | None = None) -> None:
+    def __init__(
+        self,
+        split_discovery: SplitDiscovery,
+        interval_ms: int,
+        checks: TableChecks | None = None,
+        streams: StreamMonitor | None = None,
+    ) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
-        self._split_discovery, self._checks = split_discovery, checks
+        self._split_discovery, self._checks, self._streams = split_discovery, checks, streams
         self._lag_monitor = LagMonitor(split_discovery)
         self._ended = threading.Event()
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()
         self._reason = ""
         clock_ms = split_discovery.clock_ms
-        works = {"look": self._discover, "check": self._check, "lag": self._measure}
+        works = {"look": self._discover, "check": self._check, "lag": self._measure, "streams": self._measure_streams}
         self._jobs = TableJobs(works, clock_ms, self._failed, self._wake_discovery)
         self._scan_s = 0.0
         self._scanned_s: float | None = None
@@ -127,6 +134,9 @@ class DiscoveryThreads:
             self._checks.report_silent()
         self._lag_monitor.gauges()
         self._jobs.put("lag", dict.fromkeys(self._lag_monitor.due(), now_ms))
+        if self._streams is not None:
+            self._streams.publish()
+            self._jobs.put("streams", dict.fromkeys(self._streams.due(), now_ms))
 
     def _wait_s(self) -> float:
         """Time until the next job is due, and a little more."""
@@ -144,6 +154,10 @@ class DiscoveryThreads:
 
     def _measure(self, table: str) -> None:
         self._lag_monitor.measure_table(table)
+
+    def _measure_streams(self, table: str) -> None:
+        if self._streams is not None:
+            self._streams.measure_table(table)
 
     def _check(self, table: str) -> None:
         if self._checks is not None:

@@ -5,7 +5,7 @@ Reads the table. The caller decides when to ask for a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Final
@@ -22,6 +22,7 @@ from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
 from penstock.enumerator.snapshots.plan import plan_snapshot
 from penstock.enumerator.snapshots.split_list import batch_end, digest_of, verified
+from penstock.enumerator.streams.alignment import units_within
 from penstock.enumerator.streams.plan_cache import StreamPlanCache
 from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired
@@ -32,6 +33,7 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import (
     CommitsBatch,
+    EventTimeCeiling,
     NextBatch,
     NoBatch,
     Progress,
@@ -148,7 +150,7 @@ class StreamPlanner:
                 return NextBatch(point=point) if started.progress.position.is_earliest else None
             return self._in_snapshot(started, started.snapshot)
         batch = self._in_commits(point)
-        return batch if batch.point != point or empty else None
+        return batch if batch.held or batch.point != point or empty else None
 
     def _batch_after_loss(self, point: StreamPoint, error: PositionExpired) -> NextBatch:
         """Apply the scope's `on_lost_range`, because the range after the point can no longer be answered."""
@@ -186,6 +188,12 @@ class StreamPlanner:
         plan, splits = self._list(point.progress.position)
         verified(splits, place.digest, self.name, str(point.progress.position))
         end = batch_end(splits, place.done, self.scope.limits, lambda split: self.max_rows_of(self.table, split))
+        rule, ceiling = self.scope.rule, self.scope.ceiling
+        if ceiling is not None and rule is not None:
+            spans = (span_of((split,), rule, self._instant_us) for split in splits[place.done : end])
+            end = place.done + units_within(spans, ceiling)
+            if end == place.done:
+                return NextBatch(point=point, held=True)
         planned, later = splits[place.done : end], splits[end:]
         watermark = self._watermark(point, planned, point.progress, later)
         reached = replace(
@@ -199,12 +207,13 @@ class StreamPlanner:
 
     def _in_commits(self, point: StreamPoint) -> NextBatch:
         bounds = [end for end in (self.scope.upto, self.scope.target) if end is not None]
-        following = Following(
-            request=self._request,
-            progress=point.progress,
-            limits=self.scope.limits,
-            upto=min(bounds, default=None),
-        )
+        upto, limits = min(bounds, default=None), self.scope.limits
+        if self.scope.ceiling is not None and self.scope.rule is not None:
+            commits = self._commits_within(self.scope.ceiling, point.progress, upto)
+            if commits == 0:
+                return NextBatch(point=point, held=True)
+            limits = replace(limits, max_commits=min(limits.max_commits or commits, commits))
+        following = Following(request=self._request, progress=point.progress, limits=limits, upto=upto)
         round_ = advance(self.table, self.name, following, clock_ms=self.clock_ms, planned=self.planned)
         match round_:
             case NothingNew():
@@ -272,22 +281,43 @@ class StreamPlanner:
 
     def _coming(self, progress: Progress) -> EventTimeSpan:
         """The span of the known commits after `progress`: each commit's rows as of that commit."""
-        rule = self.scope.rule
-        if rule is None:
-            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
-        facts = reaching_back(self.table, read_timeline(self.table), progress.position, self._request)
-        span, before = EventTimeSpan(), progress.position
-        for order_key, instants in data_instants_after(facts, before, self.scope.upto):
-            if all(item.requested_time in progress.ahead for item in instants):
-                continue
-            end = Position(order_key) if self.scope.upto is None else min(Position(order_key), self.scope.upto)
-            of_range = self._span_of_range(before, end, progress)
-            if of_range is None:
-                continue  # no batch can end at a state that cannot be read; the next readable one covers its rows
-            span, before = span | of_range, end
+        span = EventTimeSpan()
+        for _, of_range in self._each_coming(progress, self.scope.upto):
+            span |= of_range
             if span.is_unbounded:
                 return span
         return span
+
+    def _commits_within(self, ceiling: EventTimeCeiling, progress: Progress, upto: Position | None) -> int:
+        """How many data commits after `progress` the next batch may contain. At least 1 if no later commit is known:
+        one that completes meanwhile is then read alone."""
+        counts: list[int] = []
+
+        def spans() -> Iterator[EventTimeSpan]:
+            for count, span in self._each_coming(progress, upto):
+                counts.append(count)
+                yield span
+
+        within = units_within(spans(), ceiling)
+        return max(sum(counts[:within]), 1) if within or not counts else 0
+
+    def _each_coming(self, progress: Progress, upto: Position | None) -> Iterator[tuple[int, EventTimeSpan]]:
+        """Ranges of the known commits after `progress`, mostly one commit each: the number of data commits as
+        `max_commits` counts them, and the span of their rows."""
+        facts = reaching_back(self.table, read_timeline(self.table), progress.position, self._request)
+        count, before = 0, progress.position
+        for order_key, instants in data_instants_after(facts, before, upto):
+            new = sum(item.requested_time not in progress.ahead for item in instants)
+            if not new:
+                continue
+            if not progress.position.is_earliest or order_key >= facts.complete_from:
+                count += new
+            end = Position(order_key) if upto is None else min(Position(order_key), upto)
+            of_range = self._span_of_range(before, end, progress)
+            if of_range is None:
+                continue  # no batch can end at a state that cannot be read; the next readable one covers its rows
+            yield count, of_range
+            count, before = 0, end
 
     def _span_of_range(self, after: Position, upto: Position, progress: Progress) -> EventTimeSpan | None:
         """The span of the rows of a range; None if its end can no longer be answered."""
@@ -337,6 +367,8 @@ def check_scope(scope: StreamScope) -> None:
         raise ConfigurationError(f"a stream of {type(query).__name__}: expected rows of commits, or changes")
     if scope.rule is not None and not scope.request.event_time:
         raise ConfigurationError("a watermark without an event-time column: give the option eventTime")
+    if scope.alignment is not None and scope.rule is None:
+        raise ConfigurationError("an aligned stream without a watermark: give the options eventTime, maxOutOfOrderness")
     if scope.on_lost_range is OnLostRange.SNAPSHOT and isinstance(query, Changes):
         raise ConfigurationError(
             "onLostRange=snapshot: a stream of changes cannot restart from a snapshot, which lacks the rows deleted "

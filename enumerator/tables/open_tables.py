@@ -128,7 +128,8 @@ class OpenTables:
             check_scope(scope)
             scope = replace(scope, request=self.with_topic_access(name, scope.request))
             hybrid = scope.request.hybrid is not None
-            idle = None if hybrid else self._streams.idle.get((path, scope))
+            idle_key = (path, replace(scope, ceiling=None))  # a table without anything new has it under any ceiling
+            idle = None if hybrid else self._streams.idle.get(idle_key)
             try:
                 fingerprint = None if idle is None or idle.point != point else self.probe(path)
                 if idle is not None and fingerprint is not None and is_unchanged(idle.fingerprint, fingerprint):
@@ -146,8 +147,8 @@ class OpenTables:
                 raise StorageError(
                     f"{error}; it is waited for, as a listing may be stale: a retry may succeed"
                 ) from error
-            if batch.point == point and scope.upto is None and not hybrid:
-                self._streams.idle.put((path, scope), IdlePoint(point, fingerprint))
+            if batch.point == point and not batch.held and scope.upto is None and not hybrid:
+                self._streams.idle.put(idle_key, IdlePoint(point, fingerprint))
             return batch
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:

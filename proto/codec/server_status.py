@@ -6,7 +6,10 @@ from typing import Final
 
 from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
+from penstock.proto.codec import streams as streams
+from penstock.proto.codec.hybrid import place_from_message, place_to_message
 from penstock.proto.model.groups import GroupStatus, ServerStatus, TableStatus
+from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.v1 import penstock_pb2 as pb
 
 MAX_LISTED: Final = 10_000
@@ -30,6 +33,7 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
                 for each in status.tables
             ],
             groups=[group_status_to_message(each) for each in status.groups],
+            streams=[_stream_to_message(each) for each in status.streams],
         )
 
 
@@ -51,6 +55,9 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
         ),
         groups=tuple(
             group_status_from_message(what, each) for each in check.counted(what, "groups", message.groups, MAX_LISTED)
+        ),
+        streams=tuple(
+            _stream_from_message(what, each) for each in check.counted(what, "streams", message.streams, MAX_LISTED)
         ),
     )
 
@@ -96,6 +103,49 @@ def group_status_from_message(what: str, message: pb.GroupStatus) -> GroupStatus
         lag_age_ms=(
             check.number(what, "groups.lag_age_ms", message.lag_age_ms) if message.HasField("lag_age_ms") else None
         ),
+    )
+
+
+def _stream_to_message(status: StreamStatus) -> pb.StreamStatus:
+    return pb.StreamStatus(
+        table=status.table,
+        name=status.name,
+        state=status.state.value,
+        committed=check.position_to_message(status.committed),
+        planned=check.position_to_message(status.planned),
+        batches=status.batches,
+        silent_ms=status.silent_ms,
+        watermark_us=status.watermark_us,
+        snapshot=None if status.snapshot is None else streams.snapshot_to_message(status.snapshot),
+        kafka=None if status.kafka is None else place_to_message(status.kafka),
+        lag=None if status.lag is None else groups.lag_to_message(status.lag),
+        lag_age_ms=status.lag_age_ms,
+        error_code=status.error_code,
+        alignment=status.alignment,
+        ceiling_us=status.ceiling_us,
+    )
+
+
+def _stream_from_message(what: str, message: pb.StreamStatus) -> StreamStatus:
+    state = check.one_of(what, "streams.state", message.state, [each.value for each in StreamState])
+    committed = message.committed if message.HasField("committed") else None
+    planned = message.planned if message.HasField("planned") else None
+    return StreamStatus(
+        table=check.name(what, "streams.table", message.table, check.MAX_PATH_CHARS),
+        name=check.name(what, "streams.name", message.name),
+        state=StreamState(state),
+        committed=groups.required_position(what, "streams.committed", committed),
+        planned=groups.required_position(what, "streams.planned", planned),
+        batches=check.number(what, "streams.batches", message.batches),
+        silent_ms=check.number(what, "streams.silent_ms", message.silent_ms),
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
+        snapshot=streams.snapshot_from_message(what, message.snapshot) if message.HasField("snapshot") else None,
+        kafka=place_from_message(what, "streams.kafka", message.kafka) if message.HasField("kafka") else None,
+        lag=groups.lag_from_message(what, message.lag) if message.HasField("lag") else None,
+        lag_age_ms=check.number(what, "streams.lag_age_ms", message.lag_age_ms),
+        error_code=check.text(what, "streams.error_code", message.error_code),
+        alignment=check.text(what, "streams.alignment", message.alignment),
+        ceiling_us=message.ceiling_us if message.HasField("ceiling_us") else None,
     )
 
 

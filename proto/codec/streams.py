@@ -18,9 +18,11 @@ from penstock.proto.codec.hybrid import (
 )
 from penstock.proto.codec.plan_calls import request_from_message, request_to_message
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.model.names import checked_name
 from penstock.proto.model.queries import Changes, Incremental
 from penstock.proto.model.streams import (
+    Alignment,
     BatchContent,
     CommitsBatch,
     EventTimeRule,
@@ -104,6 +106,7 @@ def batch_to_message(batch: NextBatch) -> pb.NextBatchResponse:
             point=_point_to_message(batch.point),
             schema_json=batch.schema_json,
             lost=batch.lost[: check.MAX_REASON_CHARS],
+            held=batch.held,
         )
 
 
@@ -114,6 +117,7 @@ def batch_from_message(message: pb.NextBatchResponse) -> NextBatch:
         point=_point_from_message(what, message.point if message.HasField("point") else None),
         schema_json=check.text(what, "schema_json", message.schema_json, check.MAX_SCHEMA_CHARS),
         lost=check.text(what, "lost", message.lost, check.MAX_REASON_CHARS),
+        held=message.held,
     )
 
 
@@ -126,6 +130,8 @@ def _scope_to_message(scope: StreamScope) -> pb.StreamScope:
         target=None if scope.target is None else position_to_message(scope.target),
         on_lost_range=scope.on_lost_range.value,
         end_watermark_us=scope.end_watermark_us,
+        name=scope.name,
+        alignment=None if scope.alignment is None else _alignment_to_message(scope.alignment),
     )
 
 
@@ -145,6 +151,25 @@ def _scope_from_message(what: str, message: pb.StreamScope) -> StreamScope:
         target=position_from_message(what, "scope.target", message.target) if message.HasField("target") else None,
         on_lost_range=OnLostRange(lost),
         end_watermark_us=end_us,
+        name=checked_name("stream", message.name) if message.name else "",
+        alignment=_alignment_from_message(what, message.alignment) if message.HasField("alignment") else None,
+    )
+
+
+def _alignment_to_message(alignment: Alignment) -> pb.Alignment:
+    return pb.Alignment(
+        set=alignment.set, max_drift_us=alignment.max_drift_us, idle_timeout_us=alignment.idle_timeout_us
+    )
+
+
+def _alignment_from_message(what: str, message: pb.Alignment) -> Alignment:
+    idle_us = None
+    if message.HasField("idle_timeout_us"):
+        idle_us = check.number(what, "scope.alignment.idle_timeout_us", message.idle_timeout_us)
+    return Alignment(
+        set=checked_name("alignment set", message.set),
+        max_drift_us=check.number(what, "scope.alignment.max_drift_us", message.max_drift_us),
+        idle_timeout_us=idle_us,
     )
 
 
@@ -194,7 +219,7 @@ def _point_to_message(point: StreamPoint) -> pb.StreamPoint:
     place, watermark = point.snapshot, point.watermark
     message = pb.StreamPoint(
         progress=progress_to_message(point.progress),
-        snapshot=None if place is None else _place_to_message(place),
+        snapshot=None if place is None else snapshot_to_message(place),
         watermark=pb.Watermark(at_us=watermark.at_us, high_us=watermark.high_us),
         ended=point.ended,
     )
@@ -215,7 +240,7 @@ def _point_from_message(what: str, message: pb.StreamPoint | None) -> StreamPoin
         raise check.breach(what, "point", "nothing", "a value")
     if not message.HasField("progress"):
         raise check.breach(what, "point.progress", "nothing", "a value")
-    place = _place_from_message(what, message.snapshot) if message.HasField("snapshot") else None
+    place = snapshot_from_message(what, message.snapshot) if message.HasField("snapshot") else None
     progress = progress_from_message(what, message.progress)
     return StreamPoint(
         progress=progress,
@@ -226,11 +251,13 @@ def _point_from_message(what: str, message: pb.StreamPoint | None) -> StreamPoin
     )
 
 
-def _place_to_message(place: SnapshotPlace) -> pb.SnapshotPlace:
+def snapshot_to_message(place: SnapshotPlace) -> pb.SnapshotPlace:
+    """Encodes a place in a snapshot."""
     return pb.SnapshotPlace(done=place.done, total=place.total, digest=place.digest)
 
 
-def _place_from_message(what: str, message: pb.SnapshotPlace) -> SnapshotPlace:
+def snapshot_from_message(what: str, message: pb.SnapshotPlace) -> SnapshotPlace:
+    """Decodes a place in a snapshot. ConfigurationError for an invalid field."""
     total = check.number(what, "point.snapshot.total", message.total, check.MAX_SPLITS)
     return SnapshotPlace(
         done=check.number(what, "point.snapshot.done", message.done, total),

@@ -105,19 +105,3 @@ class TableStatus:
     """The code of the error by which the table cannot be opened now, or ''."""
     error: str = ""
     """The text of that error, or ''."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerStatus:
-    """The status of a server."""
-
-    version: str
-    """The server's version."""
-    now_ms: int
-    """The server's clock, since 1970 UTC."""
-    uptime_ms: int
-    """The time since the server started."""
-    tables: tuple[TableStatus, ...] = ()
-    """The tables that it serves."""
-    groups: tuple[GroupStatus, ...] = ()
-    """The groups on them."""

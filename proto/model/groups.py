@@ -9,26 +9,25 @@ again. A split whose reader's lease ended is assigned again, from the last commi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.group_status import GroupLag as GroupLag
 from penstock.proto.model.group_status import GroupStatus as GroupStatus
 from penstock.proto.model.group_status import GroupSummary as GroupSummary
 from penstock.proto.model.group_status import ReaderState as ReaderState
-from penstock.proto.model.group_status import ServerStatus as ServerStatus
 from penstock.proto.model.group_status import TableStatus as TableStatus
 from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.lost_ranges import OnLostRange as OnLostRange
+from penstock.proto.model.names import MAX_NAME_CHARS as MAX_NAME_CHARS
+from penstock.proto.model.names import checked_name as checked_name
+from penstock.proto.model.names import sanitized_name as sanitized_name
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.server_status import ServerStatus as ServerStatus
 from penstock.proto.model.splits import Split
 
-MAX_NAME_CHARS: Final = 200
-"""The longest group name or reader id; its characters are letters, digits, `.`, `_`, `-`, `:`, `@`, `/`."""
 MAX_SPLITS_A_REQUEST: Final = 1000
 MAX_TABLES_SHOWN: Final = 1000
 """The maximum number of tables in the description of a group over tables, and of those that a request leaves out."""
@@ -299,22 +298,3 @@ class GroupService(Protocol):
     def describe_server(self, table: str = "") -> ServerStatus:
         """The status of the server, for all tables or one. Cheap: no table is read."""
         ...
-
-
-_NAME = re.compile(r"[A-Za-z0-9._:@/-]+", flags=re.ASCII)
-
-
-def checked_name(kind: str, text: str) -> str:
-    """`text` if it is a valid name, else ConfigurationError. `kind`: `group` or `reader id`."""
-    if not text:
-        raise ConfigurationError(f"{kind}: field `{kind}`: got nothing, expected a value: name one")
-    if len(text) > MAX_NAME_CHARS:
-        raise ConfigurationError(f"{kind} {text[:40]!r}…: {len(text)} characters, expected at most {MAX_NAME_CHARS}")
-    if not _NAME.fullmatch(text):
-        raise ConfigurationError(f"{kind} {text!r}: expected letters (a to z), digits, and . _ - : @ / alone")
-    return text
-
-
-def sanitized_name(text: str) -> str:
-    """A valid name from any text: other characters become `-`, and it is cut to MAX_NAME_CHARS."""
-    return re.sub(r"[^A-Za-z0-9._:@/-]", "-", text, flags=re.ASCII)[:MAX_NAME_CHARS] or "-"

@@ -175,9 +175,39 @@ StreamStart = StartSnapshot | StartLatest | StartAfter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment:
+    """A stream's membership in a set of streams whose event times stay close (FLIP-182). It needs a rule."""
+
+    set: str
+    """The name of the set. Sets of different callers are different."""
+    max_drift_us: int
+    """How far above the lowest watermark of the set the stream may read, at least 1."""
+    idle_timeout_us: int | None = None
+    """After so long without a batch the stream no longer holds back the others; None: the enumerator's default."""
+
+    def __post_init__(self) -> None:
+        if self.max_drift_us < 1:
+            raise ConfigurationError(f"maxDrift: got {self.max_drift_us} µs, expected more than 0")
+        if self.idle_timeout_us is not None and self.idle_timeout_us < 1:
+            raise ConfigurationError(f"idleTimeout: got {self.idle_timeout_us} µs, expected more than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeCeiling:
+    """The highest event time of the next batch, where batches of an aligned stream can be cut."""
+
+    until_us: int | None
+    """No row is later, UTC microseconds; None: the first commit or split of the batch plus `max_drift_us`."""
+    max_drift_us: int
+    """The member's drift."""
+    is_lowest: bool
+    """Whether no active member of the set has a lower watermark: the batch then has at least one commit or split."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamScope:
-    """What a stream reads. All its batches have the same scope, except that a caller may change `limits`, `rule` and
-    `target` between two batches."""
+    """What a stream reads. All its batches have the same scope, except that a caller may change `limits`, `rule`,
+    `target` and `alignment` between two batches."""
 
     request: PlanRequest
     """The read; its query is Incremental (latest-state rows) or Changes, whose bounds are ignored."""
@@ -193,6 +223,14 @@ class StreamScope:
     """The policy for a range that can no longer be read."""
     end_watermark_us: int | None = None
     """How far the watermark is above the highest event time at the end of the stream; None: it is END_OF_TIME_US."""
+    name: str = ""
+    """The stream's name in lists; '' if the enumerator generates one."""
+    alignment: Alignment | None = None
+    """The set with which the stream is aligned; None: none."""
+    ceiling: EventTimeCeiling | None = None
+    """The highest event time of the next batch, which the enumerator derives from `alignment`; never sent."""
+    principal: str = ""
+    """The caller, as the server authenticated it; never sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +243,9 @@ class NextBatch:
     """The table's schema at that point; '' if there is nothing new."""
     lost: str = ""
     """Why commits before the batch were skipped, as `on_lost_range` allows; '' if none were."""
+    held: bool = False
+    """Whether the point is the requested one because the stream is ahead of its alignment set. The table is then not
+    idle: rows with event times above the watermark may be waiting."""
 
 
 def commits_request(scope: StreamScope) -> PlanRequest:

@@ -42,6 +42,7 @@ class ParsedOptions:
     on_lost_range: str | None = None
     fail_on_data_loss: bool | None = None
     on_new_columns: str | None = None
+    stream_name: str = ""
     max_splits: int = 4
     slots: int = 0
     split_bytes: int = 128 << 20
@@ -50,6 +51,8 @@ class ParsedOptions:
     max_out_of_orderness_us: int | None = None
     watermark_fallback: str = "scan"
     idle_timeout_us: int | None = None
+    align_with: str = ""
+    max_drift_us: int | None = None
     end_watermark_us: int | None = None
     metadata: str = "on"
     meta: str = "on"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.proto.options.entry import EVERYWHERE, STREAMS, TRIGGERED, Option
-from penstock.proto.options.types import Choice, Duration, Number, TrueFalse
+from penstock.proto.options.types import Choice, Duration, Number, Text, TrueFalse
 
 STREAM_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -66,6 +66,15 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         "them. `fail` requires a stream of all columns, without `columns` and `.schema()`.",
     ),
     Option(
+        name="streamName",
+        type=Text("name"),
+        default="",
+        entry_points=STREAMS,
+        doc="The name of the stream in lists, metrics and alerts of `server`, unique among the streams of a table; "
+        "best the name of Spark's query. Not given: the server generates one, which changes when the query restarts. "
+        "At most 200 letters, digits and `. _ - : @ /`.",
+    ),
+    Option(
         name="eventTimeUnit",
         type=Choice(("s", "ms", "us")),
         entry_points=EVERYWHERE,
@@ -99,6 +108,23 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         doc="With `eventTime`: the watermark of a table without new commits advances by this duration each "
         "time this duration has passed. Rows that come later than that are late. Not given: the watermark "
         "of an idle table does not advance.",
+    ),
+    Option(
+        name="alignWith",
+        type=Text("name"),
+        default="",
+        entry_points=STREAMS,
+        doc="With `eventTime` and `server`: the name of an alignment set. A stream of the set whose watermark is more "
+        "than its `maxDrift` above the lowest one of the set gets no batch, and batches of all its streams are cut at "
+        "commits and splits, so that the state of a join stays small. Sets of different callers are different. A "
+        "stream without a batch for its `idleTimeout` (not given: 5 minutes) does not hold back the others. "
+        "At most 200 letters, digits and `. _ - : @ /`.",
+    ),
+    Option(
+        name="maxDrift",
+        type=Duration(),
+        entry_points=STREAMS,
+        doc="With `alignWith`: how far above the lowest watermark of the set the stream may read.",
     ),
     Option(
         name="endWatermark",

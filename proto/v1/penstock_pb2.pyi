@@ -711,18 +711,54 @@ class TableStatus(_message.Message):
     def __init__(self, table: _Optional[str] = ..., watermark_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DescribeServerResponse(_message.Message):
-    __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups")
+    __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups", "streams")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     version: str
     now_ms: int
     uptime_ms: int
     tables: _containers.RepeatedCompositeFieldContainer[TableStatus]
     groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
-    def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[StreamStatus]
+    def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[StreamStatus, _Mapping]]] = ...) -> None: ...
+
+class StreamStatus(_message.Message):
+    __slots__ = ("table", "name", "state", "committed", "planned", "batches", "silent_ms", "watermark_us", "snapshot", "kafka", "lag", "lag_age_ms", "error_code", "alignment", "ceiling_us")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MS_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    LAG_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    CEILING_US_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    name: str
+    state: str
+    committed: Position
+    planned: Position
+    batches: int
+    silent_ms: int
+    watermark_us: int
+    snapshot: SnapshotPlace
+    kafka: KafkaPlace
+    lag: GroupLag
+    lag_age_ms: int
+    error_code: str
+    alignment: str
+    ceiling_us: int
+    def __init__(self, table: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., batches: _Optional[int] = ..., silent_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., lag_age_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., alignment: _Optional[str] = ..., ceiling_us: _Optional[int] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("pattern", "catalogs", "request_id", "client_version")
@@ -921,7 +957,7 @@ class EventTimeRule(_message.Message):
     def __init__(self, max_out_of_orderness_us: _Optional[int] = ..., fallback: _Optional[str] = ..., timezone: _Optional[str] = ...) -> None: ...
 
 class StreamScope(_message.Message):
-    __slots__ = ("request", "limits", "rule", "upto", "target", "on_lost_range", "end_watermark_us")
+    __slots__ = ("request", "limits", "rule", "upto", "target", "on_lost_range", "end_watermark_us", "name", "alignment")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
@@ -929,6 +965,8 @@ class StreamScope(_message.Message):
     TARGET_FIELD_NUMBER: _ClassVar[int]
     ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
     END_WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
     request: OpenPlanRequest
     limits: RoundLimits
     rule: EventTimeRule
@@ -936,7 +974,19 @@ class StreamScope(_message.Message):
     target: Position
     on_lost_range: str
     end_watermark_us: int
-    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., target: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., end_watermark_us: _Optional[int] = ...) -> None: ...
+    name: str
+    alignment: Alignment
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., target: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., end_watermark_us: _Optional[int] = ..., name: _Optional[str] = ..., alignment: _Optional[_Union[Alignment, _Mapping]] = ...) -> None: ...
+
+class Alignment(_message.Message):
+    __slots__ = ("set", "max_drift_us", "idle_timeout_us")
+    SET_FIELD_NUMBER: _ClassVar[int]
+    MAX_DRIFT_US_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    set: str
+    max_drift_us: int
+    idle_timeout_us: int
+    def __init__(self, set: _Optional[str] = ..., max_drift_us: _Optional[int] = ..., idle_timeout_us: _Optional[int] = ...) -> None: ...
 
 class StartSnapshot(_message.Message):
     __slots__ = ()
@@ -981,14 +1031,16 @@ class NextBatchRequest(_message.Message):
     def __init__(self, scope: _Optional[_Union[StreamScope, _Mapping]] = ..., point: _Optional[_Union[StreamPoint, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class NextBatchResponse(_message.Message):
-    __slots__ = ("point", "schema_json", "lost")
+    __slots__ = ("point", "schema_json", "lost", "held")
     POINT_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     point: StreamPoint
     schema_json: str
     lost: str
-    def __init__(self, point: _Optional[_Union[StreamPoint, _Mapping]] = ..., schema_json: _Optional[str] = ..., lost: _Optional[str] = ...) -> None: ...
+    held: bool
+    def __init__(self, point: _Optional[_Union[StreamPoint, _Mapping]] = ..., schema_json: _Optional[str] = ..., lost: _Optional[str] = ..., held: _Optional[bool] = ...) -> None: ...
 
 class Hybrid(_message.Message):
     __slots__ = ("mode", "topic", "value_format", "rules", "loss_allowed")

@@ -146,7 +146,7 @@ class Stage:
         self._watch()
         until(lambda: "nobody" in self.scrape(), "the groups are followed")
         self.tables["vanishing"].rename(self.folder / "gone")
-        for work in (self._read, self._follow, self._go_away, self._stream, self._refused, self._topic):
+        for work in (self._read, self._follow, self._go_away, self._stream, self._lagging, self._refused, self._topic):
             thread = threading.Thread(target=self._again, args=(work,), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -231,6 +231,15 @@ class Stage:
         rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
         scope = StreamScope(request=request, rule=rule)
         self.client.next_batch(scope, self.client.start_stream(scope, StartAfter(EARLIEST)))
+        self._ended.wait(1)
+
+    def _lagging(self) -> None:
+        """A stream that repeats its first batch until the cleaner overtakes it, and one whose range is lost."""
+        lagging = StreamScope(request=PlanRequest(table="cleaned", query=Incremental()), name="lagging")
+        self.client.next_batch(lagging, self.client.start_stream(lagging, StartAfter(EARLIEST)))
+        lost = StreamScope(request=PlanRequest(table="lost", query=Changes(ChangeFormat.ROWS)), name="lost")
+        with contextlib.suppress(PenstockError):
+            self.client.next_batch(lost, self.client.start_stream(lost, StartAfter(EARLIEST)))
         self._ended.wait(1)
 
     def _refused(self) -> None:

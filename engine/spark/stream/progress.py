@@ -78,6 +78,9 @@ class StreamProgress:
             self._idle_at, self._quiet_since_s = None, self._clock()
             return batch
         self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
+        if batch.held:
+            self._quiet_since_s = self._clock()  # rows wait at the server: the watermark may not pass them
+            return batch
         return NextBatch(point=self._after_silence(start))
 
     def within_target(self, start: StreamPoint, limits: RoundLimits) -> NextBatch:

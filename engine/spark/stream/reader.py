@@ -87,7 +87,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause)
         self._given = enumerator
         self._new_id = new_id
-        self._limits = stream_limits(load.options)
+        self._limits, self._takes_all = stream_limits(load.options), False
         self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -108,14 +108,16 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @hidden_traceback()
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Any limit but ReadAllAvailable if the options limit a micro-batch: Spark itself passes ReadAllAvailable for
-        Trigger.Once, and `latestOffset` has to distinguish the two. The reader does not use the numbers."""
+        """Any limit but ReadAllAvailable if the options limit or align a micro-batch: Spark itself passes
+        ReadAllAvailable for Trigger.Once, and `latestOffset` has to distinguish the two. The reader does not use the
+        numbers."""
         limits = self._limits
         if limits.max_rows:
             return ReadMaxRows(limits.max_rows)
         if limits.max_bytes:
             return ReadMaxBytes(limits.max_bytes)
-        max_files = limits.max_files or limits.max_commits
+        aligned = 2**31 - 1 if self._load.options.align_with else 0
+        max_files = limits.max_files or limits.max_commits or aligned
         return ReadMaxFiles(max_files) if max_files else ReadAllAvailable()
 
     @hidden_traceback()
@@ -135,7 +137,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begin = self.initialOffset() if start is None else start
         point = continued(begin, point_of(begin, self._scope_id), self._scope.upto)
-        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._limits
+        self._takes_all = isinstance(limit, ReadAllAvailable)
+        limits = NO_LIMITS if self._takes_all else self._limits
         batch = self._readable_batch(point, limits)
         if batch.lost:
             log.warning("table %s: rows were lost: %s", redacted_uri(self._load.table), batch.lost)
@@ -266,7 +269,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._schemas.mismatch(broken, start.progress.position, end) from error
 
     def _next_batch(self, point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
-        scope = replace(self._scope, limits=limits, target=target)
+        alignment = None if self._takes_all else self._scope.alignment
+        scope = replace(self._scope, limits=limits, target=target, alignment=alignment)
         return self._retry.call(lambda: self._enumerator.next_batch(scope, point))
 
     def _newest(self) -> Position:

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity
+from penstock.proto.model.server_status import StreamStatus
 
 MAX_POINTS: Final = 240
 """Points of a series, for up to FULL groups or tables; with more of them each has fewer."""
 LEAST_POINTS: Final = 8
 MAX_BARS: Final = 1_000
+MAX_STREAMS: Final = 200
 _T = TypeVar("_T")
 
 
@@ -30,6 +32,7 @@ def page_data(activity: Activity) -> dict[str, object]:
             _group(activity, table, group, summary, now_ms, group_points)
             for (table, group), summary in sorted(groups.items())
         ],
+        "streams": [_stream(status) for status in activity.streams()[:MAX_STREAMS]],
         "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
         "tables": [
             {
@@ -91,6 +94,30 @@ def _group(
             [sample.at_ms, sample.pending, sample.held, sample.finished, sample.lag_seconds, sample.issued_ms]
             for sample in thinned(activity.samples(table, group), points)
         ],
+    }
+
+
+def _stream(status: StreamStatus) -> dict[str, object]:
+    lag = status.lag
+    return {
+        "table": status.table,
+        "stream": status.name,
+        "state": status.state.value,
+        "error": status.error_code,
+        "position": str(status.committed),
+        "batches": status.batches,
+        "silent_s": round(status.silent_ms / 1000, 1),
+        "watermark_ms": None if status.watermark_us is None else status.watermark_us // 1000,
+        "lag": None
+        if lag is None
+        else {
+            "commits": lag.commits,
+            "seconds": round(lag.seconds, 1),
+            "loss_commits": lag.loss_commits,
+            "loss_seconds": None if lag.loss_seconds is None else round(lag.loss_seconds, 1),
+        },
+        "alignment": status.alignment,
+        "ceiling_ms": None if status.ceiling_us is None else status.ceiling_us // 1000,
     }
 
 

@@ -67,6 +67,10 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
         "The consumer group; empty for reads without one. Beyond `limits.shown` groups counters are summed under "
         "`other`, and gauges are not exposed."
     ),
+    "stream": LabelEntry(
+        "The stream: the option `streamName`, or a generated name. The first 200 streams, by table and name, have "
+        "gauges."
+    ),
     "query": LabelEntry(
         "The kind of query of a read without a consumer group, `stream` for a micro-batch of Spark; empty for a group.",
         ("snapshot", "read_optimized", "incremental", "cdc", "topic", "stream"),
@@ -103,6 +107,7 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
 }
 
 _GROUP_TABLE: Final = ("group", "table")
+_STREAM_TABLE: Final = ("stream", "table")
 _CALL: Final = ("grpc_type", "grpc_service", "grpc_method")
 _TIMED: Final[Mapping[Duration, str]] = {
     Duration.TIMELINE_REFRESH: "Duration of a check of a table for new commits.",
@@ -224,6 +229,43 @@ _ENTRIES: Final = (
         "table",
     ),
     _gauge("penstock_time_to_loss_commits", "commits", "The same estimate, in future commits.", "table"),
+    _gauge(
+        "penstock_stream_up",
+        "0 or 1",
+        "1: the stream calls this server, 0: its last call failed, or it has not called for 10 minutes. A named stream "
+        "without a call for a day is not exposed any more, one with a generated name after an hour.",
+        *_STREAM_TABLE,
+    ),
+    _gauge(
+        "penstock_stream_held",
+        "0 or 1",
+        "1: the stream gets no batch, because it is ahead of its alignment set.",
+        *_STREAM_TABLE,
+    ),
+    _gauge(
+        "penstock_stream_lag_commits",
+        "commits",
+        "Commits of the table after the newest batch that the stream has completed. The lag is measured every 30 s, "
+        "and when a stream is new.",
+        *_STREAM_TABLE,
+    ),
+    _gauge(
+        "penstock_stream_lag_seconds", "seconds", "Time since the oldest of those commits completed.", *_STREAM_TABLE
+    ),
+    _gauge(
+        "penstock_stream_time_to_loss_seconds",
+        "seconds",
+        "Estimated time before the table's cleaner or archiver removes what the stream still needs. Not exposed if "
+        "unknown.",
+        *_STREAM_TABLE,
+    ),
+    _gauge("penstock_stream_time_to_loss_commits", "commits", "The same estimate, in future commits.", *_STREAM_TABLE),
+    _gauge(
+        "penstock_stream_watermark_timestamp_seconds",
+        "seconds since 1970 UTC",
+        "The watermark of the stream's newest batch.",
+        *_STREAM_TABLE,
+    ),
     _gauge(
         "penstock_tokens",
         "tokens",

@@ -1,4 +1,4 @@
-"""Collectors for the Prometheus client: the lag of consumer groups, and the topics of hybrid groups.
+"""Collectors for the Prometheus client: the lag of consumer groups, the topics of hybrid groups, and streams.
 
 The client is imported late: the module loads without the extra `server`.
 """
@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.enumerator.catalog_events import CatalogListed
-from penstock.enumerator.observer import TopicMeasured
+from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
 from penstock.enumerator.server.metrics.families import Values, gauge
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
+from penstock.proto.model.server_status import StreamState
+from penstock.proto.model.streams import END_OF_TIME_US
 
 T = TypeVar("T")
 
@@ -108,3 +110,37 @@ class TopicGauges(LatestValues[TopicMeasured]):
                 lags[group, gauges.topic, label] += records
         yield gauge("penstock_kafka_switch_state", states)
         yield gauge("penstock_kafka_lag_records", lags)
+
+
+_UP: Final = (StreamState.RUNNING, StreamState.IDLE, StreamState.HELD, StreamState.ENDED)
+
+
+class StreamGauges:
+    """A collector of the Prometheus client. It exposes the first `most` streams by table and name."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._event = StreamsMeasured(())
+
+    def set(self, event: StreamsMeasured) -> None:
+        """Replaces all streams."""
+        self._event = event
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the client at each scrape."""
+        streams = {(status.name, status.table): status for status in self._event.streams[: self._most]}
+        lags = {key: status.lag for key, status in streams.items() if status.lag is not None}
+        yield gauge("penstock_stream_up", {key: float(status.state in _UP) for key, status in streams.items()})
+        yield gauge(
+            "penstock_stream_held", {key: float(status.state is StreamState.HELD) for key, status in streams.items()}
+        )
+        yield gauge("penstock_stream_lag_commits", {key: lag.commits for key, lag in lags.items()})
+        yield gauge("penstock_stream_lag_seconds", {key: lag.seconds for key, lag in lags.items()})
+        yield gauge("penstock_stream_time_to_loss_commits", {key: lag.loss_commits for key, lag in lags.items()})
+        yield gauge("penstock_stream_time_to_loss_seconds", {key: lag.loss_seconds for key, lag in lags.items()})
+        watermarks_s: dict[tuple[str, ...], float] = {
+            key: status.watermark_us / 1e6
+            for key, status in streams.items()
+            if status.watermark_us is not None and status.watermark_us < END_OF_TIME_US
+        }
+        yield gauge("penstock_stream_watermark_timestamp_seconds", watermarks_s)

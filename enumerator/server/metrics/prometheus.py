@@ -30,7 +30,7 @@ from penstock.enumerator.observer import (
     SplitEvent,
     SplitReported,
     SplitsCounted,
-    Subscriptions,
+    StreamsMeasured,
     TableChecked,
     TableMeasured,
     ThreadFailed,
@@ -40,7 +40,8 @@ from penstock.enumerator.observer import (
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram
-from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, TopicGauges
+from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges
+from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
 from penstock.proto.model.reports import PHASES
@@ -94,6 +95,8 @@ class Metrics:
         self.registry.register(self._catalogs)
         self._lags = LagGauges(max_names)
         self.registry.register(self._lags)
+        self._streams = StreamGauges(max_names)
+        self.registry.register(self._streams)
         self._subscriptions = self._subscribe()
 
     def observe(self, event: Observation) -> None:
@@ -115,6 +118,7 @@ class Metrics:
         subscriptions.subscribe(TopicMeasured, lambda event: self._topics.set(event.table, event.group, event))
         subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
         subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)
+        subscriptions.subscribe(StreamsMeasured, self._streams.set)
         subscriptions.subscribe(EpochAcquired, self._state.set_epoch)
         subscriptions.subscribe(TokensLoaded, self._state.set_tokens)
         subscriptions.subscribe(SplitReported, self._split_reported)

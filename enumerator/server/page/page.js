@@ -61,6 +61,26 @@ function drawGroups(status) {
       element("td", (place === 2 && (!one.up || one.error)) || (place === 9 && one.fenced) ? { class: "bad" } : {}, text)))));
 }
 
+// A time of event data as text: any 64-bit time, also one that no Date can hold.
+function moment(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms >= 253370764800000) return "end";
+  return Math.abs(ms) < 8.64e15 ? new Date(ms).toISOString().slice(0, 19).replace("T", " ") : String(ms);
+}
+
+function drawStreams(status) {
+  const body = byId("streams").querySelector("tbody");
+  body.replaceChildren(...status.streams.map((one) => {
+    const lag = one.lag, close = lag && lag.commits > 0 &&
+      ((lag.loss_commits !== null && lag.loss_commits <= 2) || (lag.loss_seconds !== null && lag.loss_seconds <= 3600));
+    const bad = one.state === "failed" || one.state === "stopped" || one.error;
+    return element("tr", {}, ...[[one.table], [one.stream], [one.state + (one.error ? " " + one.error : ""), bad], [one.position],
+      [lag ? span(lag.seconds) : "–"], [lag ? number(lag.commits) : "–"], [lag ? span(lag.loss_seconds) : "–", close],
+      [moment(one.watermark_ms)], [one.alignment || "–"], [moment(one.ceiling_ms)], [number(one.batches)]].map(
+      ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)));
+  }));
+}
+
 function drawHealth(status) {
   const bad = status.health.filter((one) => one.error);
   byId("health").replaceChildren(...(bad.length ? bad.map((one) =>
@@ -157,6 +177,7 @@ function draw() {
   const times = [...(group ? group.samples.map((one) => one[0]) : []), ...(table ? table.rounds.map((one) => one[0]) : [])];
   const now = status.now_ms, from = Math.min(now - 60000, ...times);
   drawGroups(status);
+  drawStreams(status);
   drawHealth(status);
   drawCadence(table, from, now);
   drawSplits(group, from, now);

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Final, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ from penstock.proto.codec.errors import failure_of
 from penstock.proto.codec.splits import scan_to_message
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.model.streams import StreamScope
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
@@ -116,7 +118,8 @@ class EnumeratorHandlers:
         """See the .proto."""
 
         def answer() -> pb.StartStreamResponse:
-            return streams.started_to_message(self._enumerator.start_stream(*streams.start_from_message(request)))
+            scope, start = streams.start_from_message(request)
+            return streams.started_to_message(self._enumerator.start_stream(_of_caller(scope), start))
 
         return answered("StartStream", request, context, answer)
 
@@ -124,7 +127,8 @@ class EnumeratorHandlers:
         """See the .proto."""
 
         def answer() -> pb.NextBatchResponse:
-            return streams.batch_to_message(self._enumerator.next_batch(*streams.asked_from_message(request)))
+            scope, point = streams.asked_from_message(request)
+            return streams.batch_to_message(self._enumerator.next_batch(_of_caller(scope), point))
 
         return answered("NextBatch", request, context, answer)
 
@@ -180,6 +184,11 @@ class _OnPool:
             except PenstockError as error:
                 refuse(context, self._handler.__name__, error)
             return self._handler(request, context)
+
+
+def _of_caller(scope: StreamScope) -> StreamScope:
+    """The scope with the principal of the current call."""
+    return replace(scope, principal=caller())
 
 
 def answered(call: str, request: _Request, context: grpc.ServicerContext, answer: Callable[[], _A]) -> _A:

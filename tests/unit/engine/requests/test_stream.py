@@ -13,7 +13,14 @@ from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, RoundLimits
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.streams import EventTimeRule, StartAfter, StartLatest, StartSnapshot, WatermarkFallback
+from penstock.proto.model.streams import (
+    Alignment,
+    EventTimeRule,
+    StartAfter,
+    StartLatest,
+    StartSnapshot,
+    WatermarkFallback,
+)
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 
 UTC_TABLE = TableDescription(
@@ -31,6 +38,8 @@ UTC_TABLE = TableDescription(
     schema_json="{}",
     newest=Position(InstantTime("20260131000000000")),
 )
+
+TIMED = {"eventTime": "ts", "maxOutOfOrderness": "1s"}
 
 
 def never() -> TableDescription:
@@ -109,6 +118,15 @@ def test_timestamps_are_converted_to_the_zone_of_the_timeline() -> None:
         stream_scope("t", parsed, local)
 
 
+def test_name_and_alignment_of_options() -> None:
+    given = TIMED | {"alignWith": "s", "maxDrift": "10 minutes", "idleTimeout": "30s", "streamName": "nightly"}
+    scope = stream_scope("t", options(**given, server="127.0.0.1:1"), never)
+    assert scope.name == "nightly"
+    assert scope.alignment == Alignment(set="s", max_drift_us=600_000_000, idle_timeout_us=30_000_000)
+    plain = stream_scope("t", options(**TIMED), never)
+    assert (plain.name, plain.alignment) == ("", None)
+
+
 @pytest.mark.parametrize(
     ("parsed", "policy"),
     [
@@ -137,6 +155,16 @@ def test_lost_range_policy_of_options(parsed: dict[str, str], policy: OnLostRang
         ({"watermarkFallback": "hold"}, "watermarkFallback .*give eventTime"),
         ({"endWatermark": "infinite", "upto": "20260101000000"}, "endWatermark .*give eventTime"),
         ({"eventTimeUnit": "ms"}, "eventTimeUnit .*give eventTime"),
+        ({"alignWith": "s", "maxDrift": "1m", "server": "127.0.0.1:1"}, "alignWith .*give eventTime"),
+        ({"maxDrift": "1m"}, "maxDrift .*give alignWith"),
+        (TIMED | {"alignWith": "s", "server": "127.0.0.1:1"}, "alignWith needs maxDrift"),
+        (
+            TIMED | {"alignWith": "s", "maxDrift": "0s", "server": "127.0.0.1:1"},
+            "alignWith needs maxDrift.*more than 0",
+        ),
+        (TIMED | {"alignWith": "s", "maxDrift": "1m"}, "alignWith needs server"),
+        (TIMED | {"alignWith": "a b", "maxDrift": "1m", "server": "127.0.0.1:1"}, "option alignWith 'a b': expected"),
+        ({"streamName": "<b>"}, "option streamName '<b>': expected letters"),
         ({"eventTime": "ts", "maxOutOfOrderness": "1s", "endWatermark": "1h"}, "endWatermark .*give upto"),
         ({"eventTime": "ts", "maxOutOfOrderness": "1s", "idleTimeout": "0s"}, "idleTimeout: got 0"),
         (

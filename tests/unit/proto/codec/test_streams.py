@@ -20,6 +20,7 @@ from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, ReadOptimized, RoundLimits, Snapshot
 from penstock.proto.model.streams import (
+    Alignment,
     CommitsBatch,
     EventTimeRule,
     NextBatch,
@@ -70,6 +71,14 @@ scopes = st.builds(
     target=st.none() | positions,
     on_lost_range=st.sampled_from(OnLostRange),
     end_watermark_us=st.none() | numbers,
+    name=st.sampled_from(["", "orders-query"]),
+    alignment=st.none()
+    | st.builds(
+        Alignment,
+        set=st.sampled_from(["clicks", "a:b@c/d"]),
+        max_drift_us=st.integers(1, 2**63 - 1),
+        idle_timeout_us=st.none() | st.integers(1, 2**63 - 1),
+    ),
 )
 starts = st.sampled_from([StartSnapshot(), StartLatest()]) | st.builds(StartAfter, positions)
 progresses = st.builds(
@@ -126,7 +135,7 @@ def test_request_for_a_batch_round_trips(scope: StreamScope, point: StreamPoint)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.builds(NextBatch, point=points(), schema_json=texts, lost=texts))
+@given(st.builds(NextBatch, point=points(), schema_json=texts, lost=texts, held=st.booleans()))
 def test_batch_round_trips(batch: NextBatch) -> None:
     assert streams.batch_from_message(wired(streams.batch_to_message(batch))) == batch
 
@@ -195,6 +204,18 @@ BAD_SCOPES: dict[str, tuple[Callable[[pb.StreamScope], object], str]] = {
         r"`scope\.on_lost_range`: got 'shrug', expected fail, earliest, snapshot",
     ),
     "no lost range": (lambda m: m.ClearField("on_lost_range"), r"`scope\.on_lost_range`: got ''"),
+    "name": (lambda m: setattr(m, "name", "<b>"), "stream '<b>': expected letters"),
+    "long name": (lambda m: setattr(m, "name", "x" * 201), "201 characters, expected at most 200"),
+    "set": (lambda m: m.alignment.MergeFrom(pb.Alignment(max_drift_us=1)), "alignment set: field"),
+    "drift": (lambda m: m.alignment.MergeFrom(pb.Alignment(set="s")), "maxDrift: got 0 µs, expected more than 0"),
+    "huge drift": (
+        lambda m: m.alignment.MergeFrom(pb.Alignment(set="s", max_drift_us=HUGE)),
+        r"`scope\.alignment\.max_drift_us`",
+    ),
+    "idle": (
+        lambda m: m.alignment.MergeFrom(pb.Alignment(set="s", max_drift_us=1, idle_timeout_us=0)),
+        "idleTimeout: got 0 µs",
+    ),
     "end": (lambda m: setattr(m, "end_watermark_us", HUGE), r"`scope\.end_watermark_us`: got 18446744073709551615"),
 }
 

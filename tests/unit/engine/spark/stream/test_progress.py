@@ -193,6 +193,27 @@ class TestSilence:
         clock.now_s += 9
         assert stream.advance(reached, ONE).point is reached
 
+    def test_held_stream_is_not_idle(self, clock: Clock) -> None:
+        """Rows above the watermark wait at the server: an advanced watermark would make Spark drop them."""
+        table = Commits(2)
+        held = NextBatch(point=self.known, held=True)
+        stream = StreamProgress(lambda point, limits, target: held, clock, clock.pause, 10_000_000)
+        for _ in range(5):
+            assert stream.advance(self.known, ONE).point is self.known
+            clock.now_s += 9
+        stream = StreamProgress(table.next_batch, clock, clock.pause, 10_000_000)
+        stream.advance(self.known, ONE)
+        clock.now_s += 10
+        assert stream.advance(self.known, ONE).point != self.known, "an idle stream advances"
+
+    def test_time_while_held_does_not_count(self, clock: Clock) -> None:
+        answers = [NextBatch(point=self.known, held=True), NextBatch(point=self.known)]
+        stream = StreamProgress(lambda point, limits, target: answers.pop(0), clock, clock.pause, 10_000_000)
+        clock.now_s += 9
+        stream.advance(self.known, ONE)
+        clock.now_s += 9
+        assert stream.advance(self.known, ONE).point is self.known
+
     def test_unknown_watermark_stays_unknown(self, clock: Clock) -> None:
         stream = progress(Commits(2), clock, 10_000_000)
         stream.advance(at(2), ONE)

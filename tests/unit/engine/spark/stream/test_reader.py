@@ -35,6 +35,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, RoundLimits, SnapshotPart
 from penstock.proto.model.streams import (
     END_OF_TIME_US,
+    Alignment,
     CommitsBatch,
     NoBatch,
     SnapshotBatch,
@@ -96,6 +97,19 @@ def test_limits_hold_unless_spark_requests_all_available(
     assert script.scopes[-1].limits == limits
     stream.latestOffset(stream.initialOffset(), ReadAllAvailable())  # Trigger.Once
     assert script.scopes[-1].limits == RoundLimits()
+
+
+def test_alignment_applies_unless_spark_requests_all_available() -> None:
+    script = Script()
+    aligned = {"eventTime": "ts", "maxOutOfOrderness": "1s", "alignWith": "s", "maxDrift": "1m"}
+    stream = reader(script, schema=TIMED, after="earliest", streamName="nightly", **aligned)
+    limit = stream.getDefaultReadLimit()
+    assert limit != ReadAllAvailable()
+    stream.latestOffset(stream.initialOffset(), limit)
+    assert script.scopes[-1].alignment == Alignment(set="s", max_drift_us=60_000_000)
+    assert (script.scopes[-1].name, script.scopes[-1].limits) == ("nightly", RoundLimits())
+    stream.latestOffset(stream.initialOffset(), ReadAllAvailable())  # Trigger.Once
+    assert script.scopes[-1].alignment is None
 
 
 def test_missing_start_is_the_initial_offset() -> None:

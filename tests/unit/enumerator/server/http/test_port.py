@@ -14,11 +14,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import GroupGauges, GroupMeasured, Observer
+from penstock.enumerator.observer import GroupGauges, GroupMeasured, Observer, StreamsMeasured
 from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.server.http.page_data import MAX_STREAMS, page_data
 from penstock.enumerator.server.http.port import HttpBounds, HttpPort
 from penstock.enumerator.server.metrics.prometheus import Metrics, MetricsPort
 from penstock.enumerator.server.run import warn_of_open_ports
+from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.server_status import StreamState, StreamStatus
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -75,6 +79,30 @@ def test_page_loads_nothing_from_other_hosts(port: MetricsPort, path: str, kind:
 def test_document_has_names_as_data(port: MetricsPort) -> None:
     reported = json.loads(http_get(port, "/status.json")[2])
     assert [(one["table"], one["pending"], one["held"]) for one in reported["groups"]] == [(EVIL, 3, 2)]
+
+
+def test_document_has_streams() -> None:
+    activity = Activity(lambda: 1_700_000_000_000)
+    lag = GroupLag(commits=3, size_bytes=900, seconds=12.54, loss_commits=4)
+    status = StreamStatus(
+        table="t",
+        name=EVIL,
+        state=StreamState.HELD,
+        committed=EARLIEST,
+        planned=EARLIEST,
+        silent_ms=1_500,
+        watermark_us=-(2**63),
+        lag=lag,
+        alignment="clicks",
+        ceiling_us=2_000,
+    )
+    activity.observe(StreamsMeasured((status,)))
+    (stream,) = json.loads(json.dumps(page_data(activity)))["streams"]
+    assert (stream["stream"], stream["state"], stream["silent_s"]) == (EVIL, "held", 1.5)
+    assert (stream["watermark_ms"], stream["ceiling_ms"], stream["alignment"]) == (-9223372036854776, 2, "clicks")
+    assert stream["lag"] == {"commits": 3, "seconds": 12.5, "loss_commits": 4, "loss_seconds": None}
+    activity.observe(StreamsMeasured((status,) * (MAX_STREAMS + 1)))
+    assert len(json.loads(json.dumps(page_data(activity)))["streams"]) == MAX_STREAMS
 
 
 @pytest.mark.parametrize("path", ["/nosuch", "/page/index.html", "/../settings.py", "/status.json/", "*"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import urllib.request
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -27,6 +28,7 @@ from penstock.enumerator.observer import (
     SplitKind,
     SplitReported,
     SplitsCounted,
+    StreamsMeasured,
     TableMeasured,
     TopicMeasured,
     WatermarkPlanned,
@@ -36,7 +38,10 @@ from penstock.enumerator.server.metrics.prometheus import LOST, UNDECODABLE, Met
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
+from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.reports import MergeOutcomes, SplitReport
+from penstock.proto.model.server_status import StreamState, StreamStatus
+from penstock.proto.model.streams import END_OF_TIME_US
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -123,6 +128,37 @@ def test_every_event_is_scraped_under_its_documented_name() -> None:
     assert samples["grpc_server_handling_seconds_count", labels(**call)] == 1
     assert types["penstock_splits"] == types["penstock_enumerator_up"] == "gauge"
     assert types["penstock_split_events"] == types["grpc_server_handled"] == "counter"
+
+
+def stream_status(name: str, state: StreamState, **more: Any) -> StreamStatus:
+    return StreamStatus(table="t", name=name, state=state, committed=EARLIEST, planned=EARLIEST, **more)
+
+
+def test_streams_are_scraped_until_they_are_forgotten() -> None:
+    metrics = Metrics(Clock(), max_names=2)
+    lag = GroupLag(commits=3, size_bytes=900, seconds=12.5, loss_commits=4, loss_seconds=60.0)
+    slow = stream_status("q", StreamState.HELD, lag=lag, watermark_us=1_700_000_000_500_000)
+    ended = stream_status("u", StreamState.STOPPED, watermark_us=END_OF_TIME_US)
+    metrics.observe(StreamsMeasured((slow, ended, stream_status("x", StreamState.IDLE))))
+    _, samples = scraped(metrics)
+    where, other = labels(stream="q", table="t"), labels(stream="u", table="t")
+    values = {name.removeprefix("penstock_stream_"): value for (name, key), value in samples.items() if key == where}
+    assert values == {
+        "up": 1,
+        "held": 1,
+        "lag_commits": 3,
+        "lag_seconds": 12.5,
+        "time_to_loss_commits": 4,
+        "time_to_loss_seconds": 60,
+        "watermark_timestamp_seconds": 1_700_000_000.5,
+    }
+    assert {name: value for (name, key), value in samples.items() if key == other} == {
+        "penstock_stream_up": 0,
+        "penstock_stream_held": 0,
+    }
+    assert not [name for name, key in samples if key == labels(stream="x", table="t")]
+    metrics.observe(StreamsMeasured(()))
+    assert not [name for name, _ in scraped(metrics)[1] if name.startswith("penstock_stream")]
 
 
 def test_report_of_a_reader_is_counted() -> None:

@@ -1,0 +1,396 @@
+"""Alignment: the decision for one member, and simulations of sets with bounds that broken variants violate."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.enumerator.streams import alignment, alignment_sets
+from penstock.enumerator.streams.alignment import (
+    DEFAULT_IDLE_MS,
+    MAX_IDLE_MS,
+    AlignedMember,
+    ceiling_of,
+    is_active,
+    is_held,
+    units_within,
+)
+from penstock.enumerator.streams.alignment_sets import MAX_MEMBERS, MAX_OF_PRINCIPAL, AlignmentSets
+from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US, EventTimeSpan
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.streams import (
+    Alignment,
+    CommitsBatch,
+    EventTimeCeiling,
+    NextBatch,
+    Progress,
+    StreamPoint,
+    StreamScope,
+    Watermark,
+)
+from tests.unit.enumerator.scripted_service import Clock
+
+DRIFT = 100
+
+
+def member(watermark_us: int | None, active_ms: int = 0, idle_timeout_ms: int = 1_000) -> AlignedMember:
+    return AlignedMember(
+        watermark_us=watermark_us, idle_timeout_ms=idle_timeout_ms, active_ms=active_ms, seen_ms=active_ms
+    )
+
+
+def spans(*bounds: tuple[int, int]) -> list[EventTimeSpan]:
+    return [EventTimeSpan(low, high) for low, high in bounds]
+
+
+# --- one decision
+
+
+def test_ceiling_is_drift_above_slowest_active_member() -> None:
+    others = [member(50), member(10, active_ms=-1_000), member(70)]
+    assert ceiling_of(300, DRIFT, others, 0) == EventTimeCeiling(150, DRIFT, is_lowest=False)
+    assert ceiling_of(50, DRIFT, others, 0) == EventTimeCeiling(150, DRIFT, is_lowest=True)
+    assert ceiling_of(40, DRIFT, others, 0) == EventTimeCeiling(140, DRIFT, is_lowest=True)
+    assert ceiling_of(40, DRIFT, [], 0) == EventTimeCeiling(140, DRIFT, is_lowest=True)
+
+
+def test_member_without_watermark_is_slowest() -> None:
+    assert ceiling_of(None, DRIFT, [member(0)], 0) == EventTimeCeiling(None, DRIFT, is_lowest=True)
+    ahead = ceiling_of(0, DRIFT, [member(None)], 0)
+    assert ahead == EventTimeCeiling(LOWEST_US, DRIFT, is_lowest=False)
+    assert is_held(0, ahead)
+    assert not is_held(None, ceiling_of(None, DRIFT, [member(None)], 0))
+
+
+def test_only_member_ahead_is_held() -> None:
+    others = [member(50)]
+    held = [is_held(at_us, ceiling_of(at_us, DRIFT, others, 0)) for at_us in (49, 50, 150, 151, HIGHEST_US)]
+    assert held == [False, False, False, True, True]
+
+
+def test_idle_timeout_is_bounded() -> None:
+    endless = member(0, active_ms=0, idle_timeout_ms=10**15)
+    assert is_active(endless, MAX_IDLE_MS - 1)
+    assert not is_active(endless, MAX_IDLE_MS)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "units", "expected"),
+    [
+        (EventTimeCeiling(150, DRIFT, is_lowest=False), spans((0, 90), (80, 150), (100, 151), (1, 2)), 2),
+        (EventTimeCeiling(150, DRIFT, is_lowest=False), spans((100, 151)), 0),
+        (EventTimeCeiling(150, DRIFT, is_lowest=True), spans((100, 900), (901, 902)), 1),
+        (EventTimeCeiling(150, DRIFT, is_lowest=True), spans((1_000, 1_050), (1_000, 1_100), (1_001, 1_101)), 2),
+        (EventTimeCeiling(None, DRIFT, is_lowest=True), spans((5, 10), (20, 105), (20, 106)), 2),
+        (EventTimeCeiling(150, DRIFT, is_lowest=False), [EventTimeSpan(is_unbounded=True)] * 2, 1),
+        (EventTimeCeiling(150, DRIFT, is_lowest=True), [*spans((1, 2)), EventTimeSpan(is_unbounded=True)], 1),
+        (EventTimeCeiling(150, DRIFT, is_lowest=False), [EventTimeSpan(), EventTimeSpan(), *spans((1, 999))], 2),
+        (EventTimeCeiling(HIGHEST_US, DRIFT, is_lowest=True), spans((HIGHEST_US, HIGHEST_US)), 1),
+        (EventTimeCeiling(150, DRIFT, is_lowest=False), [], 0),
+    ],
+)
+def test_batch_is_cut_at_ceiling(ceiling: EventTimeCeiling, units: list[EventTimeSpan], expected: int) -> None:
+    assert units_within(units, ceiling) == expected
+
+
+times = st.integers(LOWEST_US, HIGHEST_US)
+
+
+@given(st.none() | times, st.integers(1, HIGHEST_US), st.lists(st.none() | times, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_somebody_may_always_read(own: int | None, drift: int, others: list[int | None]) -> None:
+    """Of any set at least the slowest member is not held, and its ceiling is an event time."""
+    marks = [own, *others]
+    free = []
+    for place, mark in enumerate(marks):
+        rest = [member(other) for number, other in enumerate(marks) if number != place]
+        ceiling = ceiling_of(mark, drift, rest, 0)
+        assert ceiling.until_us is None or LOWEST_US <= ceiling.until_us <= HIGHEST_US
+        free.append(ceiling.is_lowest and not is_held(mark, ceiling))
+    assert free[min(range(len(marks)), key=lambda place: (marks[place] is not None, marks[place] or 0))]
+
+
+# --- sets
+
+
+def scope(name: str, principal: str = "", drift: int = DRIFT, idle_us: int | None = 1_000_000) -> StreamScope:
+    aligned = Alignment(set="s", max_drift_us=drift, idle_timeout_us=idle_us)
+    request = PlanRequest(table="t", query=Incremental())
+    return StreamScope(request=request, name=name, alignment=aligned, principal=principal)
+
+
+def point(number: int, at_us: int | None) -> StreamPoint:
+    progress = Progress(Position(InstantTime(f"{number:03d}")))
+    return StreamPoint(progress=progress, watermark=Watermark(at_us), content=CommitsBatch(Position(InstantTime("0"))))
+
+
+def call(sets: AlignmentSets, of: StreamScope, start: StreamPoint, end: StreamPoint) -> NextBatch:
+    assert of.alignment is not None
+    return sets.next_batch(of, of.alignment, start, lambda scope, point: NextBatch(point=end))[1]
+
+
+def test_fast_member_waits_until_slow_one_is_idle() -> None:
+    clock = Clock()
+    sets = AlignmentSets(clock)
+    fast, slow = point(1, 1_000), point(1, 0)
+    assert call(sets, scope("slow"), slow, slow).point == slow
+    assert call(sets, scope("fast"), fast, point(2, 2_000)).held
+    clock.now_ms += 999
+    call(sets, scope("slow"), slow, slow)  # nothing new: its idle time goes on
+    assert call(sets, scope("fast"), fast, point(2, 2_000)).held
+    clock.now_ms += 1
+    call(sets, scope("slow"), slow, slow)
+    assert not call(sets, scope("fast"), fast, point(2, 2_000)).held
+    call(sets, scope("slow"), slow, point(2, 10))  # it reads again
+    assert call(sets, scope("fast"), point(2, 2_000), point(3, 3_000)).held
+
+
+def test_held_member_keeps_its_place() -> None:
+    """A member that was held for long is not idle: the others do not overtake it by more than the drift."""
+    clock = Clock()
+    sets = AlignmentSets(clock)
+    for _ in range(5):
+        call(sets, scope("slow"), point(1, 0), point(2, 10))
+        assert call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+        clock.now_ms += 900
+    assert call(sets, scope("slow"), point(9, 1_200), point(10, 1_300)).held
+
+
+def test_member_that_stopped_is_forgotten() -> None:
+    clock = Clock()
+    sets = AlignmentSets(clock)
+    call(sets, scope("slow", idle_us=None), point(1, 0), point(2, 10))
+    clock.now_ms += DEFAULT_IDLE_MS - 1
+    assert call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+    clock.now_ms += 1
+    assert not call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+
+
+def test_run_with_fixed_end_leaves_set_with_its_last_batch() -> None:
+    """Otherwise a run of `availableNow` would end while the other stream is held."""
+    sets = AlignmentSets(Clock())
+    target = Position(InstantTime("002"))
+    call(sets, replace(scope("slow"), target=target), point(1, 0), point(2, 10))
+    assert not call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+    call(sets, replace(scope("slow"), target=Position(InstantTime("003"))), point(1, 0), point(2, 10))
+    assert call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+    ended = replace(point(2, HIGHEST_US), ended=True)
+    call(sets, scope("slow"), point(1, 0), ended)
+    assert not call(sets, scope("fast"), point(1, 1_000), point(2, 2_000)).held
+    assert call(sets, scope("slow"), ended, ended).point == ended
+
+
+def test_sets_of_callers_are_apart_and_bounded() -> None:
+    sets = AlignmentSets(Clock())
+    call(sets, scope("slow", principal="token:bad"), point(1, 0), point(2, 10))
+    assert not call(sets, scope("fast", principal="token:good"), point(1, 1_000), point(2, 2_000)).held
+    for number in range(MAX_MEMBERS - 1):
+        call(sets, scope(f"n{number}", principal="token:bad"), point(1, 0), point(2, 10))
+    with pytest.raises(ConfigurationError, match=f"alignWith=s: the set has {MAX_MEMBERS} members"):
+        call(sets, scope("more", principal="token:bad"), point(1, 0), point(2, 10))
+    call(sets, scope("slow", principal="token:bad"), point(2, 10), point(3, 20))
+
+
+def test_members_of_caller_are_bounded_over_all_sets() -> None:
+    sets = AlignmentSets(Clock())
+    for number in range(MAX_OF_PRINCIPAL):
+        of = scope("q", principal="token:bad")
+        call(sets, replace(of, alignment=Alignment(set=f"s{number}", max_drift_us=1)), point(1, 0), point(2, 10))
+    with pytest.raises(ConfigurationError, match=f"all sets of this caller have {MAX_OF_PRINCIPAL}"):
+        call(sets, scope("q", principal="token:bad"), point(1, 0), point(2, 10))
+    call(sets, scope("q", principal="token:good"), point(1, 0), point(2, 10))
+
+
+# --- simulation
+
+
+class CheckFailed(AssertionError):
+    """A bound of the simulation is violated."""
+
+
+@dataclass
+class Reader:
+    """A stream over scripted commits in order; `bounds` of each. It is silent while `stopped`."""
+
+    name: str
+    bounds: list[EventTimeSpan]
+    known: int = 0
+    done: int = 0
+    stopped: bool = False
+    watermark_us: int | None = None
+    active_ms: int = 0
+    seen_ms: int = -(10**9)
+
+    def read(self, count: int) -> StreamPoint:
+        """The point after the next commits. Its watermark is below everything that is known to come, at most the
+        highest known event time, and never lower than before."""
+        self.done += count
+        known = [span.high_us for span in self.bounds[: self.known] if span.high_us is not None]
+        coming = [span.low_us for span in self.bounds[self.done : self.known] if span.low_us is not None]
+        at_us = min([max(known), *(low - 1 for low in coming)])
+        self.watermark_us = at_us if self.watermark_us is None else max(self.watermark_us, at_us)
+        return self.point()
+
+    def point(self) -> StreamPoint:
+        return point(self.done, self.watermark_us)
+
+
+@dataclass
+class World:
+    """Streams of one set under random commits, stops and restarts, against the bounds of alignment."""
+
+    seed: int
+    units: Callable[[Iterable[EventTimeSpan], EventTimeCeiling], int] = units_within
+    clock: Clock = field(default_factory=Clock)
+    drift: int = 200
+    idle_ms: int = 5_000
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.sets = AlignmentSets(self.clock)
+        self.readers = [Reader(f"r{number}", self._commits()) for number in range(self.random.randint(2, 4))]
+
+    def _commits(self) -> list[EventTimeSpan]:
+        """Commits with growing event times; some overlap, some leave a gap, some are wider than the drift."""
+        low, result = self.random.randint(0, 500), []
+        step = self.random.choice([10, 50, 300])
+        for _ in range(60):
+            width = self.random.choice([0, 20, 150, 260])
+            result.append(EventTimeSpan(low, low + width))
+            low += self.random.randint(1, step) + (1_000 if self.random.random() < 0.03 else 0)
+        return result
+
+    def run(self) -> None:
+        for _ in range(700):
+            self.clock.now_ms += self.random.choice([1, 50, 400])
+            for reader in self.readers:
+                if self.random.random() < 0.2:
+                    reader.known = min(len(reader.bounds), reader.known + self.random.randint(1, 8))
+                if self.random.random() < 0.005:
+                    reader.stopped = not reader.stopped
+            running = [reader for reader in self.readers if not reader.stopped]
+            if running:
+                self._call(self.random.choice(running))
+        self._drain()
+
+    def _drain(self) -> None:
+        """Everything that is known is read by streams that run, whatever the others do."""
+        for reader in self.readers:
+            reader.known = len(reader.bounds)
+        running = [reader for reader in self.readers if not reader.stopped]
+        for _ in range(3_000):
+            self.clock.now_ms += 100
+            for reader in running:
+                self._call(reader)
+            if all(reader.done == len(reader.bounds) for reader in running):
+                return
+        raise CheckFailed("deadlock: a stream is never finished")
+
+    def _call(self, reader: Reader) -> None:
+        now_ms = self.clock.now_ms
+        if now_ms - reader.seen_ms >= self.idle_ms:
+            reader.active_ms = now_ms  # it joins
+        reader.seen_ms = now_ms
+        others = [
+            other for other in self.readers if other is not reader and now_ms - other.active_ms < self.idle_ms
+            and now_ms - other.seen_ms < self.idle_ms
+        ]  # fmt: skip
+        own, start, waiting = reader.watermark_us, reader.done, reader.known > reader.done
+        aligned = scope(reader.name, drift=self.drift, idle_us=self.idle_ms * 1_000)
+        assert aligned.alignment is not None
+
+        def plan(of: StreamScope, at: StreamPoint) -> NextBatch:
+            assert of.ceiling is not None
+            count = self.units(reader.bounds[reader.done : reader.known], of.ceiling)
+            return NextBatch(point=reader.read(count)) if count else NextBatch(point=at, held=waiting)
+
+        _, batch = self.sets.next_batch(aligned, aligned.alignment, reader.point(), plan)
+        if batch.held or reader.done > start:
+            reader.active_ms = now_ms
+        self._check(reader, own, others, start, waiting)
+
+    def _check(self, reader: Reader, own: int | None, others: list[Reader], start: int, waiting: bool) -> None:
+        marks = [other.watermark_us for other in others]
+        is_slowest = own is None or all(mark is not None and own <= mark for mark in marks)
+        read = reader.bounds[start : reader.done]
+        if is_slowest:
+            if waiting and not read:
+                raise CheckFailed("the slowest stream is held")
+            allowed = max([own or 0, read[0].low_us or 0]) + self.drift if read else 0
+            if len(read) > 1 and max(span.high_us or 0 for span in read) > allowed:
+                raise CheckFailed("the slowest stream reads more than its drift in a round of several commits")
+            return
+        lowest = min([mark for mark in marks if mark is not None], default=0)
+        if read and (None in marks or max(span.high_us or 0 for span in read) > lowest + self.drift):
+            raise CheckFailed("a stream reads more than the drift ahead of the slowest one")
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_simulated_sets_keep_their_bounds(first: int) -> None:
+    for seed in range(first, first + 20):
+        World(seed).run()
+
+
+def _no_cut(units: Iterable[EventTimeSpan], ceiling: EventTimeCeiling) -> int:
+    return len(list(units))
+
+
+def _cut_at_first_low(units: Iterable[EventTimeSpan], ceiling: EventTimeCeiling) -> int:
+    """Counts commits whose lowest event time is allowed, not the highest."""
+    return units_within([EventTimeSpan(span.low_us, span.low_us) for span in units], ceiling)
+
+
+def _slowest_too(units: Iterable[EventTimeSpan], ceiling: EventTimeCeiling) -> int:
+    """Holds the slowest stream at its ceiling too."""
+    return units_within(units, replace(ceiling, is_lowest=False))
+
+
+BROKEN_CUTS = {"no cut": _no_cut, "lows": _cut_at_first_low, "slowest held": _slowest_too}
+BROKEN_PARTS: dict[str, tuple[object, str, object]] = {
+    "idle members hold": (alignment, "is_active", lambda member, now_ms: True),
+    "nobody holds": (alignment, "is_active", lambda member, now_ms: False),
+    "highest instead of lowest": (
+        alignment_sets,
+        "ceiling_of",
+        lambda own, drift, others, now_ms: ceiling_of(
+            own, drift, [member(max([other.watermark_us or 0 for other in others], default=own or 0))], 0
+        ),
+    ),
+    "held members are idle": (
+        alignment_sets,
+        "replace",
+        lambda value, **changes: (
+            replace(value, **{name: change for name, change in changes.items() if name != "active_ms"})
+            if isinstance(value, AlignedMember)
+            else replace(value, **changes)
+        ),
+    ),
+}
+
+
+def fails(units: Callable[[Iterable[EventTimeSpan], EventTimeCeiling], int] = units_within) -> bool:
+    for seed in range(20):
+        try:
+            World(seed, units).run()
+        except CheckFailed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("broken", BROKEN_CUTS)
+def test_each_broken_cut_is_detected(broken: str) -> None:
+    assert fails(BROKEN_CUTS[broken])
+
+
+@pytest.mark.parametrize("broken", BROKEN_PARTS)
+def test_each_broken_decision_is_detected(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, name, replacement = BROKEN_PARTS[broken]
+    monkeypatch.setattr(where, name, replacement)
+    assert fails()
