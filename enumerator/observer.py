@@ -75,6 +75,8 @@ class GroupGauges:
     """Size of the pending splits."""
     issued_instant_s: float | None = None
     """Time of the newest planned instant, in seconds since 1970 UTC; None before the first."""
+    watermark_us: int | None = None
+    """Watermark of the group, in UTC microseconds since 1970; None if it has none, or before it is known."""
     issued_delay_s: float | None = None
     """How long after that instant its round was planned; None before the first."""
     discovery_age_s: float | None = None

@@ -35,7 +35,7 @@ MAY_IMPORT = {
 }
 """Room -> rooms that it may import. '' is the package's root."""
 LAYERS: dict[str, tuple[str, ...]] = {
-    "proto": ("errors logging v1", "model retry", "codec enumerator options", "client"),
+    "proto": ("errors logging v1", "model retry", "codec enumerator group_service options", "client"),
     "table": (
         "storage columns parquet hfile",
         "arrow_errors config predicate",

@@ -59,6 +59,14 @@ class Shell:
             else:
                 sys.stderr.write(f"warning: {printable(text)}\n")
 
+    def note(self, text: str, **fields: str) -> None:
+        """Prints a line on stderr, unless quiet; with JSON logs the fields."""
+        if not self.quiet:
+            if self.log_format is LogFormat.JSON:
+                sys.stderr.write(json.dumps({"level": "info", "message": text, **fields}) + "\n")
+            else:
+                sys.stderr.write(f"{printable(text)}\n")
+
     @property
     def shows_progress(self) -> bool:
         """Whether stderr may show progress: a terminal, text logs, not quiet."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.model.positions import Position
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,9 @@ class ConsumedBatch:
     table: str
     """The name of the table."""
     watermark: datetime | None
-    """The watermark of the table in this group, UTC; None if it has none."""
+    """The watermark of the group in this table, UTC: no row that is not committed yet, also of this batch, has an event
+    time at or before it, whichever reader reads it, except rows later than `maxOutOfOrderness` allows. It never
+    decreases, unless the group is reset. None: it has none, or it is not known yet."""
     split_id: str
     """The id of the split."""
     plan_id: str
@@ -42,3 +47,13 @@ class ConsumedBatch:
     """The number of the batch since the last `join`, counted from 1."""
     join: int
     """The number of the `join`, counted from 1."""
+
+
+def moment_of(watermark_us: int | None) -> datetime | None:
+    """A watermark as a time. One after the year 9999 is the last time that Python has; None for one before year 1."""
+    if watermark_us is None:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=watermark_us)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if watermark_us > 0 else None

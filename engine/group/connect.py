@@ -11,8 +11,8 @@ from typing import Protocol
 
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.group_service import GroupService
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
-from penstock.proto.model.groups import GroupService
 
 
 class GroupEnumerator(Enumerator, GroupService, Protocol):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from penstock.proto.errors import Fenced, LeaseError, PenstockError
-from penstock.proto.model.groups import GroupService, Joined
+from penstock.proto.group_service import GroupService
+from penstock.proto.model.groups import Joined
 
 _T = TypeVar("_T")
 

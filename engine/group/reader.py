@@ -7,11 +7,13 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Final, Self
 
 from penstock.engine.group.batch import ConsumedBatch as ConsumedBatch
+from penstock.engine.group.batch import moment_of
 from penstock.engine.group.connect import GroupEnumerator
 from penstock.engine.group.lease import HEARTBEATS_PER_LEASE, Membership, Runtime
 from penstock.engine.group.split_work import SplitWork
@@ -111,6 +113,11 @@ class GroupReader:
     def ended(self) -> bool:
         """Whether the group reached its `upto` and every split is finished."""
         return self._ended
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The newest watermark that this reader received; see `ConsumedBatch.watermark`."""
+        return moment_of(self._watermark_us)
 
     @property
     def lease_left_ms(self) -> int:
@@ -243,6 +250,7 @@ class GroupReader:
         self._work.reset(self._joins + 1)
         self._stopped: dict[str, PenstockError] = {}
         self._requests = 0
+        self._watermark_us: int | None = None
         self._next_request_ms = 0
 
     def _clear_wake(self) -> bool:
@@ -263,12 +271,12 @@ class GroupReader:
             # a request of a group over tables renews no lease in the groups of tables: heartbeats do
             call = partial(membership.call, ask, renews=not self._over_tables)
             answer: GroupAnswer = self._retry.call(call)
-        self._caught_up = False
+        self._caught_up, self._watermark_us = False, answer.watermark_us
         match answer:
-            case Assignments(splits):
+            case Assignments(splits=splits):
                 self._work.receive(member, splits, request_id)
                 self._next_request_ms = 0 if splits else self._runtime.now_ms() + _LEAST_WAIT_MS
-            case NothingYet(retry_ms, caught_up, troubles):
+            case NothingYet(retry_ms=retry_ms, caught_up=caught_up, troubles=troubles):
                 self._next_request_ms = self._runtime.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)
                 self._caught_up = caught_up
                 self._note_troubles(troubles)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final
 
-from penstock.engine.group.batch import ConsumedBatch
+from penstock.engine.group.batch import ConsumedBatch, moment_of
 from penstock.engine.group.connect import GroupEnumerator
 from penstock.engine.group.lease import Membership
 from penstock.engine.group.split_queue import SplitQueue
@@ -117,7 +117,7 @@ class SplitWork:
         return ConsumedBatch(
             batch=part.batch,
             table=split.assigned.table or self._ids["table"],
-            watermark=None,
+            watermark=moment_of(split.assigned.watermark_us),
             split_id=split.assigned.split.split_id,
             plan_id=split.assigned.ref.plan_id,
             first_ordinal=part.first_ordinal,

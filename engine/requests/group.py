@@ -7,10 +7,19 @@ from functools import partial
 from typing import NoReturn
 
 from penstock.engine.requests.batch import RANGES, Describe, request_of
+from penstock.engine.requests.event_times import check_group_options, event_time_rule
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.groups import GroupScope, GroupSpec, GroupStart, OnLostRange, StartAt, StartLatest
+from penstock.proto.model.groups import (
+    GroupScope,
+    GroupSpec,
+    GroupStart,
+    OnLostRange,
+    StartAt,
+    StartLatest,
+    StartSnapshot,
+)
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
@@ -25,6 +34,7 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupS
     query = _query(options)
     policy = OnLostRange(options.on_lost_range or "fail")
     hybrid = hybrid_of(options, EntryPoint.CONSUMER, policy)
+    check_group_options(options)
     if policy is OnLostRange.SNAPSHOT and isinstance(query, Changes):
         raise ConfigurationError(
             "option onLostRange=snapshot returns the rows of the table, not changes: give fail or earliest with "
@@ -34,6 +44,8 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupS
         request=replace(request_of(table, query, options, slots=0), hybrid=hybrid),
         upto=_upto(table, options, describe),
         on_lost_range=policy,
+        rule=event_time_rule(table, options, describe),
+        idle_timeout_us=options.idle_timeout_us,
     )
     limits = RoundLimits(
         max_commits=options.max_commits_per_trigger,
@@ -65,10 +77,16 @@ def no_table_of(pattern: str) -> NoReturn:
 
 
 def group_start(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> GroupStart:
-    """The start that `text` names: earliest, latest, the digits of an instant or an ISO time."""
-    zone = TimelineZone
-    bound = range_bound(option, text, lambda word: zone(table, describe().timeline_timezone, timezone).required(word))
+    """The start that `text` names: snapshot, earliest, latest, the digits of an instant or an ISO time."""
+    if text.strip() == "snapshot":
+        return StartSnapshot()
+    bound = _bound(option, text, table, timezone, describe)
     return StartLatest() if isinstance(bound, Latest) else StartAt(bound)
+
+
+def _bound(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> Position | Latest:
+    zone = TimelineZone
+    return range_bound(option, text, lambda word: zone(table, describe().timeline_timezone, timezone).required(word))
 
 
 def _query(options: ParsedOptions) -> RangeQuery:
@@ -91,11 +109,10 @@ def _start(table: str, options: ParsedOptions, describe: Describe) -> GroupStart
 def _upto(table: str, options: ParsedOptions, describe: Describe) -> Position | None:
     if options.upto is None:
         return None
-    match group_start("upto", options.upto, table, options.timeline_timezone, describe):
-        case StartAt(position):
-            return position
-        case StartLatest():
-            raise ConfigurationError(
-                "option upto=latest would change at each join: give an order key, or leave upto out and stop when "
-                "the group is caught up (`penstock tail --exit-at-end`)"
-            )
+    bound = _bound("upto", options.upto, table, options.timeline_timezone, describe)
+    if isinstance(bound, Latest):
+        raise ConfigurationError(
+            "option upto=latest would change at each join: give an order key, or leave upto out and stop when "
+            "the group is caught up (`penstock tail --exit-at-end`)"
+        )
+    return bound

@@ -7,39 +7,26 @@ which fetches the table's description.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from penstock.engine.requests.batch import RANGES, Describe, check_order, request_of
+from penstock.engine.requests.event_times import check_event_time_options, event_time_rule
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.model.names import checked_name
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.model.streams import (
     Alignment,
-    EventTimeRule,
     StartAfter,
     StartLatest,
     StartSnapshot,
     StreamScope,
     StreamStart,
-    WatermarkFallback,
 )
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
-
-_NEED_EVENT_TIME: Final = {
-    "maxOutOfOrderness": "limits how late the event time of a row may be",
-    "idleTimeout": "advances the watermark of event times",
-    "watermarkFallback": "is the source of event-time bounds",
-    "endWatermark": "sets the final watermark of event times",
-    "eventTimeUnit": "is the unit of the event-time column",
-    "alignWith": "aligns the event times of streams",
-}
-"""Options that need `eventTime`, with their effect for the error text."""
 
 
 def check_streamable(options: ParsedOptions) -> None:
@@ -72,23 +59,14 @@ def check_stream_options(options: ParsedOptions) -> None:
 
 
 def _check_event_time(options: ParsedOptions) -> None:
+    check_event_time_options(options)
     if not options.event_time:
-        for name, meaning in _NEED_EVENT_TIME.items():
-            if name in options.explicit:
-                raise ConfigurationError(f"option {name} {meaning}: give eventTime (a column) with it, or leave it out")
         return
-    if options.query == "cdc" and options.cdc_format == "hudi":
-        raise ConfigurationError(
-            f"option eventTime={options.event_time[:80]} with cdcFormat=hudi: the column is inside the JSON text of "
-            "`before` and `after`, so that its bounds are unknown; use cdcFormat=rows"
-        )
     if options.max_out_of_orderness_us is None:
         raise ConfigurationError(
             "option eventTime needs maxOutOfOrderness, such as 10 minutes: how late a row may be. It has no default, "
             "because Spark drops every row that is later"
         )
-    if options.idle_timeout_us == 0:
-        raise ConfigurationError("option idleTimeout: got 0, expected more than 0; leave it out for none")
     if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
             "option endWatermark is the watermark of a stream that has ended: give upto with it, or leave it out"
@@ -159,7 +137,7 @@ def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> Stre
     request = request_of(table, _query(options), options)
     return StreamScope(
         request=replace(request, hybrid=hybrid_of(options, EntryPoint.STREAM, policy)),
-        rule=_rule(table, options, describe),
+        rule=event_time_rule(table, options, describe),
         upto=_upto(table, options, describe),
         on_lost_range=policy,
         end_watermark_us=options.end_watermark_us,
@@ -217,27 +195,4 @@ def _bound(name: str, text: str, table: str, options: ParsedOptions, describe: D
         name,
         text,
         lambda word: TimelineZone(table, describe().timeline_timezone, options.timeline_timezone).required(word),
-    )
-
-
-def _rule(table: str, options: ParsedOptions, describe: Describe) -> EventTimeRule | None:
-    if not options.event_time or options.max_out_of_orderness_us is None:
-        return None
-    fallback = WatermarkFallback(options.watermark_fallback)
-    if fallback is WatermarkFallback.COMMIT_TIME and options.timeline_timezone is None:
-        try:
-            declared = describe().timeline_timezone
-        except TableNotFound:
-            # A stream may start before its table exists. If the table is LOCAL, its bounds are unknown.
-            declared = "UTC"
-        if declared.upper() != "UTC":
-            raise ConfigurationError(
-                f"option watermarkFallback=commitTime: the timeline of table {redacted_uri(table)} is written in its "
-                "writer's local time (hoodie.table.timeline.timezone=LOCAL), so that commit times in UTC are unknown; "
-                "set the option timelineTimezone to the writer's zone, such as Europe/Berlin, or use scan or hold"
-            )
-    return EventTimeRule(
-        max_out_of_orderness_us=options.max_out_of_orderness_us,
-        fallback=fallback,
-        timezone=options.timeline_timezone or "",
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import PlanRequest, RoundLimits
 from penstock.proto.model.splits import Plan
+from penstock.proto.model.streams import EventTimeRule
 from penstock.proto.model.streams import Progress as Progress
 
 
@@ -24,6 +26,8 @@ class Following:
     """The position that no round passes; None without an end."""
     drained: bool = True
     """Whether all earlier rounds are done."""
+    rule: EventTimeRule | None = None
+    """How event times are bounded; None: they are not needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,16 @@ class Issued:
     """The instant's time, UTC milliseconds since 1970."""
     delay_ms: int
     """The time from the instant until the round was planned, milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEventTimes:
+    """The event times of a round, in a group with a watermark."""
+
+    of_splits: tuple[EventTimeSpan, ...]
+    """The span of each split of the plan."""
+    coming: EventTimeSpan
+    """The span of what is known to come after the round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +76,8 @@ class NextRound:
     """The time of the newest instant; None if it is unknown."""
     lost_records: int = 0
     """Records of a topic that were skipped because they had expired."""
+    event_times: RoundEventTimes | None = None
+    """The event times of the round; None without a rule of watermarks."""
 
 
 Advance = NothingNew | NextRound

@@ -110,6 +110,7 @@ def gauges_of(
         finished_splits=sum(open_round.done for open_round in rounds),
         pending_bytes=sum(int(np.sum(one.facts.sizes[one.status == PENDING])) for one in rounds),
         issued_instant_s=None if issued is None else issued.instant_ms / 1000,
+        watermark_us=group.watermark.at_us,
         issued_delay_s=None if issued is None else issued.delay_ms / 1000,
         discovery_age_s=discovery_age_s,
         poll_interval_s=poll_interval_s,

@@ -56,7 +56,7 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
         case ev.Started():
             return group_lifecycle.started(state, event)
         case ev.Discovered() | ev.NothingFound() | ev.CannotGoOn() | ev.RangeLost():
-            return group_lifecycle.discovered(state, event)
+            return group_lifecycle.discovered(state, event, now_ms)
         case ev.OpenPlan():
             return plans.open_plan(state, event, now_ms, settings)
         case ev.UsePlan(plan_id):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.core.records import GroupKey, PlanQuery
+from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey, PlanQuery
 from penstock.enumerator.core.results import Committed, Entry, PlanHeld, Reported, SplitsGranted
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import EndOfGroup, GroupScope, Joined, Member, NothingYet, SplitProgress
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
@@ -150,6 +151,8 @@ class Discovered(Event[None]):
     """Hashes of the partitions whose file groups the round replaces."""
     commits: int
     """Number of commits in the range."""
+    coming: EventTimeSpan = UNKNOWN_SPAN
+    """Event times of the known commits after the round; UNKNOWN_SPAN in a group without a watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,14 +33,17 @@ from penstock.enumerator.core.records import (
     GroupMoved,
     GroupStopped,
     Moved,
+    Record,
     RoundPlanned,
     TableSeen,
+    WatermarkMoved,
 )
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
+from penstock.enumerator.core.rounds import NO_ROWS, advanced, after_silence
 from penstock.enumerator.core.state import Group, State
 from penstock.proto.errors import ConfigurationError, TooManyGroups
 from penstock.proto.model.groups import OnLostRange
-from penstock.proto.model.positions import CommitRange
+from penstock.proto.model.positions import CommitRange, Position
 
 
 class GroupState(enum.Enum):
@@ -188,7 +191,9 @@ def started(state: State, event: ev.Started) -> Decision[None]:
     return changes(moved(group, state.last_number + 1, event.progress, Moved.STARTED))
 
 
-def discovered(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost) -> Decision[None]:
+def discovered(
+    state: State, event: ev.Discovered | ev.NothingFound | ev.CannotGoOn | ev.RangeLost, now_ms: int
+) -> Decision[None]:
     """Applies the result of a discovery. Ignores it if the group moved, stopped or ended after the discovery began."""
     group = state.groups.get(event.key)
     if group is None or group.number != event.number or group.progress.position != event.start:
@@ -197,8 +202,9 @@ def discovered(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotG
         return changes()
     match event:
         case ev.NothingFound():
-            at_end = group.scope.upto is not None and event.start >= group.scope.upto
-            return changes(GroupEnded(key=group.key) if at_end else TableSeen(key=group.key, position=event.start))
+            if group.scope.upto is not None and event.start >= group.scope.upto:
+                return changes(GroupEnded(key=group.key))
+            return changes(*_nothing_new(group, event.start, now_ms))
         case ev.CannotGoOn(code=code, text=text):
             return changes(GroupStopped(key=group.key, code=code, text=text))
         case ev.RangeLost(progress=progress, plan_id=plan_id):
@@ -214,6 +220,22 @@ def discovered(state: State, event: ev.Discovered | ev.NothingFound | ev.CannotG
                 facts=event.facts,
                 reshaped=event.reshaped,
                 commits=event.commits,
+                coming=event.coming,
             )
             at_end = group.scope.upto is not None and event.commit_range.upto >= group.scope.upto
             return changes(next_round, GroupEnded(key=group.key)) if at_end else changes(next_round)
+
+
+def _nothing_new(group: Group, start: Position, now_ms: int) -> tuple[Record, ...]:
+    """The records after a discovery that found nothing new: no known commit is still to come, and the watermark of a
+    group with an idle timeout and without unfinished splits may advance with time."""
+    if group.scope.rule is None:
+        return (TableSeen(key=group.key, position=start),)
+    watermark = advanced(group.watermark, group.scope.rule, group.rounds.values(), NO_ROWS)
+    quiet_since_us, timeout_us = None, group.scope.idle_timeout_us
+    if timeout_us is not None and not group.rounds:
+        watermark, quiet_since_us = after_silence(watermark, timeout_us, group.quiet_since_us, now_ms * 1000)
+    seen = TableSeen(key=group.key, position=start, quiet_since_us=quiet_since_us)
+    if (watermark, NO_ROWS) == (group.watermark, group.coming):
+        return (seen,)
+    return (WatermarkMoved(key=group.key, watermark=watermark, coming=NO_ROWS), seen)

@@ -88,7 +88,10 @@ def _check_scope(group: Group, scope: GroupScope) -> None:
     if scope == group.scope:
         return
     present, requested = group.scope, scope
-    pairs = [(name, getattr(present, name), getattr(requested, name)) for name in ("upto", "on_lost_range")]
+    pairs = [
+        (name, getattr(present, name), getattr(requested, name))
+        for name in ("upto", "on_lost_range", "rule", "idle_timeout_us")
+    ]
     pairs += [
         (name, getattr(present.request, name), getattr(requested.request, name)) for name in present.request.__slots__
     ]

@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.core.slot_assigner import PlanQuery as PlanQuery
+from penstock.enumerator.core.slot_assigner import QueryKind as QueryKind
 from penstock.enumerator.core.split_facts import SplitFacts
 from penstock.enumerator.core.table_records import TableAdded, TableDropped
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.streams import Watermark
+
+UNKNOWN_SPAN: Final = EventTimeSpan(is_unbounded=True)
+"""Event times of commits that are not known yet: the watermark waits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,50 +58,6 @@ class Moved(enum.Enum):
     """The group was created to start after the newest instant, and its table was read for the first time."""
     LOST_RANGE = "lost range"
     """The range that the group had to read next is lost."""
-
-
-class QueryKind(enum.Enum):
-    """The kind of query of a held plan. The values are persisted: kinds are added, their values never change."""
-
-    SNAPSHOT = "Snapshot"
-    """The newest state of the table."""
-    SNAPSHOT_AS_OF = "SnapshotAsOf"
-    """The state of the table at an instant."""
-    SNAPSHOT_PART = "SnapshotPart"
-    """A part of the snapshot with which a stream begins."""
-    READ_OPTIMIZED = "ReadOptimized"
-    """Base files only."""
-    INCREMENTAL = "Incremental"
-    """Rows that a range of commits wrote."""
-    CHANGES = "Changes"
-    """Changes of a range of commits (CDC)."""
-    TOPIC_RANGES = "TopicRanges"
-    """Ranges of offsets of a Kafka topic."""
-    OTHER = "Other"
-    """A kind that this release does not have, in a record of another release."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanQuery:
-    """The query of a held plan."""
-
-    kind: QueryKind
-    """The kind of query."""
-    of_stream: bool = False
-    """Whether the plan is a batch of a stream."""
-
-    def __str__(self) -> str:
-        return self.kind.value + (_OF_STREAM if self.of_stream else "")
-
-    @classmethod
-    def parse(cls, name: str) -> PlanQuery:
-        """The inverse of `str`: the form of records and log lines. QueryKind.OTHER for a kind of another release."""
-        kinds = {kind.value: kind for kind in QueryKind}
-        return cls(kinds.get(name.removesuffix(_OF_STREAM), QueryKind.OTHER), name.endswith(_OF_STREAM))
-
-
-_OF_STREAM: Final = "Stream"
-"""Follows the kind in records and log lines if the plan is a batch of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +106,21 @@ class RoundPlanned:
     """Hashes of the partitions whose file groups the round replaces."""
     commits: int = 0
     """Number of commits in the range."""
+    coming: EventTimeSpan = UNKNOWN_SPAN
+    """Event times of the known commits after the round; UNKNOWN_SPAN in a group without a watermark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkMoved:
+    """The watermark of a group moved without a round and without a commit: nothing is still to come, or the table was
+    idle. Also written by a compaction of the log."""
+
+    key: GroupKey
+    """The group."""
+    watermark: Watermark
+    """The new watermark."""
+    coming: EventTimeSpan
+    """Event times of the known commits that are not planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,6 +328,8 @@ class TableSeen:
     """The group."""
     position: Position
     """Position after which there was nothing."""
+    quiet_since_us: int | None = None
+    """Since when the group has been idle, by the clock of this process; None if it is not, or has no idle timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +354,7 @@ Durable = (
     | GroupMoved
     | GroupEnded
     | GroupDeleted
+    | WatermarkMoved
     | PlanOpened
     | SlotsAsked
     | PlansForgotten

@@ -58,6 +58,8 @@ class GrantedSplit:
     """Its table, if the group is over tables; '' otherwise."""
     epoch: int = 0
     """The epoch of the member in the group of that table; 0 otherwise."""
+    watermark_us: int | None = None
+    """The watermark of the group of its table; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class SplitsGranted:
 
     splits: tuple[GrantedSplit, ...]
     """The splits."""
+    watermark_us: int | None = None
+    """The watermark of the group; None: unknown, or the group is over tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""An open round of a group: which splits are pending, held or done, and which must wait for earlier splits.
+"""An open round of a group: which splits are pending, held or done, and which must wait for earlier splits; and the
+watermark of the group, below every event time that may still be committed: of splits that are pending, of splits that
+readers hold, and of known commits that are not planned yet. All its inputs are durable.
 
 Pure; only `apply` changes a round. A round may have a million splits: arrays hold what all splits have, dictionaries
 only what held, returned and partly finished splits have.
@@ -7,7 +9,7 @@ only what held, returned and partly finished splits have.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,8 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.enumerator.core.split_facts import Numbers, SplitFacts
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.watermark import next_watermark
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import CommitRange
+from penstock.proto.model.streams import END_OF_TIME_US, EventTimeRule, Watermark
 
 PENDING: Final = 0
 """No reader holds the split."""
@@ -24,6 +29,7 @@ HELD: Final = 1
 """A reader holds the split."""
 DONE: Final = 2
 """The split is finished."""
+NO_ROWS: Final = EventTimeSpan()
 
 
 @dataclass(slots=True)
@@ -58,6 +64,10 @@ class Round:
     """Committed ordinal by partly finished split."""
     done: int = 0
     """Number of finished splits."""
+    by_low: Numbers | None = None
+    """Indices of the splits, sorted by the lower bound of their event times; None if the bounds are not known."""
+    low_cursor: int = 0
+    """The first place in `by_low` whose split is not finished."""
 
     @classmethod
     def of(
@@ -87,6 +97,7 @@ class Round:
             status=np.zeros(len(facts), dtype=np.uint8),
             by_lane=np.argsort(facts.lanes, kind="stable").astype(np.int64),
             contended=contended,
+            by_low=None if facts.lows_us is None else np.argsort(facts.lows_us, kind="stable").astype(np.int64),
         )
 
     @property
@@ -98,6 +109,16 @@ class Round:
     def pending(self) -> int:
         """How many splits nobody holds."""
         return len(self.facts) - self.done - len(self.holders)
+
+    def remaining_span(self) -> EventTimeSpan:
+        """The span of the event times of all splits that are not finished. Its upper bound is not given."""
+        if self.is_finished:
+            return EventTimeSpan()
+        lows = self.facts.lows_us
+        if self.by_low is None or lows is None:
+            return EventTimeSpan(is_unbounded=True)
+        low_us = int(lows[self.by_low[self.low_cursor]])
+        return EventTimeSpan(is_unbounded=True) if low_us == np.iinfo(np.int64).min else EventTimeSpan(low_us=low_us)
 
     def pending_in_order(self) -> Iterator[int]:
         """Pending splits, ascending."""
@@ -170,3 +191,46 @@ class Round:
         self.status[index] = DONE
         self.ordinals.pop(index, None)
         self.done += 1
+        if self.by_low is not None:
+            while self.low_cursor < len(self.by_low) and self.status[self.by_low[self.low_cursor]] == DONE:
+                self.low_cursor += 1
+
+
+# --- the watermark of a group: the algorithm is that of streams (`streams.watermark`)
+
+
+def span_to_come(rounds: Iterable[Round], coming: EventTimeSpan) -> EventTimeSpan:
+    """The span of all rows that are not committed: of unfinished splits of the open rounds, and of `coming`, the known
+    commits that are not planned."""
+    span = coming
+    for open_round in rounds:
+        span |= open_round.remaining_span()
+    return span
+
+
+def advanced(
+    before: Watermark,
+    rule: EventTimeRule | None,
+    rounds: Iterable[Round],
+    coming: EventTimeSpan,
+    planned: EventTimeSpan = NO_ROWS,
+) -> Watermark:
+    """The watermark after a change of the open rounds or of `coming`. `planned`: the span of a round that is new.
+
+    It never decreases. Without a rule it stays the same.
+    """
+    return before if rule is None else next_watermark(before, planned, span_to_come(rounds, coming), rule)
+
+
+def after_silence(
+    watermark: Watermark, timeout_us: int, quiet_since_us: int | None, now_us: int
+) -> tuple[Watermark, int]:
+    """The watermark of an idle group, advanced by each whole timeout since the group became idle, and the time from
+    which the next timeout counts. The times are of one process: a restart begins again."""
+    since_us = now_us if quiet_since_us is None else quiet_since_us
+    passed = max(0, now_us - since_us) // timeout_us
+    since_us += passed * timeout_us
+    if watermark.at_us is None or not passed:
+        return watermark, since_us
+    at_us = max(watermark.at_us, min(watermark.at_us + passed * timeout_us, END_OF_TIME_US))
+    return Watermark(at_us, watermark.high_us), since_us

@@ -2,18 +2,22 @@
 
 Pure: a state machine over indices of the plan's splits, without a clock or a lock. Repeated scans, retries, speculative
 attempts and `take(1)` in Spark get the same splits: the list of a slot is written once and then replayed, and a slot
-that never ran keeps its share.
+that never ran keeps its share. A `HeldPlan` has the lists of its slots.
 """
 
 from __future__ import annotations
 
+import enum
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.enumerator.core.split_facts import SplitFacts
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnknownSplit
+from penstock.proto.model.reports import SplitReport
 
 MAX_AUTO_SLOTS: Final = 1000
 SLOT_BYTES: Final = 128 << 20
@@ -177,3 +181,83 @@ class SlotAssigner:
                 return slot
             heapq.heappop(self._steal_candidates)
         return None
+
+
+# --- held plans
+
+
+class QueryKind(enum.Enum):
+    """The kind of query of a held plan. The values are persisted: kinds are added, their values never change."""
+
+    SNAPSHOT = "Snapshot"
+    """The newest state of the table."""
+    SNAPSHOT_AS_OF = "SnapshotAsOf"
+    """The state of the table at an instant."""
+    SNAPSHOT_PART = "SnapshotPart"
+    """A part of the snapshot with which a stream begins."""
+    READ_OPTIMIZED = "ReadOptimized"
+    """Base files only."""
+    INCREMENTAL = "Incremental"
+    """Rows that a range of commits wrote."""
+    CHANGES = "Changes"
+    """Changes of a range of commits (CDC)."""
+    TOPIC_RANGES = "TopicRanges"
+    """Ranges of offsets of a Kafka topic."""
+    OTHER = "Other"
+    """A kind that this release does not have, in a record of another release."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuery:
+    """The query of a held plan."""
+
+    kind: QueryKind
+    """The kind of query."""
+    of_stream: bool = False
+    """Whether the plan is a batch of a stream."""
+
+    def __str__(self) -> str:
+        return self.kind.value + (_OF_STREAM if self.of_stream else "")
+
+    @classmethod
+    def parse(cls, name: str) -> PlanQuery:
+        """The inverse of `str`: the form of records and log lines. QueryKind.OTHER for a kind of another release."""
+        kinds = {kind.value: kind for kind in QueryKind}
+        return cls(kinds.get(name.removesuffix(_OF_STREAM), QueryKind.OTHER), name.endswith(_OF_STREAM))
+
+
+_OF_STREAM: Final = "Stream"
+"""Follows the kind in records and log lines if the plan is a batch of a stream."""
+
+
+@dataclass(slots=True)
+class HeldPlan:
+    """A plan of the plan API."""
+
+    plan_id: str
+    """Its id."""
+    request_id: str
+    """Id of the request that opened it; '' if it had none."""
+    table: str
+    """Name of the table."""
+    query: PlanQuery
+    """Its query."""
+    facts: SplitFacts
+    """Sizes of its splits."""
+    assigner: SlotAssigner
+    """The lists of its slots."""
+    asked: array[int] = field(default_factory=lambda: array("I"))
+    """The slots whose lists grew or were sealed, in order."""
+    reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
+    """Reports of readers by (slot, index)."""
+    used_ms: int = 0
+    """When it was last used."""
+    stream: str = ""
+    """Id of the stream whose batch it is, or ''."""
+    digest: str = ""
+    """Digest of the content of its request; '' in a state of a release that kept none."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every list is sealed and every split is reported."""
+        return self.assigner.finished() and len(self.reports) == len(self.facts)

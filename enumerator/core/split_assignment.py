@@ -81,7 +81,7 @@ def request(
     lease = renewed(group, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
         held = tuple(item for item in reader.answered if item in reader.held)
-        return Decision((lease,), SplitsGranted(granted(group, held)))
+        return Decision((lease,), SplitsGranted(granted(group, held), group.watermark.at_us))
     if event.sequence == reader.heard:  # answered without splits: the member may have continued
         return Decision((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.undelivered:
@@ -91,7 +91,7 @@ def request(
         nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
         return Decision((lease, nothing), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
-    return Decision((lease, assigned), SplitsGranted(granted(group, chosen)))
+    return Decision((lease, assigned), SplitsGranted(granted(group, chosen), group.watermark.at_us))
 
 
 def check_request(group: Group, reader: Reader, event: ev.RequestSplits) -> None:
@@ -126,6 +126,7 @@ def granted(group: Group, splits: tuple[tuple[str, int], ...], epoch_over_tables
             group.rounds[plan_id].commit_range.upto,
             group.key.table if epoch_over_tables else "",
             epoch_over_tables,
+            group.watermark.at_us,
         )
         for plan_id, index in splits
     )
@@ -133,8 +134,9 @@ def granted(group: Group, splits: tuple[tuple[str, int], ...], epoch_over_tables
 
 def _nothing(group: Group, settings: CoordinatorSettings) -> NothingYet | EndOfGroup:
     if group.ended and not group.rounds:
-        return EndOfGroup()
-    return NothingYet(settings.retry_ms, caught_up=group.caught_up and not group.rounds)
+        return EndOfGroup(group.watermark.at_us)
+    caught_up = group.caught_up and not group.rounds
+    return NothingYet(settings.retry_ms, caught_up, watermark_us=group.watermark.at_us)
 
 
 def commit(state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings) -> Decision[Committed]:

@@ -1,4 +1,4 @@
-"""What `decide` needs of the splits of a round: their sizes, and which of them must keep an order. Arrays, no splits.
+"""What `decide` needs of the splits of a round: sizes, order, and bounds of event times. Arrays, no splits.
 
 A *lane* is a file group: its splits of different rounds go to one reader at a time, in order. Lanes and partitions are
 identified by 64-bit hashes. Two that collide wait for each other without need; a collision has no other effect.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.errors import StateDamaged
 
-_MAGIC: Final = b"facts1\n"
-_COLUMNS: Final = 3
+_LAYOUTS: Final = {b"facts1\n": 3, b"facts2\n": 5}
+"""The number of columns by the first bytes. The second layout has event times."""
+_LOWEST: Final = -(2**63)
+_HIGHEST: Final = 2**63 - 1
 
 Numbers = npt.NDArray[np.int64]
 
@@ -33,6 +36,11 @@ class SplitFacts:
     """Hash of the file group, by split."""
     partitions: Numbers
     """Hash of the partition, by split."""
+    lows_us: Numbers | None = None
+    """By split: no row has an earlier event time; the lowest number if a row may have any, the highest if no row has an
+    event time. None if the bounds are not known."""
+    highs_us: Numbers | None = None
+    """By split: no row has a later event time; the lowest number if unknown. None if the bounds are not known."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -45,36 +53,55 @@ class SplitFacts:
 
     def encoded(self) -> bytes:
         """The facts as bytes; the inverse of `decoded`."""
-        table = np.stack([self.sizes, self.lanes, self.partitions]).astype("<i8")
-        return _MAGIC + zlib.compress(table.tobytes(), level=1)
+        columns = [self.sizes, self.lanes, self.partitions]
+        if self.lows_us is not None and self.highs_us is not None:
+            columns += [self.lows_us, self.highs_us]
+        magic = next(magic for magic, count in _LAYOUTS.items() if count == len(columns))
+        return magic + zlib.compress(np.stack(columns).astype("<i8").tobytes(), level=1)
+
+    def span(self) -> EventTimeSpan:
+        """The span of the event times of all splits."""
+        if self.lows_us is None or self.highs_us is None:
+            return EventTimeSpan(is_unbounded=len(self) > 0)
+        low = int(self.lows_us.min(initial=_HIGHEST))
+        high = int(self.highs_us.max(initial=_LOWEST))
+        return EventTimeSpan(
+            None if low in (_LOWEST, _HIGHEST) else low, None if high == _LOWEST else high, low == _LOWEST
+        )
 
     @classmethod
     def decoded(cls, data: bytes, most: int = 1 << 24) -> SplitFacts:
         """The inverse of `encoded`, for at most `most` splits. StateDamaged."""
         try:
-            if not data.startswith(_MAGIC):
+            magic = next((magic for magic in _LAYOUTS if data.startswith(magic)), None)
+            if magic is None:
                 raise ValueError("unknown beginning")
-            inflate = zlib.decompressobj()
-            raw = inflate.decompress(data[len(_MAGIC) :], most * _COLUMNS * 8 + 1)
-            if len(raw) > most * _COLUMNS * 8:
+            columns, inflate = _LAYOUTS[magic], zlib.decompressobj()
+            raw = inflate.decompress(data[len(magic) :], most * columns * 8 + 1)
+            if len(raw) > most * columns * 8:
                 raise ValueError(f"more than {most} splits")
             if not inflate.eof or inflate.unused_data:
                 raise ValueError("cut short, or followed by something else")
-            table = np.frombuffer(raw, dtype="<i8").reshape(_COLUMNS, -1)
+            table = np.frombuffer(raw, dtype="<i8").reshape(columns, -1)
         except (ValueError, zlib.error) as error:
             raise StateDamaged(f"facts of a plan's splits: {error}; the state directory is damaged") from error
         return cls(*(np.ascontiguousarray(row, dtype=np.int64) for row in table))
 
 
-def facts_of(splits: Iterable[tuple[int, str, str]]) -> SplitFacts:
-    """Facts of splits, each as (bytes, partition, file group)."""
+def facts_of(splits: Iterable[tuple[int, str, str]], event_times: Sequence[EventTimeSpan] | None = None) -> SplitFacts:
+    """Facts of splits, each as (bytes, partition, file group), with the span of the event times of each."""
     sizes, lanes, partitions = [], [], []
     for size_bytes, partition, file_group in splits:
         sizes.append(size_bytes)
         lanes.append(hash_of(partition, file_group))
         partitions.append(hash_of(partition))
     columns = (np.array(column, dtype=np.int64) for column in (sizes, lanes, partitions))
-    return SplitFacts(*columns)
+    facts = SplitFacts(*columns)
+    if event_times is None:
+        return facts
+    lows = [_LOWEST if span.is_unbounded else _HIGHEST if span.low_us is None else span.low_us for span in event_times]
+    highs = [_LOWEST if span.high_us is None else span.high_us for span in event_times]
+    return replace(facts, lows_us=np.array(lows, dtype=np.int64), highs_us=np.array(highs, dtype=np.int64))
 
 
 def sizes_alone(sizes_bytes: Iterable[int]) -> SplitFacts:

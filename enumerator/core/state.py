@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.group_names import GroupNames
 from penstock.enumerator.core.records import (
+    UNKNOWN_SPAN,
     EntryReported,
     GroupCreated,
     GroupDeleted,
@@ -25,7 +26,6 @@ from penstock.enumerator.core.records import (
     NothingGranted,
     NumbersUsed,
     PlanOpened,
-    PlanQuery,
     PlansForgotten,
     PlanUsed,
     ReaderGone,
@@ -37,15 +37,19 @@ from penstock.enumerator.core.records import (
     SplitsCommitted,
     TableSeen,
     TurnTaken,
+    WatermarkMoved,
 )
-from penstock.enumerator.core.rounds import Round
+from penstock.enumerator.core.rounds import NO_ROWS, Round, advanced
+from penstock.enumerator.core.slot_assigner import HeldPlan as HeldPlan
 from penstock.enumerator.core.slot_assigner import SlotAssigner
-from penstock.enumerator.core.split_facts import SplitFacts
 from penstock.enumerator.core.table_records import TableAdded, TableDropped, apply_to_tables
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import RoundLimits
-from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.streams import Watermark
+
+UNKNOWN_WATERMARK: Final = Watermark()
 
 PlanRecord = PlanOpened | SlotsAsked | PlansForgotten | PlanUsed | EntryReported
 GroupRecord = (
@@ -62,6 +66,7 @@ GroupRecord = (
     | NothingGranted
     | TurnTaken
     | TableSeen
+    | WatermarkMoved
 )
 
 
@@ -129,44 +134,17 @@ class Group:
     """Order among the tables of a group over tables, the lowest first: see `over_tables`."""
     fits: bool = True
     """Whether it consumes what the group over tables of its name consumes, if there is one."""
+    watermark: Watermark = UNKNOWN_WATERMARK
+    """Its watermark. Never decreases, unless the group is reset."""
+    coming: EventTimeSpan = UNKNOWN_SPAN
+    """Event times of the known commits that are not planned; UNKNOWN_SPAN until a discovery."""
+    quiet_since_us: int | None = None
+    """Since when nothing is new and every split is finished, if the group has an idle timeout."""
 
     @property
     def pending(self) -> int:
         """How many planned splits no reader holds."""
         return sum(open_round.pending for open_round in self.rounds.values())
-
-
-@dataclass(slots=True)
-class HeldPlan:
-    """A plan of the plan API."""
-
-    plan_id: str
-    """Its id."""
-    request_id: str
-    """Id of the request that opened it; '' if it had none."""
-    table: str
-    """Name of the table."""
-    query: PlanQuery
-    """Its query."""
-    facts: SplitFacts
-    """Sizes of its splits."""
-    assigner: SlotAssigner
-    """The lists of its slots."""
-    asked: array[int] = field(default_factory=lambda: array("I"))
-    """The slots whose lists grew or were sealed, in order."""
-    reports: dict[tuple[int, int], SplitReport] = field(default_factory=dict)
-    """Reports of readers by (slot, index)."""
-    used_ms: int = 0
-    """When it was last used."""
-    stream: str = ""
-    """Id of the stream whose batch it is, or ''."""
-    digest: str = ""
-    """Digest of the content of its request; '' in a state of a release that kept none."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether every list is sealed and every split is reported."""
-        return self.assigner.finished() and len(self.reports) == len(self.facts)
 
 
 @dataclass(slots=True)
@@ -313,7 +291,9 @@ def _apply_to_group(group: Group, record: GroupRecord) -> tuple[str, ...]:
         case TurnTaken():
             pass  # `apply` gives it a new turn
         case TableSeen():
-            group.caught_up = True
+            group.caught_up, group.quiet_since_us = True, record.quiet_since_us
+        case WatermarkMoved():
+            group.watermark, group.coming = record.watermark, record.coming
         case GroupIdle(since_ms=since_ms):
             group.idle_since_ms = since_ms
     return ()
@@ -339,6 +319,9 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
         group.readers = {}
     group.stopped = None
     group.ended = group.caught_up = False
+    group.coming, group.quiet_since_us = UNKNOWN_SPAN, None
+    if record.cause is Moved.RESET:  # rows may come again on purpose
+        group.watermark = UNKNOWN_WATERMARK
     return forgotten
 
 
@@ -355,6 +338,8 @@ def _plan(group: Group, record: RoundPlanned) -> tuple[str, ...]:
         record.commits,
         tuple(group.rounds.values()),
     )
+    group.coming, group.quiet_since_us = record.coming, None
+    _advance(group, record.facts.span())
     return _settle(group)
 
 
@@ -379,7 +364,13 @@ def _commit(group: Group, record: SplitsCommitted) -> tuple[str, ...]:
         if holder is not None:
             group.readers[holder].held.pop((plan_id, index), None)
             group.readers[holder].undelivered.pop((plan_id, index), None)
+    if record.finished:
+        _advance(group)
     return _settle(group)
+
+
+def _advance(group: Group, planned: EventTimeSpan = NO_ROWS) -> None:
+    group.watermark = advanced(group.watermark, group.scope.rule, group.rounds.values(), group.coming, planned)
 
 
 def _settle(group: Group) -> tuple[str, ...]:

@@ -70,6 +70,8 @@ class Sample:
     """Instant of the newest planned commit; None if unknown."""
     rows: int
     """Rows read since the first event of the group."""
+    watermark_ms: int | None = None
+    """Watermark of the group; None if it has none, or it is not known yet."""
 
 
 @dataclass(slots=True)
@@ -217,6 +219,7 @@ class Activity:
                     lag_commits=None if activity.lag is None else activity.lag.commits,
                     issued_ms=None if gauges.issued_instant_s is None else round(gauges.issued_instant_s * 1000),
                     rows=activity.rows,
+                    watermark_ms=None if gauges.watermark_us is None else gauges.watermark_us // 1000,
                 )
             )
             _shorten(activity.samples, MAX_SAMPLES, len(self._groups))

@@ -44,7 +44,8 @@ from penstock.proto.model.groups import (
     ServerStatus,
     SplitProgress,
     SplitRef,
-    StartLatest,
+    StartAt,
+    StartSnapshot,
     checked_name,
 )
 from penstock.proto.model.positions import EARLIEST
@@ -100,7 +101,7 @@ class ConsumerGroups:
         return joined
 
     def _create(self, key: GroupKey, scope: GroupScope, spec: GroupSpec) -> None:
-        progress = self._start(key.table, spec.start)
+        progress = self._start(key.table, scope, spec.start)
         created = ev.CreateGroup(key=key, scope=scope, limits=spec.limits, progress=progress, principal=spec.principal)
         self.coordinator.handle(created)
 
@@ -127,10 +128,11 @@ class ConsumerGroups:
             except KeyError:
                 raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
             ref = SplitRef(granted.plan_id, granted.index)
-            assigned.append(AssignedSplit(ref, split, granted.start, granted.position, granted.table, granted.epoch))
+            table, epoch, watermark_us = granted.table, granted.epoch, granted.watermark_us
+            assigned.append(AssignedSplit(ref, split, granted.start, granted.position, table, epoch, watermark_us))
             if log.isEnabledFor(logging.DEBUG):
                 _log_split("split assigned", member, ref, split=split.split_id, start=granted.start)
-        return Assignments(tuple(assigned))
+        return Assignments(tuple(assigned), answer.watermark_us)
 
     def _is_over_tables(self, member: Member) -> bool:
         key = GroupKey(member.table, member.group)
@@ -202,7 +204,8 @@ class ConsumerGroups:
         if self.coordinator.read(lambda state: group_of(state, key).scope.over_tables):
             reset_table = partial(self.reset_group, group=group, start=start, dry_run=dry_run)
             return self.over_tables.reset(key, start, reset_table, dry_run=dry_run)
-        progress = self._start(table, start)
+        scope = self.coordinator.read(lambda state: group_of(state, key).scope)
+        progress = self._start(table, scope, start)
 
         def outcome(state: State) -> ResetOutcome:
             return reset_outcome(group_of(state, key), progress.position, dry_run=dry_run)
@@ -265,16 +268,19 @@ class ConsumerGroups:
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip
             raise
 
-    def _start(self, table: str, start: GroupStart) -> Progress:
+    def _start(self, table: str, scope: GroupScope, start: GroupStart) -> Progress:
         """The progress with which a group begins. If the table does not exist yet, the group reads all of it."""
-        path = self.tables.path(table)
-        position = None if isinstance(start, StartLatest) else start.position
+        path, follows = self.tables.path(table), self.split_discovery.follows
         try:
-            return self.split_discovery.follows.start(path, position)
+            if scope.rule is not None:
+                follows.check_rule(path, table, scope)
+            if isinstance(start, StartSnapshot):
+                return follows.start_snapshot(path, table, scope)
+            return follows.start(path, start.position if isinstance(start, StartAt) else None)
         except TableNotFound:
-            if position is None or position == EARLIEST:
-                return Progress(EARLIEST)
-            raise
+            if isinstance(start, StartAt) and start.position != EARLIEST:
+                raise
+            return Progress(EARLIEST)
 
 
 def _checked_scope(scope: GroupScope) -> GroupScope:

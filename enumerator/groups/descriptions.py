@@ -72,6 +72,8 @@ def description_of(
         error_code=code,
         error=text,
         kafka=group.progress.kafka,
+        watermark_us=group.watermark.at_us,
+        snapshot=None if group.progress.snapshot is None else group.progress.snapshot.place,
     )
 
 
@@ -107,16 +109,14 @@ def status_of(
             pending_splits=described.pending_splits,
             held_splits=described.held_splits,
             error_code=described.error_code,
+            watermark_us=described.watermark_us,
         )
         recent = activities.get((key.table, key.group))
         if recent is not None:
             rows_s, bytes_s = recent.rates(now_ms)
             issued_s = None if recent.gauges is None else recent.gauges.issued_instant_s
-            status = GroupStatus(
-                summary=described.summary,
-                pending_splits=described.pending_splits,
-                held_splits=described.held_splits,
-                error_code=described.error_code,
+            status = replace(
+                status,
                 lag=recent.lag,
                 issued_ms=None if issued_s is None else round(issued_s * 1000),
                 rows=recent.rows,

@@ -10,11 +10,12 @@ from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.types import Advance, Following, Progress
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group
-from penstock.proto.model.groups import GroupLag, OnLostRange
+from penstock.proto.model.groups import GroupLag, GroupScope, OnLostRange
 from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
+from penstock.proto.model.streams import request_with_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ class FollowedGroup:
     """How the group continues after a lost range."""
     at_newest: bool = False
     """Whether the newest position of the table, after which the group starts, is to be read first."""
+    has_idle_timeout: bool = False
+    """Whether the coordinator is notified of each discovery that finds nothing new, because the watermark may advance
+    with time."""
 
     @property
     def start(self) -> Position:
@@ -41,13 +45,15 @@ class FollowedGroup:
 def followed(key: GroupKey, group: Group) -> FollowedGroup:
     """The group in its present state."""
     following = Following(
-        request=group.scope.request,
+        request=request_with_rule(group.scope.request, group.scope.rule),
         progress=group.progress,
         limits=group.limits,
         upto=group.scope.upto,
         drained=not group.rounds,
+        rule=group.scope.rule,
     )
-    return FollowedGroup(key, group.number, following, group.scope.on_lost_range, group.at_newest)
+    waits = group.scope.idle_timeout_us is not None
+    return FollowedGroup(key, group.number, following, group.scope.on_lost_range, group.at_newest, waits)
 
 
 class GroupTables(Protocol):
@@ -71,6 +77,15 @@ class GroupTables(Protocol):
 
     def start(self, path: str, position: Position | None) -> Progress:
         """See `continuous.advance.start_progress`."""
+        ...
+
+    def start_snapshot(self, path: str, name: str, scope: GroupScope) -> Progress:
+        """The progress before a snapshot of the table: that of the newest position, or of the scope's `upto` if that is
+        earlier."""
+        ...
+
+    def check_rule(self, path: str, name: str, scope: GroupScope) -> None:
+        """ConfigurationError if the scope's rule of watermarks does not fit the table."""
         ...
 
     def newest_clean(self, path: str) -> str:

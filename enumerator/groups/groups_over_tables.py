@@ -32,6 +32,7 @@ from penstock.proto.model.groups import (
     ResetOutcome,
     StartAt,
     StartLatest,
+    StartSnapshot,
 )
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import is_pattern
@@ -65,6 +66,11 @@ class GroupsOverTables:
                 progress = Progress(position)
             case StartLatest():
                 progress = Progress(EARLIEST)
+            case StartSnapshot():
+                raise ConfigurationError(
+                    f"{key}: a group over many tables does not start with a snapshot: start it at earliest, which "
+                    "reads all rows too, or give each table a group of its own"
+                )
         created = ev.CreateGroup(
             key=key,
             scope=scope,

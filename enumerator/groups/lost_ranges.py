@@ -14,7 +14,7 @@ from penstock.enumerator.groups.group_tables import FollowedGroup, GroupTables
 from penstock.enumerator.groups.open_rounds import LostRound
 from penstock.enumerator.log import log_event
 from penstock.proto.errors import PenstockError, PositionExpired
-from penstock.proto.model.groups import OnLostRange
+from penstock.proto.model.groups import GroupScope, OnLostRange
 from penstock.proto.model.positions import EARLIEST, Position
 
 
@@ -33,10 +33,11 @@ class LostRanges:
 
     def skip_round(self, group: FollowedGroup, lost: LostRound) -> None:
         """Moves the group past a planned round that no reader can finish. Errors of storage."""
-        after = EARLIEST
         if group.on_lost_range is OnLostRange.EARLIEST:
             after = max(self._earliest(group), lost.committed)
-        progress = self.follows.start(self.path_of(group.key.table), after)
+            progress = self.follows.start(self.path_of(group.key.table), after)
+        else:
+            progress = self._read_again(group, in_snapshot=lost.in_snapshot)
         self._move(group, progress, f"file {lost.file} of the planned round {lost.plan_id} is gone", lost.plan_id)
 
     def skip_range(self, group: FollowedGroup, error: PositionExpired) -> None:
@@ -49,8 +50,10 @@ class LostRanges:
             self.failures.retry(group.key, error)  # the group moves after its planned rounds are read
             return
         try:
-            after = self._earliest(group) if on_lost is OnLostRange.EARLIEST else EARLIEST
-            progress = self.follows.start(self.path_of(group.key.table), after)
+            if on_lost is OnLostRange.EARLIEST:
+                progress = self.follows.start(self.path_of(group.key.table), self._earliest(group))
+            else:
+                progress = self._read_again(group, in_snapshot=group.following.progress.snapshot is not None)
         except PenstockError as start_error:
             if is_repeated(start_error):
                 raise
@@ -58,10 +61,21 @@ class LostRanges:
             return
         if on_lost is OnLostRange.EARLIEST and progress.position <= group.start:
             self.failures.retry_or_stop(group, error)
-        elif progress.position == group.start:
+        elif progress.position == group.start and progress.snapshot == group.following.progress.snapshot:
             self.failures.stop(group, error)
         else:
             self._move(group, progress, str(error))
+
+    def _read_again(self, group: FollowedGroup, *, in_snapshot: bool) -> Progress:
+        """The progress from which a group with onLostRange=snapshot reads all rows of the table again. `in_snapshot`:
+        it lost a part of the snapshot with which it started."""
+        path, following = self.path_of(group.key.table), group.following
+        if not in_snapshot:
+            return self.follows.start(path, EARLIEST)
+        scope = GroupScope(
+            request=following.request, upto=following.upto, on_lost_range=group.on_lost_range, rule=following.rule
+        )
+        return self.follows.start_snapshot(path, group.key.table, scope)
 
     def _earliest(self, group: FollowedGroup) -> Position:
         table = group.key.table

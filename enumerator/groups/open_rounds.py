@@ -19,7 +19,7 @@ from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.group_tables import GroupTables
 from penstock.proto.model.groups import OnLostRange
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import EARLIEST, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class LostRound:
     """Committed position of the group."""
     file: str
     """Path of the missing file in the table."""
+
+    @property
+    def in_snapshot(self) -> bool:
+        """Whether the round is of the snapshot with which the group started."""
+        return self.committed.is_earliest and self.committed != EARLIEST
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from penstock.enumerator.continuous.types import Advance, Issued, NextRound, Not
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import needs_discovery, round_id
-from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.discovery_failures import DiscoveryFailures, Trouble, is_repeated
@@ -238,6 +238,8 @@ class SplitDiscovery:
             path, fingerprint = self._seen(visit)
             if in_lake and idle is not None and idle[:2] == (number, start) and is_unchanged(idle[2], fingerprint):
                 self._idle[key] = idle
+                if group.has_idle_timeout:
+                    self.coordinator.handle(ev.NothingFound(key=key, number=number, start=start))
                 self._succeeded(key)
                 return 0
             discovery = self._advance(path, group, visit)
@@ -284,16 +286,18 @@ class SplitDiscovery:
     def _planned(self, group: FollowedGroup, discovery: NextRound) -> Callable[[], None]:
         """Posts the round. Returns the function that announces it."""
         key = group.key
-        plan = self.published(discovery.plan)
+        plan, times = self.published(discovery.plan), discovery.event_times
+        sized = ((split.size_bytes, split.partition, split.file_group) for split in plan.splits)
         event = ev.Discovered(
             key=key,
             number=group.number,
             start=group.start,
             commit_range=discovery.commit_range,
             progress=discovery.progress,
-            facts=facts_of((split.size_bytes, split.partition, split.file_group) for split in plan.splits),
+            facts=facts_of(sized, None if times is None else times.of_splits),
             reshaped=frozenset(map(hash_of, discovery.reshaped)),
             commits=discovery.commits,
+            coming=UNKNOWN_SPAN if times is None else times.coming,
         )
         plan_id = round_id(key, group.number, discovery.commit_range)
         self.coordinator.post(event, (plan_id, plan))

@@ -41,9 +41,9 @@ from penstock.enumerator.server.rpc.rate_limit import PeerRates
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
+from penstock.proto.group_service import GroupService
 from penstock.proto.model.access import is_loopback
 from penstock.proto.model.catalogs import TableService
-from penstock.proto.model.groups import GroupService
 
 GRACE_S: Final = 10.0
 """How long calls in progress may take after `stop` was called."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.streams.watermark import EventTimeSpan
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan, Split

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
 from typing import Final
 
-from penstock.enumerator.continuous.advance import advance, reaching_back, start_progress
+from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.retention import earliest_position
 from penstock.enumerator.continuous.round_limits import data_instants_after
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew
@@ -18,22 +17,30 @@ from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import horizon
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.planning.plan import Planning, newest_schema
-from penstock.enumerator.planning.scan import check_event_time, event_time_column
-from penstock.enumerator.snapshots.plan import plan_snapshot
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.planning.plan import Planning
 from penstock.enumerator.snapshots.split_list import batch_end, digest_of, verified
 from penstock.enumerator.streams.alignment import units_within
+from penstock.enumerator.streams.known_commits import (
+    KnownCommits,
+    check_rule,
+    instant_us,
+    listed_snapshot,
+    newest_within,
+    timeline_zone,
+)
 from penstock.enumerator.streams.plan_cache import StreamPlanCache
-from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark, span_of, watermark_at_end
+from penstock.enumerator.streams.watermark import next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired
 from penstock.proto.model.hybrid import Hybrid, HybridMode
 from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import (
     CommitsBatch,
     EventTimeCeiling,
+    EventTimeRule,
     NextBatch,
     NoBatch,
     Progress,
@@ -46,13 +53,10 @@ from penstock.proto.model.streams import (
     StreamScope,
     StreamStart,
     Watermark,
-    WatermarkFallback,
     batch_request,
     commits_request,
 )
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.changes import change_schema
-from penstock.table.timeline.zones import instant_ms, named_zone
 
 SETTLED_MS: Final = 60_000
 """No instant completes at a time this many milliseconds after that time, whatever the clocks of the writers."""
@@ -83,7 +87,7 @@ class StreamPlanner:
 
     def start(self, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
-        self._check_event_time()
+        check_rule(self.table, self.name, self.scope.request, self.scope.rule)
         match start:
             case StartAfter(position):
                 return StreamPoint(progress=start_progress(self.table, position))
@@ -91,25 +95,6 @@ class StreamPlanner:
                 return StreamPoint(progress=start_progress(self.table, None))
             case StartSnapshot():
                 return self._start_snapshot(Watermark())
-
-    def _check_event_time(self) -> None:
-        """ConfigurationError for a watermark rule that does not fit the table."""
-        rule, request = self.scope.rule, self.scope.request
-        if rule is None:
-            return
-        if rule.fallback is WatermarkFallback.COMMIT_TIME and self._zone is None:
-            raise ConfigurationError(
-                f"watermarkFallback=commitTime: the timeline of table {self.name} is in its writer's local time "
-                "(hoodie.table.timeline.timezone=LOCAL), so the time of a commit is not known: give the option "
-                "timelineTimezone, or use watermarkFallback=scan"
-            )
-        schema = newest_schema(self.table)
-        if schema is not None:
-            returned = schema.arrow
-            if isinstance(request.query, Changes):
-                returned = change_schema(returned, request.query.format)
-            column = event_time_column(request.event_time, returned)
-            check_event_time(column, returned.field(column).type, request.event_time_unit, unit_needed=True)
 
     def next_batch(self, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
@@ -176,10 +161,7 @@ class StreamPlanner:
         return replace(self._batch_after(restart), lost=str(error))
 
     def _start_snapshot(self, watermark: Watermark) -> StreamPoint:
-        newest = start_progress(self.table, None)
-        upto = self.scope.upto
-        if upto is not None and upto < newest.position:
-            newest = start_progress(self.table, upto)
+        newest = newest_within(self.table, self.scope.upto)
         _, splits = self._list(newest.position)
         place = SnapshotPlace(done=0, total=len(splits), digest=digest_of(splits)) if splits else None
         return StreamPoint(progress=newest, snapshot=place, watermark=watermark)
@@ -238,29 +220,24 @@ class StreamPlanner:
     def _request(self) -> PlanRequest:
         return commits_request(self.scope)
 
-    @property
-    def _zone(self) -> tzinfo | None:
-        """The time zone of the timeline; None if it is LOCAL and no option names the zone."""
-        if self.table.properties.timezone.upper() == "UTC":
-            return UTC
-        name = self.scope.rule.timezone if self.scope.rule is not None else ""
-        return named_zone(name) if name else None
-
     def _instant_us(self, instant: InstantTime) -> int | None:
-        time_ms = instant_ms(instant, self._zone)
-        return None if time_ms is None else time_ms * 1000
+        return instant_us(instant, timeline_zone(self.table, self.scope.rule))
+
+    def _known_commits(self, rule: EventTimeRule) -> KnownCommits:
+        return KnownCommits(
+            table=self.table,
+            path=self.path,
+            name=self.name,
+            request=self._request,
+            rule=rule,
+            upto=self.scope.upto,
+            planned=self.planned,
+            cache=self.cache,
+        )
 
     def _list(self, at: Position) -> tuple[Plan, tuple[Split, ...]]:
         """The plan of the whole snapshot, and its splits in order."""
-        request = self._request
-        changes = request.query.format if isinstance(request.query, Changes) else None
-        cache_request = replace(request, table="", slots=0, of_stream="", query=Incremental(EARLIEST, at))
-        key = (self.path, cache_request, changes)
-        snapshot = self.cache.lists.get(key)
-        if snapshot is None:
-            snapshot = plan_snapshot(self.table, self.name, request, at, changes, self.planned)
-            self.cache.lists.put(key, snapshot)
-        return snapshot
+        return listed_snapshot(self.table, self.path, self.name, self._request, at, self.planned, self.cache)
 
     def _watermark(
         self, point: StreamPoint, planned: tuple[Split, ...], progress: Progress, later: tuple[Split, ...]
@@ -269,7 +246,7 @@ class StreamPlanner:
         rule = self.scope.rule
         if rule is None:
             return self._commit_watermark(point.watermark, progress.position)
-        coming = span_of(later, rule, self._instant_us) | self._coming(progress)
+        coming = span_of(later, rule, self._instant_us) | self._known_commits(rule).span_after(progress)
         return next_watermark(point.watermark, span_of(planned, rule, self._instant_us), coming, rule)
 
     def _commit_watermark(self, before: Watermark, position: Position) -> Watermark:
@@ -279,65 +256,21 @@ class StreamPlanner:
             return before
         return Watermark(at_us if before.at_us is None else max(before.at_us, at_us), at_us)
 
-    def _coming(self, progress: Progress) -> EventTimeSpan:
-        """The span of the known commits after `progress`: each commit's rows as of that commit."""
-        span = EventTimeSpan()
-        for _, of_range in self._each_coming(progress, self.scope.upto):
-            span |= of_range
-            if span.is_unbounded:
-                return span
-        return span
-
     def _commits_within(self, ceiling: EventTimeCeiling, progress: Progress, upto: Position | None) -> int:
         """How many data commits after `progress` the next batch may contain. At least 1 if no later commit is known:
         one that completes meanwhile is then read alone."""
-        counts: list[int] = []
+        rule, counts = self.scope.rule, list[int]()
+        if rule is None:
+            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
+        known = self._known_commits(rule)
 
         def spans() -> Iterator[EventTimeSpan]:
-            for count, span in self._each_coming(progress, upto):
+            for count, span in known.each_after(progress, upto):
                 counts.append(count)
                 yield span
 
         within = units_within(spans(), ceiling)
         return max(sum(counts[:within]), 1) if within or not counts else 0
-
-    def _each_coming(self, progress: Progress, upto: Position | None) -> Iterator[tuple[int, EventTimeSpan]]:
-        """Ranges of the known commits after `progress`, mostly one commit each: the number of data commits as
-        `max_commits` counts them, and the span of their rows."""
-        facts = reaching_back(self.table, read_timeline(self.table), progress.position, self._request)
-        count, before = 0, progress.position
-        for order_key, instants in data_instants_after(facts, before, upto):
-            new = sum(item.requested_time not in progress.ahead for item in instants)
-            if not new:
-                continue
-            if not progress.position.is_earliest or order_key >= facts.complete_from:
-                count += new
-            end = Position(order_key) if upto is None else min(Position(order_key), upto)
-            of_range = self._span_of_range(before, end, progress)
-            if of_range is None:
-                continue  # no batch can end at a state that cannot be read; the next readable one covers its rows
-            yield count, of_range
-            count, before = 0, end
-
-    def _span_of_range(self, after: Position, upto: Position, progress: Progress) -> EventTimeSpan | None:
-        """The span of the rows of a range; None if its end can no longer be answered."""
-        rule, request = self.scope.rule, replace(self._request, columns=())  # a later schema may lack some
-        if rule is None:
-            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
-        if isinstance(request.query, Changes):
-            request = replace(request, query=Changes(request.query.format, after, upto, progress.ahead))
-        else:
-            request = replace(request, query=Incremental(after, upto, progress.ahead))
-        key = (self.path, replace(request, table="", slots=0, of_stream=""), rule)
-        span = self.cache.spans.get(key)
-        if span is None:
-            try:
-                plan = self.planned(self.table, self.name, request, ())
-            except PositionExpired:
-                return None
-            span = span_of(plan.splits, rule, self._instant_us)
-            self.cache.spans.put(key, span)
-        return span
 
     def _ended(self, point: StreamPoint) -> StreamPoint:
         """The point, marked as the end of the stream if nothing can follow it up to the scope's end."""

@@ -7,7 +7,9 @@ from dataclasses import replace
 from penstock.enumerator.continuous.types import Following, NothingNew
 from penstock.enumerator.handover.phases import switch_to_topic, topic_round
 from penstock.enumerator.handover.topic_access import TopicSource
-from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.round_times import coming_of_topic
+from penstock.enumerator.streams.watermark import next_watermark
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.hybrid import Hybrid, KafkaPlace, KafkaRange
 from penstock.proto.model.splits import EventTimeBounds, Plan
@@ -54,21 +56,11 @@ def batch_after_lake(
 
 
 def _watermark(before: Watermark, plan: Plan, place: KafkaPlace, rule: EventTimeRule | None) -> Watermark:
-    """The watermark of a batch of the topic.
-
-    A partition with more records after the batch limits the watermark to the allowed lateness below its highest event
-    time so far; without an event time so far, it holds the watermark where it is. A partition that is read to its end
-    does not limit it.
-    """
+    """The watermark of a batch of the topic; see `coming_of_topic`."""
     if rule is None:
         return before
-    coming, planned = EventTimeSpan(), EventTimeSpan()
-    for item in place.places:
-        if item.behind and item.high_us is None:
-            coming |= EventTimeSpan(is_unbounded=True)
-        elif item.behind and item.high_us is not None:
-            coming |= EventTimeSpan(low_us=item.high_us - rule.max_out_of_orderness_us + 1)
+    planned = EventTimeSpan()
     for split in plan.splits:
         if isinstance(split.event_time, EventTimeBounds):
             planned |= EventTimeSpan(split.event_time.min_us, split.event_time.max_us)
-    return next_watermark(before, planned, coming, rule)
+    return next_watermark(before, planned, coming_of_topic(place, rule), rule)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Split, UnknownBounds
@@ -19,35 +19,17 @@ InstantUs = Callable[[InstantTime], int | None]
 """UTC microseconds of an order key; None if its time zone is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventTimeSpan:
-    """The span of the event times of some rows, UTC microseconds since 1970."""
-
-    low_us: int | None = None
-    """No row is earlier; None if no row has an event time."""
-    high_us: int | None = None
-    """No row is later; None if no row has an event time."""
-    is_unbounded: bool = False
-    """Whether a row may have any event time."""
-
-    def __or__(self, other: EventTimeSpan) -> EventTimeSpan:
-        return EventTimeSpan(
-            min((low for low in (self.low_us, other.low_us) if low is not None), default=None),
-            max((high for high in (self.high_us, other.high_us) if high is not None), default=None),
-            self.is_unbounded or other.is_unbounded,
-        )
-
-
 def span_of(splits: Iterable[Split], rule: EventTimeRule, instant_us: InstantUs) -> EventTimeSpan:
     """The span of all splits under the rule. ConfigurationError if the rule needs the time of an instant whose time
     zone is unknown."""
     span = EventTimeSpan()
     for split in splits:
-        span |= _span_of_split(split, rule, instant_us)
+        span |= span_of_split(split, rule, instant_us)
     return span
 
 
-def _span_of_split(split: Split, rule: EventTimeRule, instant_us: InstantUs) -> EventTimeSpan:
+def span_of_split(split: Split, rule: EventTimeRule, instant_us: InstantUs) -> EventTimeSpan:
+    """The span of one split; see `span_of`."""
     match split.event_time:
         case EventTimeBounds(min_us, max_us):
             return EventTimeSpan(min_us, max_us)

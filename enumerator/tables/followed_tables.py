@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.retention import earliest_position, lags
-from penstock.enumerator.continuous.types import Advance, Following, Progress
+from penstock.enumerator.continuous.types import Advance, Following, NextRound, Progress
 from penstock.enumerator.handover.phases import advance_hybrid
 from penstock.enumerator.planning.discovery import read_timeline
+from penstock.enumerator.snapshots.group_start import at_snapshot, before_snapshot, snapshot_round
+from penstock.enumerator.streams.known_commits import KnownCommits, check_rule, listed_snapshot, newest_within
+from penstock.enumerator.streams.round_times import with_event_times, with_topic_times
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.changes import GroupChanges
-from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.groups import GroupLag, GroupScope
 from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
+from penstock.proto.model.streams import SnapshotProgress, request_with_rule
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import Storage
+
+_A = TypeVar("_A", NextRound, Advance)
 
 _FEW: Final = 8
 """Up to this many files of a folder are checked one by one; for more, the folder is listed."""
@@ -47,17 +53,53 @@ class FollowedTables:
         with errors_of_table(path):
             table = self._tables.current(path)
             request = self._tables.with_topic_access(name, following.request)
+            following = replace(following, request=request)
+            if following.progress.snapshot is not None:
+                return self._in_snapshot(table, path, name, following, following.progress.snapshot)
             if request.hybrid is None:
-                return self._in_lake(table, name, following)
-            return advance_hybrid(
+                return self._timed(path, name, following, self._in_lake(table, name, following))
+            advance = advance_hybrid(
                 table,
                 name,
-                replace(following, request=request),
+                following,
                 request.hybrid,
                 self._tables.topic_source,
                 lambda in_lake: self._in_lake(table, name, in_lake),
                 self._tables.plan_table,
             )
+            return self._timed(path, name, following, advance)
+
+    def _in_snapshot(
+        self, table: HudiTable, path: str, name: str, following: Following, snapshot: SnapshotProgress
+    ) -> NextRound:
+        tables = self._tables
+        plan, splits = listed_snapshot(
+            table, path, name, following.request, snapshot.at, tables.plan_table, tables.streams
+        )
+        next_round = snapshot_round(name, following, plan, splits, lambda split: tables.max_rows_of(table, split))
+        done = snapshot.place.done + len(next_round.plan.splits)
+        return self._timed(path, name, following, next_round, splits[done:])
+
+    def _timed(
+        self, path: str, name: str, following: Following, advance: _A, later: Sequence[Split] = ()
+    ) -> _A | NextRound:
+        """The round with its event times, if they are needed. `later`: splits of its snapshot after the round."""
+        rule = following.rule
+        if rule is None or not isinstance(advance, NextRound):
+            return advance
+        if advance.progress.kafka is not None:
+            return with_topic_times(advance, advance.progress.kafka, rule)
+        known = KnownCommits(
+            table=self._tables.current(path),
+            path=path,
+            name=name,
+            request=following.request,
+            rule=rule,
+            upto=following.upto,
+            planned=self._tables.plan_table,
+            cache=self._tables.streams,
+        )
+        return with_event_times(advance, known, later)
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(
@@ -79,6 +121,21 @@ class FollowedTables:
         with errors_of_table(path):
             return start_progress(self._tables.current(path), position)
 
+    def start_snapshot(self, path: str, name: str, scope: GroupScope) -> Progress:
+        """See `GroupTables.start_snapshot`."""
+        with errors_of_table(path):
+            table = self._tables.current(path)
+            newest = newest_within(table, scope.upto)
+            request = request_with_rule(scope.request, scope.rule)
+            planned, cache = self._tables.plan_table, self._tables.streams
+            _, splits = listed_snapshot(table, path, name, request, newest.position, planned, cache)
+            return before_snapshot(newest, splits)
+
+    def check_rule(self, path: str, name: str, scope: GroupScope) -> None:
+        """See `GroupTables.check_rule`."""
+        with errors_of_table(path):
+            check_rule(self._tables.current(path), name, scope.request, scope.rule)
+
     def newest_clean(self, path: str) -> str:
         """See `GroupTables.newest_clean`."""
         with errors_of_table(path):
@@ -97,7 +154,7 @@ class FollowedTables:
     def lags(self, path: str, groups: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
         """The lag of each (progress, committed position), from one read of the table."""
         with errors_of_table(path):
-            in_lake = [group for group in groups if group[0].kafka is None]
+            in_lake = [(at_snapshot(progress), committed) for progress, committed in groups if progress.kafka is None]
             measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
             no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
             return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]

@@ -25,7 +25,7 @@ from penstock.proto.model.hybrid import Hybrid, KafkaAccess
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.splits import Plan
+from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.config.properties import TableProperties
@@ -65,7 +65,8 @@ class OpenTables:
         self._accesses = TopicAccessRegistry(topics)
         self._max_tables, self.wall_ms = max_tables, wall_ms
         self.topic_source = TopicSource(open_topic=open_topic, scan_event_time=scan_event_time)
-        self._streams = StreamPlanCache()
+        self.streams = StreamPlanCache()
+        """The caches of streams, and of groups with a watermark or a snapshot."""
         self._shared = SharedPlans()
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
@@ -99,7 +100,7 @@ class OpenTables:
         """The plan of a request; the table of its scan is `name`."""
         with errors_of_table(path):
             request = self.with_topic_access(name, request)
-            prepared = self._streams.take_plan(path, request)
+            prepared = self.streams.take_plan(path, request)
             if prepared is not None:
                 return _named(prepared, name)
             table = self.current(path)
@@ -129,7 +130,7 @@ class OpenTables:
             scope = replace(scope, request=self.with_topic_access(name, scope.request))
             hybrid = scope.request.hybrid is not None
             idle_key = (path, replace(scope, ceiling=None))  # a table without anything new has it under any ceiling
-            idle = None if hybrid else self._streams.idle.get(idle_key)
+            idle = None if hybrid else self.streams.idle.get(idle_key)
             try:
                 fingerprint = None if idle is None or idle.point != point else self.probe(path)
                 if idle is not None and fingerprint is not None and is_unchanged(idle.fingerprint, fingerprint):
@@ -142,13 +143,13 @@ class OpenTables:
                     return NextBatch(point=point)
                 raise
             except CorruptFile as error:
-                if not self._streams.may_appear((path, error.missing_file), self.wall_ms()):
+                if not self.streams.may_appear((path, error.missing_file), self.wall_ms()):
                     raise
                 raise StorageError(
                     f"{error}; it is waited for, as a listing may be stale: a retry may succeed"
                 ) from error
             if batch.point == point and not batch.held and scope.upto is None and not hybrid:
-                self._streams.idle.put(idle_key, IdlePoint(point, fingerprint))
+                self.streams.idle.put(idle_key, IdlePoint(point, fingerprint))
             return batch
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
@@ -158,11 +159,15 @@ class OpenTables:
             name=name,
             scope=scope,
             planned=self.plan_table,
-            cache=self._streams,
+            cache=self.streams,
             side=self.topic_source,
             clock_ms=self.wall_ms,
-            max_rows_of=lambda of, split: max_rows_of(of, split, self._sources.cache),
+            max_rows_of=self.max_rows_of,
         )
+
+    def max_rows_of(self, table: HudiTable, split: Split) -> int:
+        """See `snapshots.plan.max_rows_of`."""
+        return max_rows_of(table, split, self._sources.cache)
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:
         """ConfigurationError if the topic of the table of that name cannot be reached from now on."""

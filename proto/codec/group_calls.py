@@ -9,6 +9,7 @@ from penstock.proto.codec import groups as groups
 from penstock.proto.codec.checks import position_to_message
 from penstock.proto.codec.hybrid import place_from_message, place_to_message
 from penstock.proto.codec.server_status import group_status_from_message, group_status_to_message
+from penstock.proto.codec.streams import snapshot_from_message, snapshot_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.groups import (
     MAX_SPLITS_A_REQUEST,
@@ -131,32 +132,35 @@ def checked_max_splits(max_splits: int) -> int:
 def answer_to_message(answer: GroupAnswer) -> pb.RequestSplitsResponse:
     """Splits, a pause, or the end."""
     match answer:
-        case Assignments(splits):
+        case Assignments(splits, watermark_us):
             with check.encoding("assigned splits"):
                 assignments = pb.Assignments(splits=[groups.assigned_to_message(each) for each in splits])
-                return pb.RequestSplitsResponse(assignments=assignments)
-        case NothingYet(retry_ms, caught_up, troubles):
+                return pb.RequestSplitsResponse(assignments=assignments, watermark_us=watermark_us)
+        case NothingYet(retry_ms, caught_up, troubles, watermark_us):
             with check.encoding("nothing yet"):
                 message = pb.NothingYet(retry_ms=retry_ms, caught_up=caught_up)
                 for each in troubles:
                     message.troubles.add(table=each.table, code=each.code, text=each.text)
-                return pb.RequestSplitsResponse(nothing_yet=message)
-        case EndOfGroup():
-            return pb.RequestSplitsResponse(end_of_group=pb.EndOfGroup())
+                return pb.RequestSplitsResponse(nothing_yet=message, watermark_us=watermark_us)
+        case EndOfGroup(watermark_us):
+            with check.encoding("end of group"):
+                return pb.RequestSplitsResponse(end_of_group=pb.EndOfGroup(), watermark_us=watermark_us)
 
 
 def answer_from_message(message: pb.RequestSplitsResponse) -> GroupAnswer:
     """ConfigurationError if it is none of them: never taken for the end."""
     what = "assigned splits"
+    watermark_us = message.watermark_us if message.HasField("watermark_us") else None
     match message.WhichOneof("answer"):
         case "assignments":
             splits = check.counted(what, "splits", message.assignments.splits, MAX_SPLITS_A_REQUEST)
-            return Assignments(tuple(groups.assigned_from_message(what, each) for each in splits))
+            return Assignments(tuple(groups.assigned_from_message(what, each) for each in splits), watermark_us)
         case "nothing_yet":
             retry_ms = check.number("nothing yet", "retry_ms", message.nothing_yet.retry_ms)
-            return NothingYet(retry_ms, message.nothing_yet.caught_up, _troubles(message.nothing_yet))
+            caught_up, troubles = message.nothing_yet.caught_up, _troubles(message.nothing_yet)
+            return NothingYet(retry_ms, caught_up, troubles, watermark_us)
         case "end_of_group":
-            return EndOfGroup()
+            return EndOfGroup(watermark_us)
         case None:
             known = "assignments, nothing_yet or end_of_group"
             raise check.breach(what, "answer", "no answer that this build knows", known)
@@ -233,6 +237,8 @@ def description_to_message(description: GroupDescription) -> pb.DescribeGroupRes
             error=description.error,
             kafka=None if description.kafka is None else place_to_message(description.kafka),
             tables=[group_status_to_message(each) for each in description.tables],
+            watermark_us=description.watermark_us,
+            snapshot=None if description.snapshot is None else snapshot_to_message(description.snapshot),
         )
 
 
@@ -259,6 +265,8 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
             group_status_from_message(what, each)
             for each in check.counted(what, "tables", message.tables, MAX_TABLES_SHOWN)
         ),
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
+        snapshot=snapshot_from_message(what, message.snapshot) if message.HasField("snapshot") else None,
     )
 
 

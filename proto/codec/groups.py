@@ -25,10 +25,12 @@ from penstock.proto.model.groups import (
     SplitRef,
     StartAt,
     StartLatest,
+    StartSnapshot,
     checked_name,
 )
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, RoundLimits
+from penstock.proto.model.streams import EventTimeRule, WatermarkFallback
 from penstock.proto.v1 import penstock_pb2 as pb
 
 STATES = ("running", "paused", "waiting", "stopped", "ended")
@@ -49,6 +51,8 @@ def scope_to_message(scope: GroupScope) -> pb.GroupScope:
         upto=None if scope.upto is None else position_to_message(scope.upto),
         on_lost_range=scope.on_lost_range.value,
         over_tables=scope.over_tables,
+        rule=None if scope.rule is None else rule_to_message(scope.rule),
+        idle_timeout_us=scope.idle_timeout_us,
     )
 
 
@@ -63,8 +67,35 @@ def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
     if message.on_lost_range not in known:
         raise check.breach(what, "scope.on_lost_range", repr(message.on_lost_range[:40]), ", ".join(known))
     upto = position_from_message(what, "scope.upto", message.upto) if message.HasField("upto") else None
-    policy = OnLostRange(message.on_lost_range)
-    return GroupScope(request=request, upto=upto, on_lost_range=policy, over_tables=message.over_tables)
+    idle_us = None
+    if message.HasField("idle_timeout_us"):
+        idle_us = check.number(what, "scope.idle_timeout_us", message.idle_timeout_us)
+    return GroupScope(
+        request=request,
+        upto=upto,
+        on_lost_range=OnLostRange(message.on_lost_range),
+        over_tables=message.over_tables,
+        rule=rule_from_message(what, message.rule) if message.HasField("rule") else None,
+        idle_timeout_us=idle_us,
+    )
+
+
+def rule_to_message(rule: EventTimeRule) -> pb.EventTimeRule:
+    """Encodes a rule of watermarks."""
+    return pb.EventTimeRule(
+        max_out_of_orderness_us=rule.max_out_of_orderness_us, fallback=rule.fallback.value, timezone=rule.timezone
+    )
+
+
+def rule_from_message(what: str, message: pb.EventTimeRule) -> EventTimeRule:
+    """Decodes a rule of watermarks. ConfigurationError for an invalid field."""
+    known = [fallback.value for fallback in WatermarkFallback]
+    late_us = check.number(what, "scope.rule.max_out_of_orderness_us", message.max_out_of_orderness_us)
+    return EventTimeRule(
+        max_out_of_orderness_us=late_us,
+        fallback=WatermarkFallback(check.one_of(what, "scope.rule.fallback", message.fallback, known)),
+        timezone=check.text(what, "scope.rule.timezone", message.timezone),
+    )
 
 
 def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRequest) -> GroupStart:
@@ -74,8 +105,11 @@ def start_from_message(what: str, message: pb.JoinGroupRequest | pb.ResetGroupRe
             return StartLatest()
         case "start_at":
             return StartAt(position_from_message(what, "start_at", message.start_at))
+        case "start_snapshot":
+            return StartSnapshot()
         case None:
-            raise check.breach(what, "start", "no start that this build knows", "start_latest or start_at")
+            known = "start_latest, start_at or start_snapshot"
+            raise check.breach(what, "start", "no start that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know start {other!r}, the codec does not")
 
@@ -87,6 +121,8 @@ def set_start(message: pb.JoinGroupRequest | pb.ResetGroupRequest, start: GroupS
             message.start_latest.CopyFrom(pb.StartLatest())
         case StartAt(position):
             message.start_at.CopyFrom(position_to_message(position))
+        case StartSnapshot():
+            message.start_snapshot.CopyFrom(pb.StartSnapshot())
 
 
 def limits_to_message(limits: RoundLimits) -> pb.RoundLimits:
@@ -136,6 +172,7 @@ def assigned_to_message(assigned: AssignedSplit) -> pb.AssignedSplit:
         position=position_to_message(assigned.position),
         table=assigned.table,
         epoch=assigned.epoch,
+        watermark_us=assigned.watermark_us,
     )
 
 
@@ -150,6 +187,7 @@ def assigned_from_message(what: str, message: pb.AssignedSplit) -> AssignedSplit
         position=required_position(what, "position", message.position if message.HasField("position") else None),
         table=check.text(what, "table", message.table, check.MAX_PATH_CHARS),
         epoch=check.number(what, "epoch", message.epoch),
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
     )
 
 

@@ -79,6 +79,7 @@ def group_status_to_message(status: GroupStatus) -> pb.GroupStatus:
         bytes_per_second=status.bytes_per_second,
         error_code=status.error_code,
         lag_age_ms=status.lag_age_ms,
+        watermark_us=status.watermark_us,
     )
 
 
@@ -103,6 +104,7 @@ def group_status_from_message(what: str, message: pb.GroupStatus) -> GroupStatus
         lag_age_ms=(
             check.number(what, "groups.lag_age_ms", message.lag_age_ms) if message.HasField("lag_age_ms") else None
         ),
+        watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
     )
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from penstock.proto.codec import checks as check
 from penstock.proto.codec import hybrid_checks
 from penstock.proto.codec.checks import position_from_message, position_to_message
-from penstock.proto.codec.groups import limits_from_message, limits_to_message, required_position
+from penstock.proto.codec.groups import (
+    limits_from_message,
+    limits_to_message,
+    required_position,
+    rule_from_message,
+    rule_to_message,
+)
 from penstock.proto.codec.hybrid import (
     batch_ranges_from_message,
     place_from_message,
@@ -25,7 +31,6 @@ from penstock.proto.model.streams import (
     Alignment,
     BatchContent,
     CommitsBatch,
-    EventTimeRule,
     NextBatch,
     NoBatch,
     Progress,
@@ -39,7 +44,6 @@ from penstock.proto.model.streams import (
     StreamStart,
     TopicBatch,
     Watermark,
-    WatermarkFallback,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
 
@@ -125,7 +129,7 @@ def _scope_to_message(scope: StreamScope) -> pb.StreamScope:
     return pb.StreamScope(
         request=request_to_message(scope.request),
         limits=limits_to_message(scope.limits),
-        rule=None if scope.rule is None else _rule_to_message(scope.rule),
+        rule=None if scope.rule is None else rule_to_message(scope.rule),
         upto=None if scope.upto is None else position_to_message(scope.upto),
         target=None if scope.target is None else position_to_message(scope.target),
         on_lost_range=scope.on_lost_range.value,
@@ -146,7 +150,7 @@ def _scope_from_message(what: str, message: pb.StreamScope) -> StreamScope:
     return StreamScope(
         request=request,
         limits=limits_from_message(what, message.limits),
-        rule=_rule_from_message(what, message.rule) if message.HasField("rule") else None,
+        rule=rule_from_message(what, message.rule) if message.HasField("rule") else None,
         upto=position_from_message(what, "scope.upto", message.upto) if message.HasField("upto") else None,
         target=position_from_message(what, "scope.target", message.target) if message.HasField("target") else None,
         on_lost_range=OnLostRange(lost),
@@ -170,22 +174,6 @@ def _alignment_from_message(what: str, message: pb.Alignment) -> Alignment:
         set=checked_name("alignment set", message.set),
         max_drift_us=check.number(what, "scope.alignment.max_drift_us", message.max_drift_us),
         idle_timeout_us=idle_us,
-    )
-
-
-def _rule_to_message(rule: EventTimeRule) -> pb.EventTimeRule:
-    return pb.EventTimeRule(
-        max_out_of_orderness_us=rule.max_out_of_orderness_us, fallback=rule.fallback.value, timezone=rule.timezone
-    )
-
-
-def _rule_from_message(what: str, message: pb.EventTimeRule) -> EventTimeRule:
-    known = [fallback.value for fallback in WatermarkFallback]
-    late_us = check.number(what, "scope.rule.max_out_of_orderness_us", message.max_out_of_orderness_us)
-    return EventTimeRule(
-        max_out_of_orderness_us=late_us,
-        fallback=WatermarkFallback(check.one_of(what, "scope.rule.fallback", message.fallback, known)),
-        timezone=check.text(what, "scope.rule.timezone", message.timezone),
     )
 
 

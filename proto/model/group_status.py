@@ -91,6 +91,8 @@ class GroupStatus:
     """The code of the error that stopped the group, or ''."""
     lag_age_ms: int | None = None
     """The time since the lag was measured; None: unknown."""
+    watermark_us: int | None = None
+    """The watermark, UTC microseconds; None: the group has none, or it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`GroupService`, the consumer-group API, and its values: groups whose readers pull splits under leases.
+"""The values of consumer groups (`penstock.proto.group_service`): groups whose readers pull splits under leases.
 
 A group belongs to one table. Its position advances in *rounds*: a round is the plan of one commit range, whose id gives
 its scan (`Enumerator.describe_plan`). Readers hold splits of rounds, commit their progress as an *ordinal* (the number
@@ -10,8 +10,9 @@ again. A split whose reader's lease ended is assigned again, from the last commi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
+from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.group_status import GroupLag as GroupLag
 from penstock.proto.model.group_status import GroupStatus as GroupStatus
 from penstock.proto.model.group_status import GroupSummary as GroupSummary
@@ -27,6 +28,8 @@ from penstock.proto.model.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import ServerStatus as ServerStatus
 from penstock.proto.model.splits import Split
+from penstock.proto.model.streams import EventTimeRule, SnapshotPlace
+from penstock.proto.model.streams import StartSnapshot as StartSnapshot
 
 MAX_SPLITS_A_REQUEST: Final = 1000
 MAX_TABLES_SHOWN: Final = 1000
@@ -46,7 +49,7 @@ class StartAt:
     """The position; EARLIEST is before everything."""
 
 
-GroupStart = StartLatest | StartAt
+GroupStart = StartLatest | StartAt | StartSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,18 @@ class GroupScope:
     """The policy for a range that can no longer be read; SNAPSHOT is for rows only."""
     over_tables: bool = False
     """Whether `request.table` is a pattern of table names, and the group consumes every table that matches."""
+    rule: EventTimeRule | None = None
+    """How the watermark is computed, from the event-time column of the request; None: no watermark."""
+    idle_timeout_us: int | None = None
+    """After this time without new commits and without unfinished splits, the watermark advances by it; None: never."""
+
+    def __post_init__(self) -> None:
+        if self.rule is not None and not self.request.event_time:
+            raise ConfigurationError("a watermark without an event-time column: give the option eventTime")
+        if self.idle_timeout_us is not None and (self.rule is None or self.idle_timeout_us < 1):
+            raise ConfigurationError(
+                f"idleTimeout: got {self.idle_timeout_us} µs, expected 1 or more, with eventTime and maxOutOfOrderness"
+            )
 
     def of_table(self, table: str) -> GroupScope:
         """What the group of one table consumes, if this is the scope of a group over tables."""
@@ -138,6 +153,8 @@ class AssignedSplit:
     epoch: int = 0
     """If the group is over tables: the epoch of the member in the group of that table. Progress of the split is
     committed by a `Member` with this table and epoch."""
+    watermark_us: int | None = None
+    """The watermark of the group in the split's table, as in `Assignments`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +163,9 @@ class Assignments:
 
     splits: tuple[AssignedSplit, ...]
     """The splits, in reading order; those of a file group are in commit order."""
+    watermark_us: int | None = None
+    """The watermark of the group, UTC microseconds: no row that is not committed yet, these splits included, has an
+    event time at or below it, except late rows. None: unknown, or the group is over tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +191,16 @@ class NothingYet:
     tables: all tables except those of `troubles`, and those from which the member wanted no splits."""
     troubles: tuple[TableTrouble, ...] = ()
     """Tables of a group over tables from which no split is assigned because of an error; the first ones by name."""
+    watermark_us: int | None = None
+    """As in `Assignments`; None in a group over tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfGroup:
     """The group's `upto` is reached and every split is finished."""
+
+    watermark_us: int | None = None
+    """As in `Assignments`."""
 
 
 GroupAnswer = Assignments | NothingYet | EndOfGroup
@@ -223,6 +248,10 @@ class GroupDescription:
     """The planned progress in the topic, after the hand-over of a hybrid group."""
     tables: tuple[GroupStatus, ...] = ()
     """Of a group over tables: its tables; those with errors first, then by lag, the largest first; MAX_TABLES_SHOWN."""
+    watermark_us: int | None = None
+    """The watermark, UTC microseconds; None: the group has none, or it is not known yet."""
+    snapshot: SnapshotPlace | None = None
+    """The planned progress in the snapshot with which the group starts; None after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,64 +266,3 @@ class ResetOutcome:
     """The number of splits that were assigned or pending and are dropped."""
     dry_run: bool
     """Whether the group was left unchanged: the other fields then say what a reset would do."""
-
-
-class GroupService(Protocol):
-    """Consumer groups. Any thread.
-
-    Calls are idempotent: a `request_id` identifies repeated joins, sequence numbers order the requests of a member.
-    Errors are those of `penstock.proto.errors`: Fenced for a member whose epoch is not current, UnknownGroup, and for a
-    stopped group the error that stopped it.
-    """
-
-    def join_group(self, group: str, reader_id: str, spec: GroupSpec, request_id: str) -> Joined:
-        """Joins a group with a new epoch, which fences an earlier reader with the same id. The first join creates the
-        group. A reader that joins again within its lease keeps its splits. ConfigurationError: the scope differs."""
-        ...
-
-    def heartbeat(self, member: Member) -> int:
-        """Renews the lease; returns its length in milliseconds."""
-        ...
-
-    def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
-    ) -> GroupAnswer:
-        """Assigns at most `max_splits` further splits. In a group over tables: none of the tables `without`.
-
-        `sequence` grows with each request of the member. Repeating the newest request gives the same answer; an older
-        one is refused (Fenced).
-        """
-        ...
-
-    def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
-        """Commits progress; durable on return, all of it or nothing.
-
-        Ordinals never decrease. A finished split may be committed again. UnknownSplit for a split that the member does
-        not hold.
-        """
-        ...
-
-    def leave_group(self, member: Member) -> None:
-        """Releases all splits of the member at once. Repeated calls are allowed."""
-        ...
-
-    def list_groups(self, table: str = "") -> tuple[GroupSummary, ...]:
-        """The groups, sorted by table and name."""
-        ...
-
-    def describe_group(self, table: str, group: str) -> GroupDescription:
-        """The description of a group, with its lag."""
-        ...
-
-    def reset_group(self, table: str, group: str, start: GroupStart, *, dry_run: bool) -> ResetOutcome:
-        """Moves the group to another position, fences its readers, drops its rounds, and restarts a stopped group.
-        ConfigurationError for a position that is not of the table."""
-        ...
-
-    def delete_group(self, table: str, group: str) -> None:
-        """Deletes the group; ConfigurationError while it has readers."""
-        ...
-
-    def describe_server(self, table: str = "") -> ServerStatus:
-        """The status of the server, for all tables or one. Cheap: no table is read."""
-        ...

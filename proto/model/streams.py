@@ -15,7 +15,7 @@ from typing import Final
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import KafkaPlace, KafkaRange
 from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import (
     NO_LIMITS,
     Changes,
@@ -51,6 +51,9 @@ class Progress:
     kafka: KafkaPlace | None = None
     """The progress in the topic, after the hand-over of a hybrid read; all other fields are then as they were at the
     hand-over."""
+    snapshot: SnapshotProgress | None = None
+    """The progress in the snapshot with which a consumer group starts; all other fields but `position` are then those
+    of the position of the snapshot. None for streams, whose point has it."""
 
 
 class WatermarkFallback(enum.Enum):
@@ -134,6 +137,21 @@ class SnapshotPlace:
     """The number of splits."""
     digest: str
     """The digest of the list of splits; the progress is valid for this list only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotProgress:
+    """The progress of a consumer group in the snapshot with which it starts. Its splits are numbered from 0."""
+
+    at: Position
+    """The position of the snapshot: the group reads the commits after it once every split is planned."""
+    place: SnapshotPlace
+    """The number of planned splits, and the list of splits."""
+
+    @property
+    def position(self) -> Position:
+        """The position of the group: before every instant, with the number of planned splits as its index."""
+        return Position(EARLIEST.order_key, self.place.done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,10 +268,13 @@ class NextBatch:
 
 def commits_request(scope: StreamScope) -> PlanRequest:
     """The scope's request for its batches, with the event-time column and scan that the rule requires."""
-    rule = scope.rule
-    scanned = rule is not None and rule.fallback is WatermarkFallback.SCAN
-    event_time = scope.request.event_time if rule is not None else ""
-    return replace(scope.request, event_time=event_time, scan_event_time=scanned)
+    event_time = scope.request.event_time if scope.rule is not None else ""
+    return request_with_rule(replace(scope.request, event_time=event_time), scope.rule)
+
+
+def request_with_rule(request: PlanRequest, rule: EventTimeRule | None) -> PlanRequest:
+    """The request, with the scan of event times that the rule requires."""
+    return replace(request, scan_event_time=rule is not None and rule.fallback is WatermarkFallback.SCAN)
 
 
 def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:

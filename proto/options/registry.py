@@ -70,9 +70,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
         entry_points=EVERYWHERE,
         doc="The start of the range, exclusive: an order key, which is a completion time on timeline layout 2 "
         "and a requested time on layout 1. `earliest`: before every instant. A consumer group starts at "
-        "`earliest` unless `after` is given when the group is created. Only streams accept `snapshot`, "
-        "their default: they first read the rows that the table has then, in event-time order, and after "
-        "that what is committed later.",
+        "`earliest` unless `after` is given when the group is created. Streams, whose default it is, and consumer "
+        "groups accept `snapshot`: they first read the rows that the table has then, in the order of `eventTime` "
+        "if it is given, and after that what is committed later.",
     ),
     Option(
         name="upto",

@@ -85,17 +85,17 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="maxOutOfOrderness",
         type=Duration(),
-        entry_points=STREAMS,
+        entry_points=TRIGGERED,
         doc="With `eventTime`: how far a row's event time may lie below the highest one before it. The "
         "watermark is the highest event time of the newest commit minus this duration. Later rows are "
         "late, and Spark drops them; a stream with `eventTime` therefore requires this option, which has "
-        "no default.",
+        "no default. A consumer group has a watermark only with this option; it returns late rows too.",
     ),
     Option(
         name="watermarkFallback",
         type=Choice(("scan", "hold", "commitTime")),
         default="scan",
-        entry_points=STREAMS,
+        entry_points=TRIGGERED,
         doc="How the event times of rows without statistics are bounded. `scan`: the rows are read when they "
         "are planned. `hold`: the watermark waits until they are delivered. `commitTime`: the completion "
         "time of their instant minus `maxOutOfOrderness` (a table whose timeline is LOCAL requires "
@@ -104,7 +104,7 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
     Option(
         name="idleTimeout",
         type=Duration(),
-        entry_points=STREAMS,
+        entry_points=TRIGGERED,
         doc="With `eventTime`: the watermark of a table without new commits advances by this duration each "
         "time this duration has passed. Rows that come later than that are late. Not given: the watermark "
         "of an idle table does not advance.",

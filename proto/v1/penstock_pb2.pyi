@@ -323,16 +323,20 @@ class RoundLimits(_message.Message):
     def __init__(self, max_commits: _Optional[int] = ..., max_files: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_rows: _Optional[int] = ...) -> None: ...
 
 class GroupScope(_message.Message):
-    __slots__ = ("request", "upto", "on_lost_range", "over_tables")
+    __slots__ = ("request", "upto", "on_lost_range", "over_tables", "rule", "idle_timeout_us")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
     OVER_TABLES_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     request: OpenPlanRequest
     upto: Position
     on_lost_range: str
     over_tables: bool
-    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., over_tables: _Optional[bool] = ...) -> None: ...
+    rule: EventTimeRule
+    idle_timeout_us: int
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., over_tables: _Optional[bool] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., idle_timeout_us: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("table", "group", "reader_id", "epoch")
@@ -347,12 +351,13 @@ class Member(_message.Message):
     def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., reader_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class JoinGroupRequest(_message.Message):
-    __slots__ = ("group", "reader_id", "scope", "start_latest", "start_at", "limits", "request_id", "client_version")
+    __slots__ = ("group", "reader_id", "scope", "start_latest", "start_at", "start_snapshot", "limits", "request_id", "client_version")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     READER_ID_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     START_LATEST_FIELD_NUMBER: _ClassVar[int]
     START_AT_FIELD_NUMBER: _ClassVar[int]
+    START_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -361,10 +366,11 @@ class JoinGroupRequest(_message.Message):
     scope: GroupScope
     start_latest: StartLatest
     start_at: Position
+    start_snapshot: StartSnapshot
     limits: RoundLimits
     request_id: str
     client_version: str
-    def __init__(self, group: _Optional[str] = ..., reader_id: _Optional[str] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, group: _Optional[str] = ..., reader_id: _Optional[str] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., start_snapshot: _Optional[_Union[StartSnapshot, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class JoinGroupResponse(_message.Message):
     __slots__ = ("member", "lease_ms")
@@ -407,7 +413,7 @@ class RequestSplitsRequest(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class AssignedSplit(_message.Message):
-    __slots__ = ("plan_id", "index", "split", "start", "position", "table", "epoch")
+    __slots__ = ("plan_id", "index", "split", "start", "position", "table", "epoch", "watermark_us")
     PLAN_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
@@ -415,6 +421,7 @@ class AssignedSplit(_message.Message):
     POSITION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     plan_id: str
     index: int
     split: Split
@@ -422,7 +429,8 @@ class AssignedSplit(_message.Message):
     position: Position
     table: str
     epoch: int
-    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., start: _Optional[int] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., table: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+    watermark_us: int
+    def __init__(self, plan_id: _Optional[str] = ..., index: _Optional[int] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., start: _Optional[int] = ..., position: _Optional[_Union[Position, _Mapping]] = ..., table: _Optional[str] = ..., epoch: _Optional[int] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class Assignments(_message.Message):
     __slots__ = ("splits",)
@@ -455,14 +463,16 @@ class EndOfGroup(_message.Message):
     def __init__(self) -> None: ...
 
 class RequestSplitsResponse(_message.Message):
-    __slots__ = ("assignments", "nothing_yet", "end_of_group")
+    __slots__ = ("assignments", "nothing_yet", "end_of_group", "watermark_us")
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     NOTHING_YET_FIELD_NUMBER: _ClassVar[int]
     END_OF_GROUP_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     assignments: Assignments
     nothing_yet: NothingYet
     end_of_group: EndOfGroup
-    def __init__(self, assignments: _Optional[_Union[Assignments, _Mapping]] = ..., nothing_yet: _Optional[_Union[NothingYet, _Mapping]] = ..., end_of_group: _Optional[_Union[EndOfGroup, _Mapping]] = ...) -> None: ...
+    watermark_us: int
+    def __init__(self, assignments: _Optional[_Union[Assignments, _Mapping]] = ..., nothing_yet: _Optional[_Union[NothingYet, _Mapping]] = ..., end_of_group: _Optional[_Union[EndOfGroup, _Mapping]] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class SplitProgress(_message.Message):
     __slots__ = ("plan_id", "index", "ordinal", "finished", "report")
@@ -583,7 +593,7 @@ class GroupLag(_message.Message):
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -596,6 +606,8 @@ class DescribeGroupResponse(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     KAFKA_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -608,14 +620,17 @@ class DescribeGroupResponse(_message.Message):
     error: str
     kafka: KafkaPlace
     tables: _containers.RepeatedCompositeFieldContainer[GroupStatus]
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+    watermark_us: int
+    snapshot: SnapshotPlace
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
-    __slots__ = ("table", "group", "start_latest", "start_at", "dry_run", "request_id", "client_version")
+    __slots__ = ("table", "group", "start_latest", "start_at", "start_snapshot", "dry_run", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     START_LATEST_FIELD_NUMBER: _ClassVar[int]
     START_AT_FIELD_NUMBER: _ClassVar[int]
+    START_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -623,10 +638,11 @@ class ResetGroupRequest(_message.Message):
     group: str
     start_latest: StartLatest
     start_at: Position
+    start_snapshot: StartSnapshot
     dry_run: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., group: _Optional[str] = ..., start_latest: _Optional[_Union[StartLatest, _Mapping]] = ..., start_at: _Optional[_Union[Position, _Mapping]] = ..., start_snapshot: _Optional[_Union[StartSnapshot, _Mapping]] = ..., dry_run: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class ResetGroupResponse(_message.Message):
     __slots__ = ("before", "after", "dropped_splits", "dry_run")
@@ -667,7 +683,7 @@ class DescribeServerRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code", "lag_age_ms")
+    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code", "lag_age_ms", "watermark_us")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PENDING_SPLITS_FIELD_NUMBER: _ClassVar[int]
     HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
@@ -682,6 +698,7 @@ class GroupStatus(_message.Message):
     BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     LAG_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     pending_splits: int
     held_splits: int
@@ -696,7 +713,8 @@ class GroupStatus(_message.Message):
     bytes_per_second: float
     error_code: str
     lag_age_ms: int
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ..., lag_age_ms: _Optional[int] = ...) -> None: ...
+    watermark_us: int
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ..., lag_age_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ...) -> None: ...
 
 class TableStatus(_message.Message):
     __slots__ = ("table", "watermark_ms", "error_code", "error")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock import daft, duckdb, errors, polars, ray, spark
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
-    from penstock.engine.group.reader import ConsumedBatch
+    from penstock.engine.group.batch import ConsumedBatch
     from penstock.engine.table.instants import TableInstant
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
@@ -50,7 +50,7 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {
-    "ConsumedBatch": "penstock.engine.group.reader",
+    "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",

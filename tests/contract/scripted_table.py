@@ -13,12 +13,12 @@ from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.enumerator import Enumerator
+from penstock.proto.group_service import GroupService
 from penstock.proto.model.groups import (
     Assignments,
     EndOfGroup,
     GroupAnswer,
     GroupDescription,
-    GroupService,
     GroupSpec,
     GroupStart,
     GroupSummary,

@@ -11,6 +11,7 @@ import pytest
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, StorageError, UnknownGroup, all_error_classes
+from penstock.proto.group_service import GroupService
 from penstock.proto.model.groups import (
     MAX_NAME_CHARS,
     AssignedSplit,
@@ -19,7 +20,6 @@ from penstock.proto.model.groups import (
     GroupDescription,
     GroupLag,
     GroupScope,
-    GroupService,
     GroupSpec,
     GroupSummary,
     Joined,
@@ -32,11 +32,13 @@ from penstock.proto.model.groups import (
     SplitRef,
     StartAt,
     StartLatest,
+    StartSnapshot,
 )
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits, Snapshot
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.splits import DeleteMarker, FileRef, Split
+from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, WatermarkFallback
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 
@@ -59,6 +61,16 @@ SCOPE = GroupScope(
 )
 SPEC = GroupSpec(scope=SCOPE, start=StartLatest(), limits=RoundLimits(max_commits=1, max_bytes=2**40))
 CHANGES = GroupSpec(scope=GroupScope(request=PlanRequest(table="trips", query=Changes("hudi"))), start=StartAt(AT))  # type: ignore[arg-type]
+TIMED = GroupSpec(
+    scope=GroupScope(
+        request=PlanRequest(table="trips", query=Incremental(), event_time="ts", event_time_unit="ms"),
+        rule=EventTimeRule(
+            max_out_of_orderness_us=2**62, fallback=WatermarkFallback.COMMIT_TIME, timezone="Asia/Kolkata"
+        ),
+        idle_timeout_us=1,
+    ),
+    start=StartSnapshot(),
+)
 SPLIT = Split(
     split_id="s-1",
     partition="",
@@ -86,6 +98,17 @@ FULL = GroupDescription(
     readers=(READER,),
     lag=GroupLag(commits=3, size_bytes=4, seconds=1.5, loss_commits=0, loss_seconds=0.25),
 )
+IN_SNAPSHOT = GroupDescription(
+    summary=SUMMARY,
+    scope=TIMED.scope,
+    limits=RoundLimits(),
+    rounds=1,
+    pending_splits=8,
+    held_splits=2,
+    readers=(),
+    watermark_us=-(2**63),
+    snapshot=SnapshotPlace(done=3, total=9, digest="0123456789abcdef" * 2),
+)
 STOPPED = GroupDescription(
     summary=SUMMARY,
     scope=GroupScope(request=PlanRequest(table="trips", query=Incremental())),
@@ -110,6 +133,28 @@ CALLS: dict[str, tuple[Call, object, tuple[object, ...]]] = {
         lambda d: d.join_group("a.b_c-d:e@f/g", "r", CHANGES, "q"),
         Joined(MEMBER, 1),
         ("join", "a.b_c-d:e@f/g", "r", CHANGES, "q"),
+    ),
+    "join with a watermark": (
+        lambda d: d.join_group("g", "r", TIMED, "q"),
+        Joined(MEMBER, 1),
+        ("join", "g", "r", TIMED, "q"),
+    ),
+    "splits with a watermark": (
+        lambda d: d.request_splits(MEMBER, 4, 1),
+        Assignments((ASSIGNED,), 2**63 - 1),
+        ("request", MEMBER, 4, 1),
+    ),
+    "nothing yet with a watermark": (
+        lambda d: d.request_splits(MEMBER, 1, 1),
+        NothingYet(1, True, (), 0),
+        ("request", MEMBER, 1, 1),
+    ),
+    "end with a watermark": (lambda d: d.request_splits(MEMBER, 1, 1), EndOfGroup(-1), ("request", MEMBER, 1, 1)),
+    "describe a snapshot": (lambda d: d.describe_group("trips", "g"), IN_SNAPSHOT, ("describe", "trips", "g")),
+    "reset to a snapshot": (
+        lambda d: d.reset_group("trips", "g", StartSnapshot(), dry_run=False),
+        ResetOutcome(before=AT, after=AT, dropped_splits=0, dry_run=False),
+        ("reset", "trips", "g", StartSnapshot(), False),
     ),
     "heartbeat": (lambda d: d.heartbeat(MEMBER), 10_000, ("heartbeat", MEMBER)),
     "splits": (lambda d: d.request_splits(MEMBER, 4, 2**40), Assignments((ASSIGNED,)), ("request", MEMBER, 4, 2**40)),

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import group_lifecycle, members, split_assignment
+from penstock.enumerator.core import group_lifecycle, members, rounds, split_assignment
 from penstock.enumerator.core.records import GroupKey, NothingGranted, SplitsCommitted
 from penstock.enumerator.core.results import Decision
+from penstock.enumerator.core.rounds import Round
 from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import Group, Reader, State
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.watermark import next_watermark
 from penstock.proto.errors import UnknownSplit
 from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import CommitRange, Position
+from penstock.proto.model.streams import EventTimeRule, Watermark
 from tests.memory_store import MemoryStore
 from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest
 from tests.simulation.simulated_server import Reply, Server
 from tests.simulation.simulated_table import DATA, Instant, View, position
 from tests.simulation.simulated_world import Parts, World
+
+WATERMARK = frozenset({"watermark"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,47 @@ class NoHoldBack(Discovery):
         return 2**60
 
 
+class ForgetsTheWatermark(Server):
+    """The watermark is not restored after a restart."""
+
+    def __init__(self, world: World, store: MemoryStore) -> None:
+        super().__init__(world, store)
+        for group in self.state.groups.values():
+            group.watermark = Watermark()
+
+
+def span_of_pending(open_round: Round) -> EventTimeSpan:
+    """The span of the splits that nobody holds."""
+    lows = open_round.facts.lows_us
+    if lows is None:
+        return EventTimeSpan()
+    pending = [int(lows[index]) for index in open_round.pending_in_order()]
+    return EventTimeSpan(min(pending, default=None), None, is_unbounded=-(2**63) in pending)
+
+
+def span_of_held(open_round: Round) -> EventTimeSpan:
+    """The span of the splits that a reader holds."""
+    lows = open_round.facts.lows_us
+    if lows is None:
+        return EventTimeSpan()
+    held = [int(lows[index]) for index in open_round.holders]
+    return EventTimeSpan(min(held, default=None), None, is_unbounded=-(2**63) in held)
+
+
+def without_coming(rounds: Iterable[Round], coming: EventTimeSpan) -> EventTimeSpan:
+    """Commits that are not planned raise the highest event time only."""
+    remaining = EventTimeSpan(high_us=coming.high_us)
+    for open_round in rounds:
+        remaining |= open_round.remaining_span()
+    return remaining
+
+
+def one_too_high(before: Watermark, planned: EventTimeSpan, coming: EventTimeSpan, rule: EventTimeRule) -> Watermark:
+    """The lowest event time that is still to come, instead of the number before it."""
+    low = coming.low_us
+    return next_watermark(before, planned, replace(coming, low_us=None if low is None else low + 1), rule)
+
+
 BROKEN = (
     Broken("position moves on an empty poll", frozenset({"cause", "exactly once"}), Parts(server=MovesOnEmptyPoll)),
     Broken("limit cut by requested time", frozenset({"exactly once"}), Parts(discovery=CutsByRequestedTime)),
@@ -202,4 +249,9 @@ BROKEN = (
         patches=((group_lifecycle, "moves_back", lambda *of, of_round: False),),
     ),
     Broken("file groups in no order", frozenset({"order"}), patches=((split_assignment, "choose", choose_any),)),
+    Broken("watermark without held splits", WATERMARK, patches=((Round, "remaining_span", span_of_pending),)),
+    Broken("watermark without pending splits", WATERMARK, patches=((Round, "remaining_span", span_of_held),)),
+    Broken("watermark without later commits", WATERMARK, patches=((rounds, "span_to_come", without_coming),)),
+    Broken("watermark one too high", WATERMARK, patches=((rounds, "next_watermark", one_too_high),)),
+    Broken("watermark lost by a restart", WATERMARK | {"replay", "shortened"}, Parts(server=ForgetsTheWatermark)),
 )

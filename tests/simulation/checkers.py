@@ -16,8 +16,9 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.state import Group, HeldPlan, State, apply
 from penstock.enumerator.core.stored.log_compaction import compacted_records
+from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import Position
-from tests.simulation.simulated_table import Row, Table, changes_of, latest_of, position
+from tests.simulation.simulated_table import Row, Table, changes_of, event_time_of, latest_of, position
 
 Place = tuple[str, int]
 
@@ -68,6 +69,8 @@ class Ledger:
     assigned: set[tuple[Place, str, int]] = field(default_factory=set)
     ended_slots: dict[tuple[str, int], int] = field(default_factory=dict)
     ranges: Counter[str] = field(default_factory=Counter)
+    announced_us: int | None = None
+    timed_rows: int = 0
 
     # --- durable records
 
@@ -82,6 +85,8 @@ class Ledger:
                 self._number(record.number)
                 before, begin = self.generations[-1], record.progress.position
                 before.is_last = False
+                if record.cause is rec.Moved.RESET:
+                    self.announced_us = None
                 if isinstance(cause, ev.RangeLost):
                     first = before.committed if cause.plan_id else before.planned
                     if begin < first or (begin == first and not cause.plan_id):
@@ -107,8 +112,34 @@ class Ledger:
                     fail("cause", f"the group stopped with {code}, and nothing of that kind was done to the table")
             case rec.PlanOpened(plan_id=plan_id):
                 self._identity(plan_id)
+        before_us = {key: group.watermark.at_us for key, group in self.shadow.groups.items()}
         apply(self.shadow, record)
         self._positions()
+        is_reset = isinstance(record, rec.GroupMoved) and record.cause is rec.Moved.RESET
+        for key, group in self.shadow.groups.items():
+            before = before_us.get(key)
+            after_us = group.watermark.at_us
+            if not is_reset and before is not None and (after_us is None or after_us < before):
+                fail("watermark", f"went from {before} back to {after_us} by {record}")
+
+    def announce(self, watermark_us: int | None, member: Member, *, is_newest: bool) -> None:
+        """A reader received the watermark: rows that become visible later must be above it."""
+        if self.epochs.get(member.reader_id) != member.epoch:
+            return  # fenced: it must drop the answer
+        if is_newest and self.announced_us is not None and (watermark_us is None or watermark_us < self.announced_us):
+            fail("watermark", f"{watermark_us} was returned after {self.announced_us}")
+        if watermark_us is not None:
+            self.announced_us = watermark_us if self.announced_us is None else max(watermark_us, self.announced_us)
+
+    def _check_time(self, row: Row) -> None:
+        """The row is above the watermark. Not: late instants, and rows that were visible before a lost range."""
+        key, order_key, _ = row
+        self.timed_rows += 1
+        if self.announced_us is None or event_time_of(key, order_key) > self.announced_us:
+            return
+        excused = any(item.order_key == order_key and (item.is_removed or item.is_excused) for item in self.table.every)
+        if not excused and not any(row == other for one in self.generations[:-1] for _, other in one.output):
+            fail("watermark", f"{row} of {event_time_of(key, order_key)} became visible after {self.announced_us}")
 
     def _number(self, number: int) -> None:
         if number <= self.numbers:
@@ -172,6 +203,8 @@ class Ledger:
             key, order_key, _ = row
             if now.last_key.get(key, -1) > order_key:
                 fail("order", f"{row} of {place} became visible after order key {now.last_key[key]} of that key")
+            if self.announced_us is not None:
+                self._check_time(row)
             now.last_key[key] = order_key
             now.output.append((place[0], row))
 
@@ -306,6 +339,8 @@ def _of_group(group: Group) -> dict[str, Any]:
         "committed": group.committed,
         "stopped": group.stopped,
         "ended": group.ended,
+        "watermark": group.watermark,
+        "coming": group.coming,
         "readers": readers,
         "rounds": rounds,
     }

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey
 from penstock.enumerator.core.split_facts import facts_of, hash_of
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import OnLostRange
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import RoundLimits
-from tests.simulation.simulated_table import DATA, Group, Instant, Row, View, instant_time, position
+from tests.simulation.simulated_table import DATA, Group, Instant, Row, View, instant_time, position, span_of_rows
 
 Splits = list[tuple[Group, list[Row]]]
 
@@ -30,6 +31,7 @@ class DiscoveryRequest:
     upto: Position | None
     on_lost: OnLostRange
     is_changes: bool
+    is_timed: bool = False
     is_out_of_sight: bool = False
 
 
@@ -67,7 +69,8 @@ class Discovery:
         if end == start:
             return DiscoveryResult(ev.NothingFound(**identity), [])
         splits = _changes(taken, start, end) if request.is_changes else _latest(view, start, end)
-        facts = facts_of((max(1, len(rows)), *group) for group, rows in splits)
+        times = [span_of_rows(rows) for _, rows in splits] if request.is_timed else None
+        facts = facts_of(((max(1, len(rows)), *group) for group, rows in splits), times)
         discovered = ev.Discovered(
             **identity,
             commit_range=CommitRange(start, end),
@@ -75,8 +78,22 @@ class Discovery:
             facts=facts,
             reshaped=frozenset(hash_of(partition) for partition in _reshaped(view, start, end)),
             commits=len(taken),
+            coming=self.coming(view, request, end) if request.is_timed else UNKNOWN_SPAN,
         )
         return DiscoveryResult(discovered, splits)
+
+    def coming(self, view: View, request: DiscoveryRequest, end: Position) -> EventTimeSpan:
+        """The span of the rows that known instants wrote after the round."""
+        upto, horizon = request.upto, self.horizon(view)
+        rows = [
+            (key, item.order_key, op)
+            for item in view.instants
+            if item.is_data and item.order_key < horizon and (upto is None or position(item.order_key, 0) < upto)
+            for index, stat in enumerate(item.stats)
+            if position(item.order_key, index + 1) > end
+            for key, op in stat.rows
+        ]
+        return span_of_rows(rows)
 
     def horizon(self, view: View) -> int:
         """The order key from which on instants are not consumed yet."""

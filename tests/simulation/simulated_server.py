@@ -23,7 +23,7 @@ from penstock.enumerator.core.stored.codec import decode_record, encode_record
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.proto.errors import Fenced, PenstockError, StorageError, UnknownPlan
-from penstock.proto.model.groups import Joined
+from penstock.proto.model.groups import EndOfGroup, Joined, NothingYet
 from tests.memory_store import MemoryStore
 from tests.simulation.checkers import Place, fail
 from tests.simulation.simulated_table import Row
@@ -170,6 +170,8 @@ class Server:
 
     def _record_reply(self, reply: Reply, event: ev.Event[Any], answer: Any) -> None:
         ledger = self.world.ledger
+        if isinstance(answer, SplitsGranted | NothingYet | EndOfGroup) and isinstance(event, ev.RequestSplits):
+            ledger.announce(answer.watermark_us, event.member, is_newest=self is self.world.server)
         match answer, event:
             case Joined(member=member), _:
                 if (member.reader_id, member.epoch) not in ledger.joined:

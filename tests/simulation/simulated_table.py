@@ -7,10 +7,11 @@ whole numbers; no two instants share one.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
 
 Group = tuple[str, str]
@@ -18,6 +19,8 @@ Row = tuple[int, int, str]
 """(key, order key, op)."""
 
 DATA = ("commit", "replace")
+LATENESS_US = 700_000
+"""How far an event time may be below the highest one before it."""
 
 
 @lru_cache(maxsize=100_000)
@@ -30,6 +33,19 @@ def instant_time(number: int) -> InstantTime:
 def position(number: int, index: int = WHOLE_INSTANT) -> Position:
     """A position in the table's history."""
     return Position(instant_time(number), index)
+
+
+def event_time_of(key: int, order_key: int) -> int:
+    """The event time of a row: less than LATENESS_US before the time of its instant."""
+    return order_key * 1000 - (key * 7919 + order_key * 104729) % LATENESS_US
+
+
+def span_of_rows(rows: Sequence[tuple[int, int, str]]) -> EventTimeSpan:
+    """The span of the event times of rows. One key has no statistics: any event time may be among its rows."""
+    times = [event_time_of(key, order_key) for key, order_key, _ in rows]
+    if any(key % 13 == 0 for key, _, _ in rows):
+        return EventTimeSpan(is_unbounded=True)
+    return EventTimeSpan(min(times, default=None), max(times, default=None))
 
 
 @dataclass(slots=True)

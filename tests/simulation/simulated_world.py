@@ -22,6 +22,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import GroupScope, NothingYet, OnLostRange
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.streams import EventTimeRule
 from tests.memory_store import MemoryStore
 from tests.simulation.checkers import CheckFailed, Ledger, fail
 from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest, progress_at
@@ -29,7 +30,7 @@ from tests.simulation.simulated_faults import happenings
 from tests.simulation.simulated_readers import Reader
 from tests.simulation.simulated_server import Reply, Rows, Server, round_of
 from tests.simulation.simulated_slots import Job
-from tests.simulation.simulated_table import Table, instant_time, position
+from tests.simulation.simulated_table import LATENESS_US, Table, instant_time, position
 
 LEASE_MS = 2_500
 CALM_MS = 120_000
@@ -89,8 +90,10 @@ class World:
         )
         self.key = GroupKey("t", "g")
         query = Changes(rng.choice(FORMATS)) if self.is_changes else Incremental()
+        is_timed = seed % 3 == 0
         self.scope = GroupScope(
-            request=PlanRequest(table="t", query=query),
+            request=PlanRequest(table="t", query=query, event_time="at" if is_timed else ""),
+            rule=EventTimeRule(max_out_of_orderness_us=LATENESS_US) if is_timed else None,
             upto=position(self.now + rng.randint(1_000, self.phase_ms)) if rng.random() < 0.1 else None,
             on_lost_range=rng.choice((OnLostRange.FAIL, OnLostRange.EARLIEST)),
         )
@@ -244,6 +247,7 @@ class World:
             upto=group.scope.upto,
             on_lost=group.scope.on_lost_range,
             is_changes=self.is_changes,
+            is_timed=group.scope.rule is not None,
         )
 
     def _discover_all(self, server: Server) -> None:
@@ -343,6 +347,7 @@ class World:
             fail("liveness", f"not everything is consumed {CALM_MS} ms after the last fault: {group}")
         self.ledger.check_live(self.server.state)
         self.ledger.check_output()
+        self.features["rows after a watermark"] += self.ledger.timed_rows
         self.features.update({f"range {how}": count for how, count in self.ledger.ranges.items()})
         return Outcome(0, self.events, self.faults, self.features)
 

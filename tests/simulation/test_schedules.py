@@ -70,6 +70,7 @@ FEATURES = frozenset(
         "range checked",
         "reset",
         "round ends inside an instant",
+        "rows after a watermark",
     }
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.moments import moment
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, shell_of, show_help
 from penstock.proto.errors import InvariantViolation
@@ -81,13 +82,14 @@ def describe(
     readers = fields.pop("members")
     if not isinstance(readers, list):
         raise InvariantViolation(f"members of group {group} are not a list")
-    lag, scope, kafka = fields.pop("lag"), fields.pop("scope"), fields.pop("kafka")
+    lag, scope, kafka, snapshot = (fields.pop(name) for name in ("lag", "scope", "kafka", "snapshot"))
     of_tables, number = fields.pop("by_table"), fields["tables"]
     if fields["tables"] is None and fields["over"] is None:
         del fields["tables"], fields["over"]
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
     kafka_rows = _rows("kafka ", kafka) if kafka is not None else []
-    rows = [*_rows("", fields), *_rows("lag ", lag), *kafka_rows, *_rows("scope ", scope)]
+    snapshot_rows = _rows("snapshot ", snapshot) if snapshot is not None else []
+    rows = [*_rows("", fields), *_rows("lag ", lag), *kafka_rows, *snapshot_rows, *_rows("scope ", scope)]
     write_text_table(("field", "value"), rows)
     typer.echo()
     if partitions:
@@ -121,7 +123,7 @@ def reset(
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="earliest|latest|INSTANT|TIMESTAMP", help="Where the group continues (exclusive)."
+            "--to", metavar="earliest|latest|snapshot|INSTANT|TIMESTAMP", help="Where the group continues (exclusive)."
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what the reset would do; change nothing.")] = False,
@@ -190,12 +192,19 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             "loss_seconds": lag.loss_seconds,
         },
         "kafka": _kafka_fields(description),
+        "watermark": None if description.watermark_us is None else moment(description.watermark_us // 1000),
+        "snapshot": None
+        if description.snapshot is None
+        else {"planned_splits": description.snapshot.done, "splits": description.snapshot.total},
         "scope": {
             "query": _query(description),
             "columns": list(scope.request.columns),
             "where": scope.request.where,
             "upto": None if scope.upto is None else str(scope.upto),
             "on_lost_range": scope.on_lost_range.value,
+            "event_time": scope.request.event_time or None,
+            "max_out_of_orderness_seconds": None if scope.rule is None else scope.rule.max_out_of_orderness_us / 1e6,
+            "idle_timeout_seconds": None if scope.idle_timeout_us is None else scope.idle_timeout_us / 1e6,
             "max_commits": limits.max_commits,
             "max_files": limits.max_files,
             "max_bytes": limits.max_bytes,

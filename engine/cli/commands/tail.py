@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -85,7 +86,7 @@ def tail(
         str | None,
         typer.Option(
             "--from",
-            metavar="earliest|latest|INSTANT|TIMESTAMP",
+            metavar="earliest|latest|snapshot|INSTANT|TIMESTAMP",
             help="Where a new group starts (exclusive); default: earliest. An existing group continues.",
             show_default=False,
         ),
@@ -176,9 +177,7 @@ class _Stop:
         return self._requested
 
 
-def _follow(
-    consumer: GroupReader, output: Output, stop: _Stop, exit_at_end: bool, on_progress: Callable[[int, int], None]
-) -> None:
+def _follow(consumer: GroupReader, output: Output, stop: _Stop, exit_at_end: bool, on_progress: _OnProgress) -> None:
     """Writes batches until a stop is requested, the output has all rows that it takes, the group ends, or with
     `exit_at_end` nothing is left."""
     from penstock.engine.cli.output.tail_sink import Stopped
@@ -194,8 +193,8 @@ def _follow(
             except Stopped:
                 return
             splits += batch.end_of_split
-            on_progress(rows, splits)
-        elif consumer.ended or (exit_at_end and consumer.caught_up):
+        on_progress(rows, splits, consumer.watermark)
+        if batch is None and (consumer.ended or (exit_at_end and consumer.caught_up)):
             return
 
 
@@ -226,16 +225,44 @@ def _forget(shell: Shell, delete: Callable[[], None]) -> None:
         shell.warn(f"the group of this command stays on the server: {error}")
 
 
+_OnProgress = Callable[[int, int, datetime | None], None]
+"""Is called with the rows and splits so far, and the watermark of the group."""
+
+
 @contextmanager
-def _progress(shell: Shell, to_stdout: bool) -> Iterator[Callable[[int, int], None]]:
-    """A progress line on stderr, if stderr is a terminal and stdout does not write rows to one."""
+def _progress(shell: Shell, to_stdout: bool) -> Iterator[_OnProgress]:
+    """A progress line on stderr, if stderr is a terminal and stdout does not write rows to one; else one line on stderr
+    for each watermark."""
     if not shell.shows_progress or (to_stdout and sys.stdout.isatty()):
-        yield lambda rows, splits: None
+        yield _WatermarkLines(shell)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    shown = TextColumn("{task.fields[splits]:,} splits, {task.fields[rows]:,} rows")
+    shown = TextColumn("{task.fields[splits]:,} splits, {task.fields[rows]:,} rows{task.fields[watermark]}")
     with Progress(SpinnerColumn(), shown, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("tail", total=None, rows=0, splits=0)
-        yield lambda rows, splits: bar.update(task, rows=rows, splits=splits)
+        task = bar.add_task("tail", total=None, rows=0, splits=0, watermark="")
+
+        def update(rows: int, splits: int, watermark: datetime | None) -> None:
+            text = "" if watermark is None else f", watermark {_utc(watermark)}"
+            bar.update(task, rows=rows, splits=splits, watermark=text)
+
+        yield update
+
+
+class _WatermarkLines:
+    """Prints each new watermark of the group on stderr, unless the command is quiet."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._shown: datetime | None = None
+
+    def __call__(self, rows: int, splits: int, watermark: datetime | None) -> None:
+        if watermark is None or watermark == self._shown:
+            return
+        self._shown = watermark
+        self._shell.note(f"watermark {_utc(watermark)}", watermark=_utc(watermark))
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.moments import moment
 from penstock.engine.cli.output.rows import ReportFormat, write_json
 from penstock.engine.cli.shell import given_options, shell_of
 from penstock.proto.errors import ConfigurationError
@@ -28,7 +28,8 @@ PIPE_WIDTH: Final = 10_000
 """The width of output that does not go to a terminal, so that no column is dropped or cut."""
 COLUMNS: Final = ("table", "group", "state", "lag", "age", "commits", "bytes", "behind", "readers", "pending", "held",
                   "rows/s", "bytes/s", "fenced", "expired")  # fmt: skip
-"""`age`: time since the lag, with its commits and bytes, was measured. `behind`: time since the watermark."""
+"""`age`: time since the lag, with its commits and bytes, was measured. `behind`: time since the watermark of the group,
+else of the table's stream, else since its newest instant."""
 NAME_COLUMNS: Final = 2
 MIN_NAME_CHARS: Final = 12
 """Names in the first columns are cut to so many characters before another column is dropped."""
@@ -152,7 +153,8 @@ def fitting(widths: Sequence[int], width: int) -> tuple[tuple[int, ...], int]:
 
 def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -> list[tuple[str, str]]:
     summary, lag = group.summary, group.lag
-    newest_ms = watermarks.get(summary.table) or group.issued_ms
+    own_ms = None if group.watermark_us is None else group.watermark_us // 1000
+    newest_ms = own_ms or watermarks.get(summary.table) or group.issued_ms
     state = summary.state + (f" {group.error_code}" if group.error_code else "")
     return [
         (f"{summary.table} ({summary.tables})" if summary.tables else summary.table, ""),
@@ -194,6 +196,7 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
                 "state": each.summary.state,
                 "committed": str(each.summary.committed),
                 "planned": str(each.summary.planned),
+                "watermark": None if each.watermark_us is None else moment(each.watermark_us // 1000),
                 "issued": None if each.issued_ms is None else moment(each.issued_ms),
                 "lag": _lag_fields(each.lag, each.lag_age_ms),
                 "readers": each.summary.readers,
@@ -226,15 +229,6 @@ def _lag_fields(lag: GroupLag | None, age_ms: int | None) -> dict[str, object] |
         "loss_seconds": lag.loss_seconds,
         "age_seconds": None if age_ms is None else age_ms / 1000,
     }
-
-
-def moment(at_ms: int) -> str:
-    """UTC as ISO text with milliseconds; a time outside the calendar as its number."""
-    try:
-        text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return str(at_ms)
-    return text.replace("+00:00", "Z")
 
 
 def span(seconds: float) -> str:

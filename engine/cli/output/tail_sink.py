@@ -20,7 +20,8 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.engine.group.reader import ConsumedBatch, GroupReader
+    from penstock.engine.group.batch import ConsumedBatch
+    from penstock.engine.group.reader import GroupReader
 
 TABLE_FIELD: Final = "_penstock_table"
 """The field with the name of the table, in rows of several tables."""

@@ -3,7 +3,8 @@
 The version of a record increases when its meaning changes. A record of a newer version than this build supports is an
 error that names the version; all older versions can be read (tests/fixtures). Records of hybrid groups have version 2:
 a build that supports only version 1 would read such a group as a group of the table, and a position in the topic as a
-position in the table. All other records have version 1.
+position in the table. Records of groups with a watermark, and of a progress inside a snapshot, have version 4: an older
+build would lose the watermark, and skip the rest of the snapshot. All other records have version 1.
 
 The facts of a plan's splits are part of its record, not of the plan's pieces: a store deletes the pieces when the plan
 is no longer needed, and the records only with a compaction of the log.
@@ -16,8 +17,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.records import (
+    UNKNOWN_SPAN,
     Durable,
     Gone,
     GroupCreated,
@@ -37,17 +38,24 @@ from penstock.enumerator.core.records import (
     SlotsAsked,
     SplitsAssigned,
     SplitsCommitted,
+    WatermarkMoved,
 )
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.core.stored.event_time_json import rule_from_json, rule_to_json, span_from_json, span_to_json
+from penstock.enumerator.core.stored.progress_json import (
+    position_from_json,
+    position_to_json,
+    progress_from_json,
+    progress_to_json,
+)
 from penstock.enumerator.core.table_records import TableAdded, TableDropped
 from penstock.enumerator.store.protocol import StoredRecord
-from penstock.proto.codec.hybrid_checks import checked_position
-from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
 from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, StateDamaged, StateVersionError
 from penstock.proto.model.groups import GroupScope, OnLostRange
-from penstock.proto.model.positions import CommitRange, InstantTime, Position
+from penstock.proto.model.positions import CommitRange
 from penstock.proto.model.queries import RoundLimits
+from penstock.proto.model.streams import Watermark
 
 Json = Mapping[str, Any]
 VERSION: Final = 1
@@ -57,6 +65,8 @@ HYBRID_VERSION: Final = 2
 TABLES_VERSION: Final = 3
 """The version of the creation of a group over tables, and of a group that starts after the newest instant of a table
 that is not read yet: an older build would read such groups from another position, or as a group of one table."""
+WATERMARK_VERSION: Final = 4
+"""The version of records of groups with a watermark, and of a progress inside a snapshot."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
@@ -90,6 +100,14 @@ def decode_record(stored: StoredRecord) -> Durable:
 
 def _version(record: Durable) -> int:
     match record:
+        case WatermarkMoved():
+            return WATERMARK_VERSION
+        case GroupCreated() | RoundPlanned() | GroupMoved() if record.progress.snapshot is not None:
+            return WATERMARK_VERSION
+        case GroupCreated() if record.scope.rule is not None:
+            return WATERMARK_VERSION
+        case RoundPlanned() if record.facts.lows_us is not None or record.coming != UNKNOWN_SPAN:
+            return WATERMARK_VERSION
         case GroupCreated() if record.scope.over_tables or record.at_newest:
             return TABLES_VERSION
         case GroupCreated():
@@ -124,27 +142,19 @@ def _payload(record: Durable) -> dict[str, Any]:
         case TableAdded() | TableDropped():
             return _table_payload(record)
         case GroupCreated():
-            scope = record.scope
-            fields = {
-                "number": record.number,
-                "request": base64.b64encode(encode_request(scope.request)).decode(),
-                "upto": None if scope.upto is None else _position(scope.upto),
-                "on_lost_range": scope.on_lost_range.value,
-                "limits": {name: getattr(record.limits, name) for name in record.limits.__slots__},
-                "progress": _progress(record.progress),
-                **({"principal": record.principal} if record.principal else {}),
-                **({"over_tables": True} if scope.over_tables else {}),
-                **({"at_newest": True} if record.at_newest else {}),
-            }
+            fields = _created_fields(record)
+        case WatermarkMoved(watermark=watermark):
+            fields = {"at": watermark.at_us, "high": watermark.high_us, "coming": span_to_json(record.coming)}
         case RoundPlanned():
             fields = {
                 "plan": record.plan_id,
-                "after": _position(record.commit_range.after),
-                "upto": _position(record.commit_range.upto),
-                "progress": _progress(record.progress),
+                "after": position_to_json(record.commit_range.after),
+                "upto": position_to_json(record.commit_range.upto),
+                "progress": progress_to_json(record.progress),
                 "facts": base64.b64encode(record.facts.encoded()).decode(),
                 "reshaped": sorted(record.reshaped),
                 "commits": record.commits,
+                **({} if record.coming == UNKNOWN_SPAN else {"coming": span_to_json(record.coming)}),
             }
         case ReaderJoined():
             fields = {
@@ -164,9 +174,9 @@ def _payload(record: Durable) -> dict[str, Any]:
         case GroupMoved():
             fields = {
                 "number": record.number,
-                "progress": _progress(record.progress),
+                "progress": progress_to_json(record.progress),
                 "cause": record.cause.value,
-                "behind": _position(record.before),
+                "behind": position_to_json(record.before),
             }
         case GroupDeleted() | GroupEnded():
             fields = {"expired": True} if isinstance(record, GroupDeleted) and record.expired else {}
@@ -184,45 +194,25 @@ def _table_payload(record: TableAdded | TableDropped) -> dict[str, Any]:
     }
 
 
-def _position(position: Position) -> list[Any]:
-    return [str(position.order_key), position.index]
-
-
-def _progress(progress: Progress) -> dict[str, Any]:
-    place = progress.kafka
+def _created_fields(record: GroupCreated) -> dict[str, Any]:
+    scope = record.scope
     return {
-        **({} if place is None else {"kafka": {"phase": place.phase.value, **place_to_json(place)}}),
-        "position": _position(progress.position),
-        "layout": progress.layout,
-        "consumed": sorted(progress.consumed),
-        "ahead": sorted(progress.ahead),
-        "table_id": progress.table_id,
+        "number": record.number,
+        "request": base64.b64encode(encode_request(scope.request)).decode(),
+        "upto": None if scope.upto is None else position_to_json(scope.upto),
+        "on_lost_range": scope.on_lost_range.value,
+        "limits": {name: getattr(record.limits, name) for name in record.limits.__slots__},
+        "progress": progress_to_json(record.progress),
+        **({"principal": record.principal} if record.principal else {}),
+        **({"over_tables": True} if scope.over_tables else {}),
+        **({"at_newest": True} if record.at_newest else {}),
+        **({} if scope.rule is None else {"rule": rule_to_json(scope.rule)}),
+        **({} if scope.idle_timeout_us is None else {"idle_timeout_us": scope.idle_timeout_us}),
     }
 
 
 def _key(fields: Json) -> GroupKey:
     return GroupKey(str(fields["table"]), str(fields["group"]))
-
-
-def _position_of(fields: Any) -> Position:
-    order_key, index = fields
-    return Position(InstantTime(order_key), int(index))
-
-
-def _progress_of(fields: Json) -> Progress:
-    place = None
-    if "kafka" in fields:
-        kafka = dict(fields["kafka"])
-        place = place_from_json("progress", "kafka", str(kafka.pop("phase")), kafka)
-    position = _position_of(fields["position"])
-    return Progress(
-        position=position,
-        layout=int(fields["layout"]),
-        consumed=frozenset(map(InstantTime, fields["consumed"])),
-        ahead=frozenset(map(InstantTime, fields["ahead"])),
-        table_id=str(fields["table_id"]),
-        kafka=checked_position("progress", "kafka", position, place),
-    )
 
 
 def _pairs(fields: Any) -> tuple[tuple[str, int], ...]:
@@ -232,16 +222,18 @@ def _pairs(fields: Any) -> tuple[tuple[str, int], ...]:
 def _group_created(fields: Json) -> GroupCreated:
     scope = GroupScope(
         request=decode_request(base64.b64decode(fields["request"])),
-        upto=None if fields["upto"] is None else _position_of(fields["upto"]),
+        upto=None if fields["upto"] is None else position_from_json(fields["upto"]),
         on_lost_range=OnLostRange(fields["on_lost_range"]),
         over_tables=bool(fields.get("over_tables", False)),
+        rule=rule_from_json(fields["rule"]) if "rule" in fields else None,
+        idle_timeout_us=int(fields["idle_timeout_us"]) if "idle_timeout_us" in fields else None,
     )
     return GroupCreated(
         key=_key(fields),
         number=int(fields["number"]),
         scope=scope,
         limits=RoundLimits(**{name: int(value) for name, value in fields["limits"].items()}),
-        progress=_progress_of(fields["progress"]),
+        progress=progress_from_json(fields["progress"]),
         principal=str(fields.get("principal", "")),
         at_newest=bool(fields.get("at_newest", False)),
     )
@@ -251,11 +243,19 @@ def _round_planned(fields: Json) -> RoundPlanned:
     return RoundPlanned(
         key=_key(fields),
         plan_id=str(fields["plan"]),
-        commit_range=CommitRange(_position_of(fields["after"]), _position_of(fields["upto"])),
-        progress=_progress_of(fields["progress"]),
+        commit_range=CommitRange(position_from_json(fields["after"]), position_from_json(fields["upto"])),
+        progress=progress_from_json(fields["progress"]),
         facts=_facts(fields),
         reshaped=frozenset(int(item) for item in fields["reshaped"]),
         commits=int(fields["commits"]),
+        coming=span_from_json(fields["coming"]) if "coming" in fields else UNKNOWN_SPAN,
+    )
+
+
+def _watermark_moved(fields: Json) -> WatermarkMoved:
+    at_us, high_us = (None if fields[name] is None else int(fields[name]) for name in ("at", "high"))
+    return WatermarkMoved(
+        key=_key(fields), watermark=Watermark(at_us, high_us), coming=span_from_json(fields["coming"])
     )
 
 
@@ -304,9 +304,9 @@ def _group_moved(fields: Json) -> GroupMoved:
     return GroupMoved(
         key=_key(fields),
         number=int(fields["number"]),
-        progress=_progress_of(fields["progress"]),
+        progress=progress_from_json(fields["progress"]),
         cause=Moved(fields["cause"]),
-        before=_position_of(fields["behind"]),
+        before=position_from_json(fields["behind"]),
     )
 
 
@@ -332,6 +332,7 @@ _KINDS: Final[dict[type[Durable], str]] = {
     GroupMoved: "group-moved",
     GroupEnded: "group-ended",
     GroupDeleted: "group-deleted",
+    WatermarkMoved: "watermark-moved",
     PlanOpened: "plan-opened",
     SlotsAsked: "slots-asked",
     PlansForgotten: "plans-forgotten",
@@ -340,9 +341,7 @@ _KINDS: Final[dict[type[Durable], str]] = {
 }
 
 _NEWEST: Final[dict[str, int]] = {
-    _KINDS[GroupCreated]: TABLES_VERSION,
-    _KINDS[GroupMoved]: HYBRID_VERSION,
-    _KINDS[RoundPlanned]: HYBRID_VERSION,
+    _KINDS[kind]: WATERMARK_VERSION for kind in (GroupCreated, GroupMoved, RoundPlanned, WatermarkMoved)
 }
 """The newest version of a kind, if it is not VERSION."""
 
@@ -358,6 +357,7 @@ _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     ),
     "group-stopped": lambda fields: GroupStopped(key=_key(fields), code=str(fields["code"]), text=str(fields["text"])),
     "group-moved": _group_moved,
+    "watermark-moved": _watermark_moved,
     "group-ended": lambda fields: GroupEnded(key=_key(fields)),
     "group-deleted": lambda fields: GroupDeleted(_key(fields), bool(fields.get("expired", False))),
     "plan-opened": _plan_opened,

@@ -19,6 +19,7 @@ from penstock.enumerator.core.records import (
     SlotsAsked,
     SplitsAssigned,
     SplitsCommitted,
+    WatermarkMoved,
 )
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, Reader, State
@@ -72,6 +73,8 @@ def _of_group(group: Group) -> Iterator[Durable]:
         ordinals = tuple((open_round.plan_id, index, ordinal) for index, ordinal in sorted(open_round.ordinals.items()))
         if done or ordinals:
             yield SplitsCommitted(key=group.key, ordinals=ordinals, finished=done)
+    if group.scope.rule is not None:  # the records before leave the watermark unknown: all have UNKNOWN_SPAN
+        yield WatermarkMoved(key=group.key, watermark=group.watermark, coming=group.coming)
     if group.stopped is not None:
         yield GroupStopped(key=group.key, code=group.stopped[0], text=group.stopped[1])
     if group.ended:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity
+from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity, Sample
 from penstock.proto.model.server_status import StreamStatus
 
 MAX_POINTS: Final = 240
@@ -89,11 +89,9 @@ def _group(
         "issued_ms": None
         if gauges is None or gauges.issued_instant_s is None
         else round(gauges.issued_instant_s * 1000),
-        # time, pending, held, finished, lag in seconds or null, newest instant planned or null
-        "samples": [
-            [sample.at_ms, sample.pending, sample.held, sample.finished, sample.lag_seconds, sample.issued_ms]
-            for sample in thinned(activity.samples(table, group), points)
-        ],
+        "watermark_ms": None if gauges is None or gauges.watermark_us is None else gauges.watermark_us // 1000,
+        # time, pending, held, finished, lag in seconds or null, newest instant planned or null, watermark or null
+        "samples": [_numbers(sample) for sample in thinned(activity.samples(table, group), points)],
     }
 
 
@@ -119,6 +117,11 @@ def _stream(status: StreamStatus) -> dict[str, object]:
         "alignment": status.alignment,
         "ceiling_ms": None if status.ceiling_us is None else status.ceiling_us // 1000,
     }
+
+
+def _numbers(sample: Sample) -> list[object]:
+    lag_seconds, issued_ms, watermark_ms = sample.lag_seconds, sample.issued_ms, sample.watermark_ms
+    return [sample.at_ms, sample.pending, sample.held, sample.finished, lag_seconds, issued_ms, watermark_ms]
 
 
 def thinned(values: Sequence[_T], most: int = MAX_POINTS) -> list[_T]:

@@ -166,6 +166,12 @@ _ENTRIES: Final = (
         *_GROUP_TABLE,
     ),
     _gauge(
+        "penstock_enumerator_watermark_timestamp_seconds",
+        "seconds since 1970 UTC",
+        "The watermark of the group; no series without `eventTime` and `maxOutOfOrderness`, and before it is known.",
+        *_GROUP_TABLE,
+    ),
+    _gauge(
         "penstock_enumerator_issued_instant_delay_seconds",
         "seconds",
         "The age of that instant when it was planned.",

@@ -309,6 +309,10 @@ class _StateGauges:
             for (table, group), (gauges, measured_s) in groups.items()
         }
         yield each("issued_instant_seconds", lambda gauges: gauges.issued_instant_s)
+        yield each(
+            "watermark_timestamp_seconds",
+            lambda gauges: None if gauges.watermark_us is None else gauges.watermark_us / 1e6,
+        )
         yield each("issued_instant_delay_seconds", lambda gauges: gauges.issued_delay_s)
         yield gauge("penstock_enumerator_last_discovery_age_seconds", ages_s)
         yield each("poll_interval_seconds", lambda gauges: gauges.poll_interval_s)

@@ -124,7 +124,8 @@ function drawLag(group, from, now) {
 
 function drawClock(group, table, from, now) {
   const issued = (group ? group.samples : []).filter((one) => one[5] !== null).map((one) => [one[0], one[5]]);
-  const marks = table ? table.watermarks : [];
+  const own = (group ? group.samples : []).filter((one) => one[6] !== null).map((one) => [one[0], one[6]]);
+  const marks = own.length ? own : table ? table.watermarks : [];
   if (!issued.length && !marks.length) return put("clock", null);
   const all = [...issued, ...marks].map((one) => one[1]);
   const low = Math.min(...all, from), high = Math.max(...all, now);

@@ -15,7 +15,8 @@ from penstock.enumerator.server.rpc.handlers import answered
 from penstock.proto.codec import group_calls as calls
 from penstock.proto.codec.server_status import status_to_message
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.groups import GroupService, Member
+from penstock.proto.group_service import GroupService
+from penstock.proto.model.groups import Member
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.version import __version__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -112,6 +112,7 @@ class FakeGroup:
     joins: dict[str, Joined] = field(default_factory=dict)
     spec: GroupSpec | None = None
     scans: dict[str, Scan] = field(default_factory=dict)
+    watermark_us: int | None = None
 
     # --- GroupService ---
 
@@ -143,7 +144,10 @@ class FakeGroup:
         last, answer = self.responses.get(member.reader_id, (0, None))
         if sequence != last or answer is None:
             assert sequence > last, "an older request"
-            answer = self._assign(member, max_splits)
+            answer = replace(self._assign(member, max_splits), watermark_us=self.watermark_us)
+            if isinstance(answer, Assignments):
+                timed = (replace(one, watermark_us=self.watermark_us) for one in answer.splits)
+                answer = replace(answer, splits=tuple(timed))
             self.responses[member.reader_id] = (sequence, answer)
         self._lose_response()
         return answer

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import penstock
 from penstock.engine.consumer import Consumer
+from penstock.engine.group.batch import moment_of
 from penstock.engine.group.reader import ConsumedBatch
 from penstock.proto.errors import (
     ConfigurationError,
@@ -87,6 +89,25 @@ def test_uncommitted_rows_are_read_again_from_their_ordinal(new_consumer: Consum
             10,
             Position(InstantTime("20260101000000000")),
         )
+
+
+def test_batches_have_the_newest_watermark_of_the_group(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
+    group.watermark_us = 1_700_000_000_000_001
+    with new_consumer(max_splits=1) as consumer:
+        assert consumer.watermark is None
+        first = consumer.poll()
+        assert first is not None
+        assert first.watermark == consumer.watermark == datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC)
+        group.watermark_us = 2**62
+        polled(consumer)
+        assert consumer.watermark == datetime.max.replace(tzinfo=UTC), "later than the calendar of Python"
+        consumer.join()
+        assert consumer.watermark is None
+
+
+def test_watermark_before_the_first_year_is_unknown() -> None:
+    assert moment_of(-(2**62)) is None
+    assert moment_of(0) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_split_without_rows_does_not_end_the_iteration(

@@ -119,9 +119,6 @@ def test_consumers_refuse_batch_options() -> None:
     assert of_streams == {
         "failOnDataLoss",
         "onNewColumns",
-        "maxOutOfOrderness",
-        "watermarkFallback",
-        "idleTimeout",
         "endWatermark",
     }
 

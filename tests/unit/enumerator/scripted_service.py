@@ -11,6 +11,7 @@ from penstock.enumerator.continuous.types import Advance, Following, NextRound, 
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.snapshots.group_start import before_snapshot, snapshot_round
 from penstock.proto.errors import (
     PenstockError,
     PositionExpired,
@@ -112,6 +113,9 @@ class Script:
         if self.missing:
             self.missing -= 1
             raise PositionExpired("f.parquet is missing")
+        if following.progress.snapshot is not None:
+            splits = self._plan(name, self.newest).splits
+            return snapshot_round(name, following, self._plan(name, self.newest), splits, lambda split: 0)
         start = following.progress.position
         later = int(start.order_key) + 1
         if later > self.newest or (following.upto is not None and start >= following.upto):
@@ -141,6 +145,11 @@ class Script:
         if self.fails:
             raise self.fails.pop(0)
         return Progress(at(self.newest) if position is None else position, layout=2)
+
+    def start_snapshot(self, path: str, name: str, scope: GroupScope) -> Progress:
+        if self.fails:
+            raise self.fails.pop(0)
+        return before_snapshot(Progress(at(self.newest), layout=2), self._plan(name, self.newest).splits)
 
     def lags(self, path: str, places: Any) -> list[GroupLag]:
         return [self.lag(path, *place) for place in places]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -9,10 +10,11 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.decide import decide
-from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State, apply
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import EndOfGroup, GroupScope, Member, NothingYet, SplitProgress, SplitRef
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
@@ -66,7 +68,13 @@ class Core:
         answer = self.handle(ev.Join(key=KEY, reader_id=reader_id, scope=self.scope, request_id=request_id))
         return answer.member
 
-    def plan(self, *groups: tuple[str, str], reshaped: tuple[str, ...] = ()) -> str:
+    def plan(
+        self,
+        *groups: tuple[str, str],
+        reshaped: tuple[str, ...] = (),
+        event_times: Sequence[EventTimeSpan] | None = None,
+        coming: EventTimeSpan = UNKNOWN_SPAN,
+    ) -> str:
         """Plans a round with a split for each (partition, file group); returns its plan id or None."""
         self.rounds += 1
         result = ev.Discovered(
@@ -75,9 +83,10 @@ class Core:
             start=self.group.progress.position,
             commit_range=CommitRange(self.group.progress.position, at(self.rounds)),
             progress=Progress(at(self.rounds)),
-            facts=facts_of((1, partition, file_group) for partition, file_group in groups),
+            facts=facts_of(((1, partition, file_group) for partition, file_group in groups), event_times),
             reshaped=frozenset(map(hash_of, reshaped)),
             commits=1,
+            coming=coming,
         )
         self.handle(result)
         return next(reversed(self.group.rounds), "")

@@ -18,7 +18,15 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.held_plans import QUERY_KINDS
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core.split_facts import facts_of, sizes_alone
-from penstock.enumerator.core.stored.codec import HYBRID_VERSION, TABLES_VERSION, VERSION, decode_record, encode_record
+from penstock.enumerator.core.stored.codec import (
+    HYBRID_VERSION,
+    TABLES_VERSION,
+    VERSION,
+    WATERMARK_VERSION,
+    decode_record,
+    encode_record,
+)
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import StateDamaged, StateVersionError
 from penstock.proto.model.changes import ChangeFormat
@@ -34,6 +42,7 @@ from penstock.proto.model.hybrid import (
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Changes, PlanRequest, Query, RoundLimits
+from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, SnapshotProgress, Watermark, WatermarkFallback
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 
@@ -73,6 +82,13 @@ PLACE = KafkaPlace(
 )
 AFTER_HANDOVER = replace(PROGRESS, position=PLACE.position, kafka=PLACE)
 SWITCHING = replace(PLACE, phase=Phase.SWITCHING, places=(PartitionPlace(0, 17), PartitionPlace(3, 0)), epochs=())
+
+IN_SNAPSHOT = replace(
+    PROGRESS,
+    position=Position(EARLIEST.order_key, 3),
+    snapshot=SnapshotProgress(INSIDE, SnapshotPlace(done=3, total=9, digest="0123456789abcdef" * 2)),
+)
+RULE = EventTimeRule(max_out_of_orderness_us=5, fallback=WatermarkFallback.COMMIT_TIME, timezone="Europe/Berlin")
 
 FROZEN: dict[int, tuple[rec.Durable, ...]] = {
     1: (
@@ -146,6 +162,32 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
             key=KEY, number=9, scope=SCOPE, limits=RoundLimits(), progress=Progress(EARLIEST), at_newest=True
         ),
     ),
+    4: (
+        rec.GroupCreated(
+            key=KEY,
+            number=7,
+            scope=replace(
+                SCOPE, request=replace(REQUEST, event_time="zeit"), rule=RULE, idle_timeout_us=60_000_000, upto=None
+            ),
+            limits=RoundLimits(),
+            progress=IN_SNAPSHOT,
+        ),
+        rec.RoundPlanned(
+            key=KEY,
+            plan_id="r3",
+            commit_range=CommitRange(IN_SNAPSHOT.position, INSIDE),
+            progress=PROGRESS,
+            facts=facts_of(
+                [(10, "p", "a"), (2, "p", "b"), (3, "", "c")],
+                [EventTimeSpan(-5, 2**40), EventTimeSpan(), EventTimeSpan(is_unbounded=True)],
+            ),
+            commits=0,
+            coming=EventTimeSpan(7, 2**50),
+        ),
+        rec.GroupMoved(key=KEY, number=8, progress=IN_SNAPSHOT, cause=rec.Moved.LOST_RANGE, before=INSIDE),
+        rec.WatermarkMoved(key=KEY, watermark=Watermark(2**40, 2**50), coming=EventTimeSpan()),
+        rec.WatermarkMoved(key=KEY, watermark=Watermark(), coming=rec.UNKNOWN_SPAN),
+    ),
 }
 """Version -> values of its frozen file."""
 TABLES = (
@@ -168,10 +210,13 @@ def test_fault_32_frozen_records_decode_to_the_same_values(version: int) -> None
 
 
 def test_fault_32_frozen_records_cover_every_kind_of_every_version() -> None:
-    assert sorted(FROZEN) == list(range(1, TABLES_VERSION + 1))
-    assert {type(one) for one in FROZEN[VERSION]} == set(get_args(rec.Durable)) - {type(one) for one in TABLES}
-    assert {type(one) for one in FROZEN[HYBRID_VERSION]} == {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
+    assert sorted(FROZEN) == list(range(1, WATERMARK_VERSION + 1))
+    newer = set(get_args(rec.Durable)) - {type(one) for one in TABLES} - {rec.WatermarkMoved}
+    progresses = {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
+    assert {type(one) for one in FROZEN[VERSION]} == newer
+    assert {type(one) for one in FROZEN[HYBRID_VERSION]} == progresses
     assert {type(one) for one in FROZEN[TABLES_VERSION]} == {rec.GroupCreated}
+    assert {type(one) for one in FROZEN[WATERMARK_VERSION]} == progresses | {rec.WatermarkMoved}
 
 
 def test_fault_32_records_of_tables_are_read_and_written_unchanged() -> None:
@@ -198,6 +243,22 @@ def test_group_moved_to_a_topic_has_the_newer_version_even_without_a_hybrid_scop
     stored = encode_record(replace(created, progress=AFTER_HANDOVER))
     assert stored.version == HYBRID_VERSION
     assert decode_record(stored) == replace(created, progress=AFTER_HANDOVER)
+
+
+@pytest.mark.parametrize(
+    "change", [{"done": 4}, {"done": 9, "total": 9}, {"done": -1}, {"at": ["x"]}, {"total": None}, {"digest": ...}]
+)
+def test_impossible_place_in_a_snapshot_is_corruption(change: dict[str, object]) -> None:
+    stored = frozen(4)[0]
+    document = json.loads(stored.payload)
+    assert decode_record(StoredRecord(stored.kind, 4, json.dumps(document).encode())) == FROZEN[4][0]
+    for name, value in change.items():
+        if value is ...:
+            del document["progress"]["snapshot"][name]
+        else:
+            document["progress"]["snapshot"][name] = value
+    with pytest.raises(StateDamaged, match="group-created"):
+        decode_record(StoredRecord(stored.kind, 4, json.dumps(document).encode()))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +306,7 @@ def test_names_of_queries_exist_for_every_query_of_a_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 4), ("round-planned", 3)]
+    ("kind", "version"), [("numbers", 2), ("group-renamed", 1), ("group-created", 5), ("watermark-moved", 5)]
 )
 def test_fault_32_newer_records_are_refused_by_name(kind: str, version: int) -> None:
     with pytest.raises(StateVersionError, match=rf"{kind}' of version {version}: this build knows version 1"):

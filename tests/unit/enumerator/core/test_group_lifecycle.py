@@ -154,7 +154,7 @@ def test_transition_table_is_drawn_in_the_docstring() -> None:
 def test_transition_table_differs_from_a_broken_core(broken: str) -> None:
     real = group_lifecycle.discovered
 
-    def broken_discovered(state: State, event: Any) -> Decision[None]:
+    def broken_discovered(state: State, event: Any, now_ms: int) -> Decision[None]:
         group = state.groups.get(event.key)
         if broken == "a lost range is ignored" and isinstance(event, ev.RangeLost):
             return changes()
@@ -165,7 +165,7 @@ def test_transition_table_differs_from_a_broken_core(broken: str) -> None:
             and isinstance(event, ev.Discovered)
         ):
             return changes(group_lifecycle.moved(group, state.last_number + 1, group.progress, Moved.RESET))
-        return real(state, event)
+        return real(state, event, now_ms)
 
     with patch.object(group_lifecycle, "discovered", broken_discovered):
         assert observed() != rows()

@@ -16,14 +16,22 @@ from penstock.enumerator.core.rounds import DONE, HELD, PENDING
 from penstock.enumerator.core.split_assignment import choose
 from penstock.enumerator.core.split_facts import SplitFacts, facts_of
 from penstock.enumerator.core.state import State, apply
-from penstock.enumerator.core.stored.codec import HYBRID_VERSION, TABLES_VERSION, VERSION, decode_record, encode_record
+from penstock.enumerator.core.stored.codec import (
+    HYBRID_VERSION,
+    VERSION,
+    WATERMARK_VERSION,
+    decode_record,
+    encode_record,
+)
 from penstock.enumerator.core.stored.log_compaction import compacted_records
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
 from penstock.proto.model.groups import GroupScope, Member, OnLostRange
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_after_hand_over
 from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, SnapshotProgress, Watermark, WatermarkFallback
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -33,7 +41,17 @@ small = st.integers(0, 2**31 - 1)
 instants = st.integers(0, 10**17 - 1).map(lambda number: InstantTime(f"{number:017d}"))
 positions = st.builds(Position, instants, st.one_of(st.just(WHOLE_INSTANT), st.integers(0, 1_000)))
 keys = st.builds(rec.GroupKey, names, names)
-facts = st.lists(st.tuples(small, names, names), max_size=6).map(facts_of)
+spans = st.one_of(
+    st.just(EventTimeSpan()),
+    st.just(EventTimeSpan(is_unbounded=True)),
+    st.tuples(st.integers(-(2**62), 2**62), st.integers(0, 2**61)).map(lambda of: EventTimeSpan(of[0], sum(of))),
+)
+facts = st.lists(st.tuples(small, names, names), max_size=6).map(facts_of) | st.lists(
+    st.tuples(st.tuples(small, names, names), spans), max_size=6
+).map(lambda timed: facts_of((sized for sized, _ in timed), [span for _, span in timed]))
+rules = st.builds(
+    EventTimeRule, max_out_of_orderness_us=small, fallback=st.sampled_from(WatermarkFallback), timezone=names
+)
 places = st.tuples(names, small)
 lake_progresses = st.builds(
     Progress,
@@ -66,7 +84,16 @@ def hybrid_progresses(draw: st.DrawFn) -> Progress:
     return replace(draw(lake_progresses), position=place.position, kafka=place)
 
 
-progresses = lake_progresses | hybrid_progresses()
+@st.composite
+def snapshot_progresses(draw: st.DrawFn) -> Progress:
+    """Progress inside the snapshot with which a group starts."""
+    done = draw(small)
+    place = SnapshotPlace(done=done, total=done + 1 + draw(small), digest=draw(names))
+    snapshot = SnapshotProgress(draw(positions), place)
+    return replace(draw(lake_progresses), position=snapshot.position, snapshot=snapshot)
+
+
+progresses = lake_progresses | hybrid_progresses() | snapshot_progresses()
 hybrids = st.builds(Hybrid, mode=st.sampled_from(HybridMode), topic=st.just("orders"))
 ranges = st.tuples(positions, positions).map(lambda ends: CommitRange(min(ends), max(ends)))
 scopes = st.builds(
@@ -80,6 +107,11 @@ scopes = st.builds(
     ),
     upto=st.none() | positions,
     on_lost_range=st.sampled_from(OnLostRange),
+) | st.builds(
+    GroupScope,
+    request=st.builds(PlanRequest, table=texts, query=st.just(Incremental()), event_time=texts),
+    rule=rules,
+    idle_timeout_us=st.none() | st.integers(1, 2**60),
 )
 durable = st.one_of(
     st.builds(rec.NumbersUsed, numbers),
@@ -101,6 +133,13 @@ durable = st.one_of(
         facts=facts,
         reshaped=st.frozensets(st.integers(-(2**63), 2**63 - 1), max_size=3),
         commits=small,
+        coming=spans,
+    ),
+    st.builds(
+        rec.WatermarkMoved,
+        key=keys,
+        watermark=st.builds(Watermark, st.none() | st.integers(), st.none() | st.integers()),
+        coming=spans,
     ),
     st.builds(rec.ReaderJoined, key=keys, reader_id=names, epoch=numbers, request_id=names),
     st.builds(rec.SplitsAssigned, key=keys, reader_id=names, sequence=numbers, splits=st.lists(places).map(tuple)),
@@ -149,16 +188,16 @@ def test_damaged_record_is_a_penstock_error(record: rec.Durable, data: st.DataOb
 def test_record_of_a_newer_version_is_refused(record: rec.Durable) -> None:
     stored = encode_record(record)
     with pytest.raises(StateVersionError, match=stored.kind):
-        decode_record(StoredRecord(stored.kind, TABLES_VERSION + 1, stored.payload))
+        decode_record(StoredRecord(stored.kind, WATERMARK_VERSION + 1, stored.payload))
 
 
 @given(durable)
 def test_record_under_another_version_is_refused(record: rec.Durable) -> None:
-    """A record without a topic has another version than one of a hybrid group."""
+    """A record without a topic has another version than one of a hybrid group, or of a group with a watermark."""
     stored = encode_record(record)
-    other = VERSION if stored.version == HYBRID_VERSION else HYBRID_VERSION
-    with pytest.raises((StateVersionError, StateDamaged), match=stored.kind):
-        decode_record(StoredRecord(stored.kind, other, stored.payload))
+    for other in {VERSION, HYBRID_VERSION, WATERMARK_VERSION} - {stored.version}:
+        with pytest.raises((StateVersionError, StateDamaged), match=stored.kind):
+            decode_record(StoredRecord(stored.kind, other, stored.payload))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), names, names), max_size=30))
@@ -173,8 +212,9 @@ def test_split_facts_survive_the_codec(splits: list[tuple[int, str, str]]) -> No
 
 @given(st.binary(max_size=60))
 def test_random_bytes_as_split_facts_are_corruption(data: bytes) -> None:
-    with pytest.raises(StateDamaged):
-        SplitFacts.decoded(b"facts1\n" + data)
+    for layout in (b"facts1\n", b"facts2\n", b"facts3\n"):
+        with pytest.raises(StateDamaged):
+            SplitFacts.decoded(layout + data)
 
 
 @given(st.lists(st.tuples(small, names, names), max_size=6), st.data())

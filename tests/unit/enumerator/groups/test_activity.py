@@ -38,7 +38,9 @@ class Clock:
         return self.now_ms
 
 
-GAUGES = GroupGauges(pending_splits=3, assigned_splits=2, finished_splits=5, issued_instant_s=1.5e9)
+GAUGES = GroupGauges(
+    pending_splits=3, assigned_splits=2, finished_splits=5, issued_instant_s=1.5e9, watermark_us=1_499_000_000_000_999
+)
 LAG = GroupLag(commits=4, size_bytes=700, seconds=12.5)
 A = ("plan", 0)
 B = ("plan", 1)
@@ -70,6 +72,7 @@ def test_sample_has_the_gauges_of_the_group() -> None:
     (sample,) = activity.samples("t", "g")
     assert (sample.pending, sample.held, sample.finished, sample.rows) == (3, 2, 1, 70)
     assert (sample.lag_seconds, sample.lag_commits, sample.issued_ms) == (12.5, 4, 1_500_000_000_000)
+    assert sample.watermark_ms == 1_499_000_000_000
 
 
 def test_rates_cover_the_last_minute() -> None:
@@ -185,7 +188,7 @@ def test_document_of_the_page_is_thinned_and_in_order() -> None:
         clock.now_ms += SPACING_MS
     (group,), (table,) = page_data(activity)["groups"], page_data(activity)["tables"]  # type: ignore[misc]
     assert len(group["samples"]) == len(table["rounds"]) == MAX_POINTS
-    assert group["samples"][-1] == [clock.now_ms - SPACING_MS, 3, 2, 0, 12.5, 1_500_000_000_000]
+    assert group["samples"][-1] == [clock.now_ms - SPACING_MS, 3, 2, 0, 12.5, 1_500_000_000_000, 1_499_000_000_000]
     assert table["watermarks"] == [[Clock.now_ms, 1_600_000_000_000]]
     assert group["lag"] == {"commits": 4, "size_bytes": 700, "seconds": 12.5}
 

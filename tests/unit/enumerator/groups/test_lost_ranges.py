@@ -8,9 +8,17 @@ import pytest
 
 from penstock.enumerator.groups.discovery_failures import MOST_CONTRADICTIONS
 from penstock.proto.errors import ConfigurationError, Fenced, PositionExpired
-from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLostRange, StartAt, StartLatest
-from penstock.proto.model.positions import EARLIEST
-from penstock.proto.model.queries import Changes, PlanRequest
+from penstock.proto.model.groups import (
+    Assignments,
+    GroupScope,
+    GroupSpec,
+    OnLostRange,
+    StartAt,
+    StartLatest,
+    StartSnapshot,
+)
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from tests.unit.enumerator.scripted_service import Script, World, at, earliest_world, spec_of
 
 
@@ -125,3 +133,91 @@ def test_lost_range_is_skipped_after_the_open_rounds_are_read() -> None:
     world.script.missing = 1
     world.service.split_discovery.discover()
     assert world.summary() == "running 004 004"
+
+
+# --- inside the snapshot with which a group starts
+
+
+def snapshot_world(policy: OnLostRange, **script: int) -> World:
+    """A group that starts with a snapshot of three splits, one a round; its first round is planned."""
+    spec = replace(spec_of(on_lost_range=policy), start=StartSnapshot(), limits=RoundLimits(max_files=1))
+    world = World(Script(newest=5, splits=3, **script), spec=spec)
+    world.service.split_discovery.discover()
+    assert world.summary() == "running 0+0 0+1"
+    return world
+
+
+def finished(world: World) -> list[str]:
+    """The splits that the group gets until it is caught up."""
+    names: list[str] = []
+    for _ in range(20):
+        world.service.split_discovery.discover()
+        answer = world.request_splits(1)
+        if isinstance(answer, Assignments):
+            names += [one.split.split_id for one in answer.splits]
+            world.finish(answer)
+    return names
+
+
+def test_snapshot_is_read_round_by_round_over_restarts_and_then_the_commits() -> None:
+    world = snapshot_world(OnLostRange.FAIL)
+    described = world.service.describe_group("t", "g")
+    assert described.snapshot is not None and (described.snapshot.done, described.snapshot.total) == (1, 3)
+    world.restart()
+    world.member = world.service.join_group("g", "r1", world.spec, "again").member
+    world.sequence = 0
+    assert finished(world) == ["5/0", "5/1", "5/2"]
+    assert world.summary() == "running 005 005"
+    assert world.service.describe_group("t", "g").snapshot is None
+    world.script.newest = 6
+    assert finished(world) == ["6/0", "6/1", "6/2"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "summary"),
+    [
+        (OnLostRange.FAIL, "stopped 0+0 0+1"),
+        (OnLostRange.SNAPSHOT, "running 0+0 0+0"),
+        (OnLostRange.EARLIEST, "running 0+0 0+1"),
+    ],
+)
+def test_lost_part_of_a_snapshot_is_handled_by_the_policy(policy: OnLostRange, summary: str) -> None:
+    world = snapshot_world(policy, first=3)
+    world.script.newest = 6  # the list of splits is another one
+    world.service.split_discovery.discover()
+    assert world.summary() == summary
+    if policy is OnLostRange.FAIL:
+        with pytest.raises(PositionExpired, match="has changed: the digest of its splits"):
+            world.request_splits()
+        return
+    world.clock.now_ms += 60_000
+    if policy is OnLostRange.SNAPSHOT:
+        world.member = world.service.join_group("g", "r1", world.spec, "again").member
+        world.sequence = 0
+        assert finished(world) == ["6/0", "6/1", "6/2"], "all rows again, from a new snapshot"
+    else:
+        world.finish(world.request_splits(1))  # type: ignore[arg-type]
+        world.service.split_discovery.discover()
+        assert world.summary() == "running 003 003", "what is left of the table"
+
+
+def test_snapshot_that_cannot_be_planned_again_stops_the_group() -> None:
+    world = snapshot_world(OnLostRange.SNAPSHOT)
+    world.service.reset_group("t", "g", StartSnapshot(), dry_run=False)
+    world.script.fails = [PositionExpired("cleaned")]
+    world.service.split_discovery.discover()
+    assert world.summary() == "stopped 0+0 0+0", "the same snapshot again: it would be lost again"
+
+
+def test_cleaned_round_of_a_snapshot_is_planned_again_as_a_snapshot() -> None:
+    world = snapshot_world(OnLostRange.SNAPSHOT)
+    world.script.clean, world.script.gone = "006", {"f0.parquet"}
+    world.service.split_discovery.discover()
+    world.script.newest = 7
+    world.script.fails = []
+    world.clock.now_ms += world.settings.lease_ms
+    world.service.split_discovery.discover()
+    described = world.service.describe_group("t", "g")
+    assert described.snapshot is not None and described.summary.committed == Position(EARLIEST.order_key, 0)
+    with pytest.raises(Fenced):
+        world.request_splits()

@@ -9,10 +9,19 @@ import pytest
 
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, GroupStatus, StartAt, StartLatest
+from penstock.proto.model.groups import (
+    GroupLag,
+    GroupScope,
+    GroupSpec,
+    GroupStatus,
+    StartAt,
+    StartLatest,
+    StartSnapshot,
+)
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.streams import EventTimeRule, SnapshotPlace
 
 if TYPE_CHECKING:
     from tests.unit.engine.cli.command_line import Cli
@@ -69,8 +78,31 @@ def test_group_is_described(cli: Cli, service: Any) -> None:
     cells = [line.split(maxsplit=2) for line in text.splitlines()]
     for expected in (["lag", "commits", "2"], ["lag", "size_bytes", "3000000"], ["lag", "seconds", "61.5"]):
         assert expected in cells
-    assert "scope where          id > 1" in text
+    assert ["scope", "where", "id > 1"] in cells
     assert text.splitlines()[-1].split() == ["r", "2", "1", "4000"]
+
+
+def test_group_with_a_watermark_prints_it_and_its_place_in_the_snapshot(
+    cli: Cli, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
+    assert (plain["watermark"], plain["snapshot"], plain["scope"]["event_time"]) == (None, None, None)
+    assert "snapshot" not in cli("groups", "describe", "trips", "g", *SERVER).text
+    request = PlanRequest(table="trips", query=Incremental(), event_time="at", event_time_unit="ms")
+    rule = EventTimeRule(max_out_of_orderness_us=1_500_000)
+    service.spec = GroupSpec(scope=GroupScope(request=request, rule=rule, idle_timeout_us=60_000_000))
+    described, place = service.describe_group, SnapshotPlace(done=3, total=9, digest="0" * 32)
+    timed = {"watermark_us": 1_700_000_000_123_456, "snapshot": place}
+    monkeypatch.setattr(service, "describe_group", lambda *arguments: replace(described(*arguments), **timed))
+    report = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
+    assert (report["watermark"], report["snapshot"]) == (
+        "2023-11-14T22:13:20.123Z",
+        {"planned_splits": 3, "splits": 9},
+    )
+    assert (report["scope"]["max_out_of_orderness_seconds"], report["scope"]["idle_timeout_seconds"]) == (1.5, 60.0)
+    cells = [line.split() for line in cli("groups", "describe", "trips", "g", *SERVER).text.splitlines()]
+    assert ["snapshot", "planned_splits", "3"] in cells
+    assert ["watermark", "2023-11-14T22:13:20.123Z"] in cells
 
 
 def test_group_without_a_topic_prints_no_kafka_fields(cli: Cli, service: Any) -> None:
@@ -132,6 +164,7 @@ def test_group_of_changes_prints_their_format(cli: Cli, service: Any) -> None:
     [
         ("earliest", StartAt(EARLIEST)),
         ("latest", StartLatest()),
+        ("snapshot", StartSnapshot()),
         ("20260103000000000", StartAt(Position(InstantTime("20260103000000000")))),
         ("2026-01-03T01:00:00.000+01:00", StartAt(Position(InstantTime("20260103000000000")))),
     ],

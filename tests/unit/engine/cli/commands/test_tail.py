@@ -90,6 +90,18 @@ class TestStdout:
         rest = ids(cli("tail", "trips", *NAMED, "--exit-at-end").stdout)
         assert rest == ROWS[sum(rows for rows, _ in committed.values()) :]
 
+    def test_watermark_is_printed_when_it_moves(self, cli: Cli, service: Any) -> None:
+        service.watermark_us = 1_700_000_000_123_999
+        timed = ("--event-time", "id", "--event-time-unit", "ms", "--max-out-of-orderness", "1 second")
+        result = cli("tail", "trips", *NAMED, "--exit-at-end", *timed)
+        assert (result.code, result.stderr) == (0, "watermark 2023-11-14T22:13:20.123Z\n")
+        assert ids(result.stdout) == ROWS
+        assert service.spec.scope.rule.max_out_of_orderness_us == 1_000_000
+        other = cli(
+            "--quiet", "tail", "trips", *SERVER, "--group", "other", "--reader-id", "r", "--exit-at-end", *timed
+        )
+        assert (other.code, other.stderr) == (0, "")
+
     def test_limit_above_rows_waits_for_more(self, cli: Cli, service: Any) -> None:
         service.ends = True
         assert ids(cli("tail", "trips", *NAMED, "--limit", "36").stdout) == ROWS

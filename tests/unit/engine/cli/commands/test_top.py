@@ -66,6 +66,29 @@ def test_long_error_of_a_table_is_truncated() -> None:
     assert received == TableStatus("t", None, "CORRUPT_FILE", "x" * MAX_TABLE_ERROR_CHARS)
 
 
+def test_lag_of_a_group_with_a_watermark_is_that_of_its_own() -> None:
+    own = replace(GROUP, watermark_us=1_700_000_000_000_000)
+    [timed] = frame_text(own)
+    [of_stream] = frame_text(GROUP)
+    assert "60.0s" in timed and "61.0s" in of_stream
+
+
+def frame_text(group: GroupStatus) -> list[str]:
+    """The lines of the group in a frame; a stream on its table has another watermark."""
+    from rich.console import Console
+
+    console = Console(width=400, record=True, file=io.StringIO())
+    status = replace(STATUS, groups=(group,), tables=(TableStatus("t[red]x", 1_699_999_999_000),))
+    console.print(frame(status, "address", 400))
+    return [line for line in console.export_text().splitlines() if "t[red]x" in line]
+
+
+@pytest.mark.parametrize("watermark_us", [-5, 0, 2**63 - 1])
+def test_watermark_of_a_group_survives_encoding(watermark_us: int) -> None:
+    sent = replace(STATUS, groups=(replace(GROUP, watermark_us=watermark_us),))
+    assert status_from_message(status_to_message(sent)) == sent
+
+
 def test_status_survives_encoding_and_bad_messages_are_refused() -> None:
     message = status_to_message(STATUS)
     assert status_from_message(pb.DescribeServerResponse.FromString(message.SerializeToString())) == STATUS
@@ -180,6 +203,7 @@ def test_frames_are_redrawn_until_interrupted(monkeypatch: pytest.MonkeyPatch) -
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command.time, "sleep", slept)
+
     console = Console(force_terminal=True, width=160, record=True, file=io.StringIO())
     command._watch(EntryPoint(), console, "here", 1.0)  # type: ignore[arg-type]
     assert len(calls) == 3

@@ -76,6 +76,7 @@ GAUGES = GroupGauges(
     finished_splits=5,
     pending_bytes=700,
     issued_instant_s=1.5e9,
+    watermark_us=1_400_000_000_500_000,
     issued_delay_s=12.5,
     discovery_age_s=10.0,
     poll_interval_s=5.0,
@@ -107,6 +108,7 @@ def test_every_event_is_scraped_under_its_documented_name() -> None:
     assert samples["penstock_pending_bytes", labels(group="g")] == 1400
     where = labels(group="g", table="t")
     assert samples["penstock_enumerator_issued_instant_seconds", where] == 1.5e9
+    assert samples["penstock_enumerator_watermark_timestamp_seconds", where] == 1_400_000_000.5
     assert samples["penstock_enumerator_issued_instant_delay_seconds", where] == 12.5
     assert samples["penstock_enumerator_last_discovery_age_seconds", where] == 15.0
     assert samples["penstock_enumerator_poll_interval_seconds", where] == 5.0
