@@ -31,8 +31,9 @@ from penstock.proto.errors import PenstockError, PositionExpired, StorageError
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest, RoundLimits
 from penstock.proto.model.splits import Plan
+from penstock.proto.model.streams import EventTimeRule
 
-_Scope = tuple[PlanRequest, Progress, RoundLimits, Position | None]
+_Scope = tuple[PlanRequest, Progress, RoundLimits, Position | None, EventTimeRule | None]
 """What the next round of a group in the lake depends on, besides the table."""
 
 
@@ -329,4 +330,4 @@ class SplitDiscovery:
 
 def _scope_of(group: FollowedGroup) -> _Scope:
     following = group.following
-    return following.request, following.progress, following.limits, following.upto
+    return following.request, following.progress, following.limits, following.upto, following.rule
