@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US, EventTimeSpan
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US
 from penstock.proto.model.streams import EventTimeCeiling
 
 DEFAULT_IDLE_MS: Final = 5 * 60_000

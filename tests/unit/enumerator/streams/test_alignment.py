@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.streams import alignment, alignment_sets
 from penstock.enumerator.streams.alignment import (
     DEFAULT_IDLE_MS,
@@ -21,7 +22,7 @@ from penstock.enumerator.streams.alignment import (
     units_within,
 )
 from penstock.enumerator.streams.alignment_sets import MAX_MEMBERS, MAX_OF_PRINCIPAL, AlignmentSets
-from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US, EventTimeSpan
+from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest

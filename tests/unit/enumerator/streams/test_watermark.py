@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.enumerator.streams.watermark import EventTimeSpan, next_watermark, span_of, watermark_at_end
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.watermark import next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Incremental, PlanRequest
