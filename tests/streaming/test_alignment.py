@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions as F
 
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.server.run import RunningServer, serve
@@ -29,10 +30,11 @@ from penstock.proto.model.streams import (
 )
 from penstock.reader.read_split import output_schema, read_split
 from tests.streaming.event_tables import START_S, S, instant, write_events
-from tests.streaming.operators import window_join
 
-COMMITS, SPAN_S, ROWS = 10, 10, 4
-DRIFT_S = 20
+COMMITS, SPAN_S, ROWS = 8, 10, 4
+DRIFT_S = 10
+DAY_US = 86_400 * S
+"""The idle timeout: a slow machine does not end the membership of a stream."""
 LAST = Position(InstantTime(instant(COMMITS - 1)))
 
 
@@ -56,7 +58,7 @@ def scope_of(table: str, commits: int, *, aligned: bool, set_name: str = "s") ->
         limits=RoundLimits(max_commits=commits, max_files=commits),
         rule=EventTimeRule(max_out_of_orderness_us=0, fallback=WatermarkFallback.HOLD),
         upto=LAST,
-        alignment=Alignment(set=set_name, max_drift_us=DRIFT_S * S) if aligned else None,
+        alignment=Alignment(set=set_name, max_drift_us=DRIFT_S * S, idle_timeout_us=DAY_US) if aligned else None,
     )
 
 
@@ -118,6 +120,12 @@ def test_fast_stream_stays_within_drift_of_slow_one(
     client.close()
 
 
+def window_join(left: Any, right: Any) -> Any:
+    """Pairs of rows of one window and group."""
+    one, other = (stream.select(F.window("ts", "10 seconds").alias("w"), "g", "n") for stream in (left, right))
+    return one.alias("l").join(other.alias("r"), ["w", "g"]).select("w.start", "g", "l.n", "r.n")
+
+
 def joined(spark: Any, server: RunningServer, name: str, checkpoint: pathlib.Path, aligned: bool) -> tuple[Any, int]:
     """(The windows of the join, the most rows in its state) of a run to the end."""
     streams = []
@@ -125,11 +133,11 @@ def joined(spark: Any, server: RunningServer, name: str, checkpoint: pathlib.Pat
         options = {"server": server.address, "eventTime": "ts", "maxOutOfOrderness": "0 s", "after": "earliest"}
         options |= {"maxCommitsPerTrigger": str(commits), "upto": instant(COMMITS - 1), "slots": "1"}
         options |= {"streamName": f"{name}-{table}"}
-        options |= {"alignWith": name, "maxDrift": f"{DRIFT_S} s"} if aligned else {}
+        options |= {"alignWith": name, "maxDrift": f"{DRIFT_S} s", "idleTimeout": "1 day"} if aligned else {}
         streams.append(spark.readStream.format("penstock").options(**options).load(table))
     from penstock.spark import with_source_watermark
 
-    result = window_join(spark, *(with_source_watermark(stream, "ts", 0) for stream in streams))
+    result = window_join(*(with_source_watermark(stream, "ts", 0) for stream in streams))
     writer = result.toDF("start", "g", "left", "right").writeStream.format("memory").queryName(name)
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
@@ -146,9 +154,9 @@ def test_state_of_join_is_bounded_by_drift(
     """The same windows as the join of the whole tables, with the state of a few windows instead of all of them."""
     windows, state = joined(spark, server, "aligned", tmp_path / "aligned", True)
     whole = [spark.read.format("penstock").load(tables[name]) for name in ("fast", "slow")]
-    assert windows == sorted(map(tuple, window_join(spark, *whole).collect()))
-    assert len(windows) == COMMITS * 2
+    assert windows == sorted(map(tuple, window_join(*whole).collect()))
+    assert len(windows) == COMMITS * ROWS * ROWS // 2
     others, state_alone = joined(spark, server, "alone", tmp_path / "alone", False)
     assert others == windows
-    assert state <= 2 * 2 * (DRIFT_S // SPAN_S + 2)
+    assert state <= ROWS * (DRIFT_S // SPAN_S + 3)
     assert state_alone > 2 * state
