@@ -33,6 +33,7 @@ MARKERS_WITH_JVM = ("spark", "interop", "kafka", "packaging", "ray")
 WITHOUT_JVM = f"not ({' or '.join(MARKERS_WITH_JVM)})"
 PATHS_WITH_JVM = (
     "tests/bench",
+    "tests/catalogs/test_hive_metastore.py",
     "tests/demo",
     "tests/docs",
     "tests/engines/test_ray.py",
