@@ -116,7 +116,8 @@ class GroupReader:
 
     @property
     def watermark(self) -> datetime | None:
-        """The newest watermark that this reader received; see `ConsumedBatch.watermark`."""
+        """The newest watermark that this reader received; see `ConsumedBatch.watermark`. In a group over tables: the
+        lowest of its tables, None until each table with rows has one. It moves back when a table joins."""
         return moment_of(self._watermark_us)
 
     @property

@@ -51,13 +51,14 @@ def check_group_options(options: ParsedOptions) -> None:
         )
 
 
-def event_time_rule(table: str, options: ParsedOptions, describe: Describe) -> EventTimeRule | None:
+def event_time_rule(table: str, options: ParsedOptions, describe: Describe | None) -> EventTimeRule | None:
     """The rule; None without `eventTime` or `maxOutOfOrderness`. The table's description is fetched only if the
-    completion times of commits are needed. ConfigurationError: they are unknown."""
+    completion times of commits are needed; without `describe` the server checks each table. ConfigurationError: they
+    are unknown."""
     if not options.event_time or options.max_out_of_orderness_us is None:
         return None
     fallback = WatermarkFallback(options.watermark_fallback)
-    if fallback is WatermarkFallback.COMMIT_TIME and options.timeline_timezone is None:
+    if fallback is WatermarkFallback.COMMIT_TIME and options.timeline_timezone is None and describe is not None:
         try:
             declared = describe().timeline_timezone
         except TableNotFound:

@@ -25,8 +25,8 @@ from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuer
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
 
 
-def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupSpec:
-    """The scope, the start and the round limits of the group.
+def group_spec(table: str, options: ParsedOptions, describe: Describe, *, over_tables: bool = False) -> GroupSpec:
+    """The scope, the start and the round limits of the group. `over_tables`: `table` is a pattern of names.
 
     Without `after` a group starts before every instant. The table's description is fetched only if a time needs the
     zone of the timeline. ConfigurationError: options exclude each other.
@@ -44,7 +44,8 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe) -> GroupS
         request=replace(request_of(table, query, options, slots=0), hybrid=hybrid),
         upto=_upto(table, options, describe),
         on_lost_range=policy,
-        rule=event_time_rule(table, options, describe),
+        over_tables=over_tables,
+        rule=event_time_rule(table, options, None if over_tables else describe),
         idle_timeout_us=options.idle_timeout_us,
     )
     limits = RoundLimits(
@@ -64,8 +65,7 @@ def spec_over_tables(pattern: str, options: ParsedOptions) -> GroupSpec:
             f"tables {pattern}: option hybrid is for one table, because each table has a topic of its own: consume the "
             "table by its name"
         )
-    spec = group_spec(pattern, options, partial(no_table_of, pattern))
-    return replace(spec, scope=replace(spec.scope, over_tables=True))
+    return group_spec(pattern, options, partial(no_table_of, pattern), over_tables=True)
 
 
 def no_table_of(pattern: str) -> NoReturn:

@@ -36,6 +36,7 @@ from penstock.enumerator.core.records import (
     TurnTaken,
 )
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, GrantedSplit, SplitsGranted, changes
+from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
 from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Overloaded, TooManyGroups
@@ -142,6 +143,18 @@ def delete(state: State, whole: Group) -> Decision[None]:
     return changes(*(GroupDeleted(group.key) for group in (*state.names.of(whole), whole)))
 
 
+def watermark_of(tables: Iterable[Group]) -> int | None:
+    """The watermark of a group over these tables: the lowest one. None if a table has none yet; a table without an
+    event time so far, of which nothing is known to come, does not count."""
+    marks = [group.watermark.at_us for group in tables if group.watermark.at_us is not None or _has_more(group)]
+    known = [at_us for at_us in marks if at_us is not None]
+    return min(known, default=None) if len(known) == len(marks) else None
+
+
+def _has_more(group: Group) -> bool:
+    return span_to_come(group.rounds.values(), group.coming) != NO_ROWS
+
+
 def _memberships(state: State, whole: Group, reader_id: str, principal: str) -> Iterator[tuple[Group, Reader]]:
     if not whole.scope.over_tables:
         return
@@ -173,7 +186,8 @@ def request(
     check_request(whole, reader, event)
     lease = renewed(whole, event.member, now_ms, settings)
     if event.sequence == reader.sequence:
-        return Decision((lease,), SplitsGranted(tuple(_answered(state, whole, reader, event.sequence))))
+        answered = tuple(_answered(state, whole, reader, event.sequence))
+        return Decision((lease,), SplitsGranted(answered, _watermark(state, whole, event)))
     if event.sequence == reader.heard:
         return Decision((lease,), _nothing(state, whole, event, settings))
     order = _in_turn(state, whole, reader, event)
@@ -202,7 +216,14 @@ def request(
         records.append(NothingGranted(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence))
         return Decision(tuple(records), _nothing(state, whole, event, settings))
     records.append(SplitsAssigned(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence, splits=()))
-    return Decision(tuple(records), SplitsGranted(tuple(answer)))
+    return Decision(tuple(records), SplitsGranted(tuple(answer), _watermark(state, whole, event)))
+
+
+def _watermark(state: State, whole: Group, event: ev.RequestSplits) -> int | None:
+    if whole.scope.rule is None:
+        return None
+    present = state.names.by_table(whole)
+    return watermark_of(group for group in map(present.get, event.tables) if group is not None and group.fits)
 
 
 def _in_turn(state: State, whole: Group, reader: Reader, event: ev.RequestSplits) -> list[Group]:
@@ -268,10 +289,11 @@ def _nothing(
     if not event.tables:
         troubles = [TableTrouble(whole.key.table, "TABLE_NOT_FOUND", "no table that is served matches the pattern")]
     ended = all(state_of(group) is GroupState.ENDED for group in healthy)
+    watermark_us = _watermark(state, whole, event)
     if ended and healthy and not troubles and not event.without:
-        return EndOfGroup()
+        return EndOfGroup(watermark_us)
     caught_up = all(not group.rounds and (group.caught_up or group.ended) for group in healthy)
-    return NothingYet(settings.retry_ms, caught_up=caught_up, troubles=tuple(troubles[:MAX_TROUBLES]))
+    return NothingYet(settings.retry_ms, caught_up, tuple(troubles[:MAX_TROUBLES]), watermark_us)
 
 
 def _trouble(table: str, group: Group | None) -> TableTrouble:

@@ -16,7 +16,13 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import State
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.groups.descriptions import description_of, reset_outcome, status_of, with_held_splits
+from penstock.enumerator.groups.descriptions import (
+    description_of,
+    reset_outcome,
+    status_of,
+    with_held_splits,
+    with_watermark,
+)
 from penstock.enumerator.groups.groups_over_tables import GroupsOverTables, merged_description, merged_statuses
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.groups.visibility import may_use
@@ -169,6 +175,7 @@ class ConsumerGroups:
             described = description_of(state_of_group, self.coordinator.settings, now_ms, waiting=waiting)
             if described.scope.over_tables:
                 described = with_held_splits(described, list(state.names.of(state_of_group)))
+                described = with_watermark(described, self.over_tables.readable(state, state_of_group))
             return described, state_of_group.progress
 
         description, progress = self.coordinator.read(read)
@@ -241,7 +248,10 @@ class ConsumerGroups:
                 whole = state.names.whole_of(state.groups[key])
                 over = "" if whole is None else whole.key.table
                 if table in ("", key.table, over) and group in ("", key.group):
-                    description = description_of(state.groups[key], settings, now_ms, waiting=key in waiting, over=over)
+                    group_here, is_waiting = state.groups[key], key in waiting
+                    description = description_of(group_here, settings, now_ms, waiting=is_waiting, over=over)
+                    if group_here.scope.over_tables:
+                        description = with_watermark(description, self.over_tables.readable(state, group_here))
                     described.append((description, key))
             return described
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.enumerator.core.group_lifecycle import GroupState, needs_discovery, state_of
+from penstock.enumerator.core.over_tables import watermark_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
@@ -85,6 +86,11 @@ def with_held_splits(description: GroupDescription, tables: Sequence[Group]) -> 
             held[reader_id] += len(reader.held)
     readers = tuple(replace(reader, held_splits=held[reader.reader_id]) for reader in description.readers)
     return replace(description, readers=readers)
+
+
+def with_watermark(description: GroupDescription, tables: Iterable[Group]) -> GroupDescription:
+    """The description of a group over these tables, with the lowest of their watermarks."""
+    return replace(description, watermark_us=watermark_of(tables))
 
 
 def reset_outcome(group: Group, position: Position, *, dry_run: bool) -> ResetOutcome:

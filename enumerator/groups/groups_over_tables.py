@@ -7,7 +7,7 @@ They join the group with the first request of such a member. A table that is no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.state import State
+from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.visibility import EVERYTHING, MayUse, may_use
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.registry import TableRegistry
@@ -93,6 +93,13 @@ class GroupsOverTables:
         may = may_use()
         names = cached[1]
         return names if may is EVERYTHING else tuple(name for name in names if may(right, name, key.group))
+
+    def readable(self, state: State, whole: Group) -> Iterator[Group]:
+        """The groups of the served tables that the caller may read."""
+        present = state.names.by_table(whole)
+        for table in self.visible(whole.key, "read"):
+            if table in present and present[table].fits:
+                yield present[table]
 
     def present(self, key: GroupKey) -> tuple[str, ...]:
         """The tables of the group from which the caller may receive splits. New ones are added to the group."""

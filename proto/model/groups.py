@@ -165,7 +165,8 @@ class Assignments:
     """The splits, in reading order; those of a file group are in commit order."""
     watermark_us: int | None = None
     """The watermark of the group, UTC microseconds: no row that is not committed yet, these splits included, has an
-    event time at or below it, except late rows. None: unknown, or the group is over tables."""
+    event time at or below it, except late rows. Of a group over tables the lowest one of its tables, which moves back
+    when a table joins. None: the group has none, or it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class NothingYet:
     troubles: tuple[TableTrouble, ...] = ()
     """Tables of a group over tables from which no split is assigned because of an error; the first ones by name."""
     watermark_us: int | None = None
-    """As in `Assignments`; None in a group over tables."""
+    """As in `Assignments`."""
 
 
 @dataclass(frozen=True, slots=True)

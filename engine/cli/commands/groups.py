@@ -220,6 +220,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
                 "lag_seconds": None if each.lag is None else each.lag.seconds,
                 "pending_splits": each.pending_splits,
                 "held_splits": each.held_splits,
+                "watermark": None if each.watermark_us is None else moment(each.watermark_us // 1000),
                 "error_code": each.error_code or None,
             }
             for each in description.tables

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.engine.arrow import read
-from penstock.engine.consumer import Consumer
+from penstock.engine.cli.output.moments import moment
+from penstock.engine.consumer import ConsumedBatch, Consumer
+from penstock.engine.event_time_scan import scan_event_time
+from penstock.enumerator.core.rounds import Round
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import CONFIG, TableEntry
 
 if TYPE_CHECKING:
@@ -122,3 +129,83 @@ def test_batches_have_the_schema_of_their_table(served: tuple[str, EnumeratorSer
         assert batch.table == "g.new", "a table that appears is read from its beginning"
     for name, path in paths.items():
         assert schemas[name] == read(path, query="incremental", after="earliest").schema
+
+
+TIMED = {"t.logs": "A_positions_v9_h120", "t.files": "B_v9_colstats_cow"}
+"""Tables with a column of event times."""
+EVENT_TIMES = {"event_time": "ts", "event_time_unit": "ms", "max_out_of_orderness": "1 ms"}
+ONE_FILE = {"max_commits_per_trigger": 1, "max_files_per_trigger": 1, "max_splits": 1}
+
+
+@pytest.fixture
+def timed(golden: GoldenTables) -> Iterator[tuple[str, EnumeratorService]]:
+    paths = {name: str(golden.table(case)) for name, case in TIMED.items()}
+    service = EnumeratorService(paths, reads=OpenTables(scan_event_time=scan_event_time), poll_ms=50)
+    service.start()
+    with serve_enumerator(service, "127.0.0.1:0", groups=service) as server:
+        yield server.address, service
+    service.stop()
+
+
+def timed_batches(server: str, **options: Any) -> Iterator[ConsumedBatch]:
+    """The batches of all tables, each committed before the next one is requested."""
+    with Consumer(tables="t.*", group="g", server=server, **EVENT_TIMES, **ONE_FILE, **options) as consumer:
+        while not consumer.caught_up:
+            if (batch := consumer.poll(100)) is not None:
+                yield batch
+                consumer.commit(batch)
+
+
+def late_rows(batches: Iterable[ConsumedBatch]) -> dict[str, int]:
+    """By table: rows at or below a watermark that a batch of the table had before them, or has itself."""
+    late: Counter[str] = Counter()
+    marks: dict[str, datetime] = {}
+    for each in batches:
+        if each.watermark is not None:
+            assert each.watermark.tzinfo is UTC and each.watermark >= marks.get(each.table, each.watermark)
+            marks[each.table] = each.watermark
+        if each.table in marks:
+            times = (datetime.fromtimestamp(at / 1000, UTC) for at in each.batch.column("ts").to_pylist())
+            late[each.table] += sum(at <= marks[each.table] for at in times)
+    assert set(marks) == set(TIMED), "batches of each table have a watermark"
+    return dict(late)
+
+
+def test_each_batch_has_the_watermark_of_its_table(cli: Cli, timed: tuple[str, EnumeratorService]) -> None:
+    batches = list(timed_batches(timed[0]))
+    assert late_rows(batches) == dict.fromkeys(TIMED, 0)
+    marks = {name: {each.watermark for each in batches if each.table == name} - {None} for name in TIMED}
+    assert len(marks["t.files"]) > 1, "it advances while rows are still to come"
+    described = {name: timed[1].describe_group(name, "g").watermark_us for name in TIMED}
+    assert len(set(described.values())) == len(TIMED), "each table has its own"
+    lowest_us = min(at_us for at_us in described.values() if at_us is not None)
+    whole = json.loads(cli("groups", "describe", "t.*", "g", "--server", timed[0], "--format", "json").text)
+    assert whole["watermark"] == moment(lowest_us // 1000)
+    assert {each["table"]: each["watermark"] for each in whole["by_table"]} == {
+        name: moment(at_us // 1000) for name, at_us in described.items() if at_us is not None
+    }
+    statuses = {each.summary.table: each.watermark_us for each in timed[1].describe_server().groups}
+    assert statuses == {**described, "t.*": lowest_us}
+
+
+def test_watermark_that_forgets_unfinished_splits_is_above_rows_to_come(timed: tuple[str, EnumeratorService]) -> None:
+    """The negative control of the test above."""
+    with patch.object(Round, "remaining_span", lambda self: EventTimeSpan()):
+        assert late_rows(timed_batches(timed[0]))["t.files"]
+
+
+def test_tail_prints_the_lowest_watermark_of_the_tables(cli: Cli, timed: tuple[str, EnumeratorService]) -> None:
+    flags = ("--event-time", "ts", "--event-time-unit", "ms", "--max-out-of-orderness", "1 ms")
+    result = cli("tail", "t.*", "--server", timed[0], "--group", "g", *flags, "--exit-at-end")
+    assert result.code == 0, result.stderr
+    lines = [line.split()[1] for line in result.stderr.splitlines() if line.startswith("watermark ")]
+    described = [timed[1].describe_group(name, "g").watermark_us for name in TIMED]
+    lowest = datetime.fromtimestamp(min(at_us for at_us in described if at_us is not None) / 1e6, UTC)
+    assert lines and lines[-1] == lowest.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert lines == sorted(lines), "no table joined meanwhile"
+
+
+def test_commit_times_of_local_timelines_are_checked_by_table(golden: GoldenTables) -> None:
+    """A group over tables takes `watermarkFallback=commitTime` without `timelineTimezone`: UTC timelines need none."""
+    options = {**EVENT_TIMES, "watermark_fallback": "commitTime"}
+    assert Consumer(tables="t.*", group="g", server="127.0.0.1:1", **options) is not None
