@@ -46,6 +46,8 @@ from tests.simulated_lake import SimulatedLake, time_of
 
 LEASE_MS: Final = 3_600_000
 """No member has to renew its lease during a run."""
+IDLE_S: Final = 5
+"""Interval of looks in the phase without commits, seconds."""
 REPOSITORY: Final = pathlib.Path(__file__).resolve().parent.parent
 THREADS: Final = 32
 """Threads of members: calls that wait for the disk at the same time share a sync."""
@@ -170,19 +172,32 @@ class Plan:
     """Time after the start of a service, before anything is measured."""
 
 
+def share_of_core(service: ServiceProcess, seconds: float) -> float:
+    """Its processor seconds for each second of a time in which no table changes; 0 for no time."""
+    if not seconds:
+        return 0.0
+    begin_s, cpu_s = time.monotonic(), service.cpu_s()
+    time.sleep(seconds)
+    return (service.cpu_s() - cpu_s) / (time.monotonic() - begin_s)
+
+
 def idle(service: ServiceProcess, plan: Plan) -> dict[str, Any]:
     """Its cost while no table changes."""
     time.sleep(plan.settle_s)
-    begin_s, cpu_s = time.monotonic(), service.cpu_s()
-    time.sleep(plan.idle_s)
-    spent_s, passed_s = service.cpu_s() - cpu_s, time.monotonic() - begin_s
+    share = share_of_core(service, plan.idle_s)
     now_mib, peak_mib = service.memory_mib()
-    return {"cpu_percent": 100 * spent_s / passed_s, "rss_mib": now_mib, "peak_mib": peak_mib}
+    return {"cpu_percent": 100 * share, "cpu_us_per_look": 1e6 * share * IDLE_S / plan.tables, "rss_mib": now_mib,
+            "peak_mib": peak_mib}  # fmt: skip
 
 
 def load(service: ServiceProcess, lake: SimulatedLake, plan: Plan) -> dict[str, Any]:
-    """Its cost and the ages of splits while commits are written to random tables."""
+    """Its cost and the ages of splits while commits are written to random tables.
+
+    `cpu_ms_per_commit` is its processor time from the first commit to the last hand-out, without that of looks at idle
+    tables, which is measured before. It depends little on what else the machine does; times do.
+    """
     time.sleep(plan.settle_s)
+    idle_share = share_of_core(service, plan.settle_s)
     service.ages_ms()
     chance, tables = random.Random(21), list(lake.tables.values())
     begin_s, cpu_s, commits = time.monotonic(), service.cpu_s(), 0
@@ -192,12 +207,13 @@ def load(service: ServiceProcess, lake: SimulatedLake, plan: Plan) -> dict[str, 
             commits += 1
         else:
             time.sleep(max(0.0, (commits + 1) / plan.rate - passed_s))
-    spent_s = service.cpu_s() - cpu_s
+    load_share = (service.cpu_s() - cpu_s) / passed_s
     ages_ms, waited_s = service.ages_ms(), 0.0
     while len(ages_ms) < commits * plan.groups and waited_s < WAIT_S:
         time.sleep(0.5)
         waited_s += 0.5
         ages_ms += service.ages_ms()
+    per_commit_s = (service.cpu_s() - cpu_s - idle_share * (time.monotonic() - begin_s)) / commits
     ages_ms.sort()
 
     def at(share: float) -> int | None:
@@ -206,8 +222,8 @@ def load(service: ServiceProcess, lake: SimulatedLake, plan: Plan) -> dict[str, 
     now_mib, peak_mib = service.memory_mib()
     return {"commits": commits, "written_per_s": commits / passed_s, "expected": commits * plan.groups,
             "handed_out": len(ages_ms), "p50_ms": at(0.5), "p95_ms": at(0.95), "p99_ms": at(0.99),
-            "most_ms": at(1), "cpu_percent": 100 * spent_s / passed_s, "rss_mib": now_mib,
-            "peak_mib": peak_mib}  # fmt: skip
+            "most_ms": at(1), "cpu_percent": 100 * load_share, "idle_cpu_percent": 100 * idle_share,
+            "cpu_ms_per_commit": 1000 * per_commit_s, "rss_mib": now_mib, "peak_mib": peak_mib}  # fmt: skip
 
 
 def measure(plan: Plan) -> dict[str, dict[str, Any]]:
@@ -218,7 +234,7 @@ def measure(plan: Plan) -> dict[str, dict[str, Any]]:
         newest_ms = time.time_ns() // 1_000_000 - 60_000
         lake = SimulatedLake.create(folder / "lake", plan.tables, plan.commits, newest_ms)
         if plan.idle_s:
-            with service_process(folder / "lake", str(folder / "idle"), plan.groups, 5_000) as service:
+            with service_process(folder / "lake", str(folder / "idle"), plan.groups, IDLE_S * 1000) as service:
                 figures["idle"] = idle(service, plan)
         if plan.load_s:
             with service_process(folder / "lake", str(folder / "load"), plan.groups, 1_000) as service:

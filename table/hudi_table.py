@@ -10,6 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from copy import copy
 from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
@@ -55,8 +56,10 @@ class HudiTable:
         self._archive = ArchiveCache()
         self._history: tuple[FileInfo | None, Mapping[InstantTime, InstantTime]] = (None, {})
         self._lock = threading.Lock()
-        self._metadata_fallbacks = 0
+        self._metadata_fallbacks = [0]
         self._derived: OrderedDict[Hashable, object] = OrderedDict()
+        self._pinned_from: HudiTable | None = None
+        self._of_listing: dict[Hashable, object] = {}
 
     @property
     def base_path(self) -> str:
@@ -83,6 +86,35 @@ class HudiTable:
         table._derived, table._lock = self._derived, self._lock
         return table
 
+    def pinned(self) -> HudiTable:
+        """Lists the timeline; the table with this timeline, whatever changes in the folder afterwards.
+
+        Its `timeline()` lists nothing, and `once_pinned` computes a value of this timeline once. The tables share their
+        caches. Other files are read as they are at the time of each call.
+        """
+        if self._pinned_from is None:
+            self.timeline()
+        table = copy(self)
+        table._pinned_from, table._of_listing = self.unpinned(), {}
+        return table
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether `timeline()` lists nothing."""
+        return self._pinned_from is not None
+
+    def unpinned(self) -> HudiTable:
+        """The table that lists its timeline with each `timeline()`; itself if it is not pinned."""
+        return self if self._pinned_from is None else self._pinned_from
+
+    def once_pinned(self, key: Hashable, derive: Callable[[], T]) -> T:
+        """The result of `derive`, which depends on the timeline; of a pinned table once for each key."""
+        if self._pinned_from is None:
+            return derive()
+        if key not in self._of_listing:
+            self._of_listing[key] = derive()
+        return cast(T, self._of_listing[key])
+
     def refuse_unsupported(self) -> None:
         """UnsupportedFeature, with the name of the setting, if no query can read the table."""
         refuse_unsupported(self.properties)
@@ -108,8 +140,10 @@ class HudiTable:
     def timeline(self) -> Timeline:
         """Lists the active timeline. It is built again only if a file was added, removed or changed.
 
-        FormatError for a file that is no valid instant.
+        Of a pinned table, the timeline of its listing. FormatError for a file that is no valid instant.
         """
+        if self._pinned_from is not None and self._listed[2] is not None:
+            return self._listed[2]
         listing = list_timeline(self.storage, self.properties)
         before, _, timeline = self._listed
         if timeline is None or listing != before:
@@ -241,12 +275,12 @@ class HudiTable:
     @property
     def metadata_fallbacks(self) -> int:
         """Number of times that folders were listed because the metadata table could not be used."""
-        return self._metadata_fallbacks
+        return self._metadata_fallbacks[0]
 
     def count_metadata_fallback(self) -> None:
         """Adds one to `metadata_fallbacks`."""
         with self._lock:
-            self._metadata_fallbacks += 1
+            self._metadata_fallbacks[0] += 1
 
     @property
     def _name(self) -> str:

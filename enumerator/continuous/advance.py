@@ -32,6 +32,7 @@ from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan
 from penstock.table.hudi_table import HudiTable
+from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.zones import instant_ms
 
 _MAX_ATTEMPTS: Final = 3
@@ -47,7 +48,7 @@ def advance(
     clock_ms: Callable[[], int] = wall_ms,
     planned: Planning = plan_request,
 ) -> Advance:
-    """The next round after the progress on the table as it is now, or NothingNew.
+    """The next round after the progress on the table as it is now, or NothingNew. A pinned table is taken as it is.
 
     Where the range ends:
 
@@ -61,8 +62,9 @@ def advance(
     `planned` plans the round. LateInstant; DataInvalidated; PositionExpired if the range after the progress can no
     longer be answered; StorageError; errors of planning.
     """
-    for _ in range(_MAX_ATTEMPTS):
-        table = table.refreshed()
+    for attempt in range(_MAX_ATTEMPTS):
+        if attempt or not table.is_pinned:
+            table = table.unpinned().refreshed().pinned()
         passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
         progress = _checked(table, active, following.progress)
@@ -77,8 +79,8 @@ def advance(
             return NothingNew()
         plan = _planned_round(table, name, following, progress, facts, end, passed_over, planned)
         end = plan.commit_range.upto
-        again = read_timeline(table, passed_over)
-        if _inside(active, end, again) == _inside(again, end, active):
+        before, again = table.timeline(), table.unpinned().timeline()
+        if again is before or _inside(before, end, again) == _inside(again, end, before):
             _log_passed_over(name, passed_over, plan.commit_range)
             return NextRound(
                 commit_range=plan.commit_range,
@@ -278,13 +280,13 @@ def _later_ends(facts: TimelineFacts, end: Position, upto: Position | None) -> l
     return [end, *(later[step] for step in steps if step < len(later) - 1), *later[-1:]]
 
 
-def _inside(facts: TimelineFacts, end: Position, other: TimelineFacts) -> frozenset[str]:
-    """Writes of the facts up to `end`, without those that were archived in the meantime."""
-    first = max(facts.timeline.first_active, other.timeline.first_active)
+def _inside(timeline: Timeline, end: Position, other: Timeline) -> frozenset[str]:
+    """Writes of the timeline up to `end`, without those that were archived in the meantime."""
+    first = max(timeline.first_active, other.first_active)
     return frozenset(
         item.requested_time
-        for item in facts.timeline.completed_writes
-        if Position(facts.timeline.order_key(item), 0) < end and item.requested_time >= first
+        for item in timeline.completed_writes
+        if Position(timeline.order_key(item), 0) < end and item.requested_time >= first
     )
 
 

@@ -48,8 +48,14 @@ _PENDING_REPLACES: Final = (Action.REPLACE_COMMIT, Action.CLUSTERING)
 def read_timeline(table: HudiTable, passed_over: Collection[str] = ()) -> TimelineFacts:
     """The active timeline with the metadata of every completed write. Metadata that was read before is cached.
 
-    `passed_over` are the requested times of pending instants to be ignored, as pending clusterings are.
+    `passed_over` are the requested times of pending instants to be ignored, as pending clusterings are. A pinned table
+    is read once.
     """
+    key = ("read_timeline", frozenset(passed_over))
+    return table.once_pinned(key, lambda: _read_timeline(table, passed_over))
+
+
+def _read_timeline(table: HudiTable, passed_over: Collection[str]) -> TimelineFacts:
     timeline = table.timeline()
     commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
     return TimelineFacts(

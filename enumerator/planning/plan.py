@@ -52,7 +52,8 @@ def plan_request(
     passed_over: Collection[str] = (),
     sources: TimeSources | None = None,
 ) -> Plan:
-    """The plan of a request, from the table as it is now. `table_name` is the table's name in the scan.
+    """The plan of a request, from the table as it is now. `table_name` is the table's name in the scan. A pinned table
+    is planned with its timeline.
 
     A folder listing may be stale: a file that metadata names and the listing lacks is checked by its name before it
     counts as missing. A table may change while it is planned: if planning fails for a missing file, it is retried once
@@ -65,6 +66,7 @@ def plan_request(
     try:
         return _planned(table, table_name, request, passed_over, sources)
     except (StorageError, PositionExpired, CorruptFile) as error:
+        table = table.unpinned()
         plan = _planned(table, table_name, replace(request, metadata=False), passed_over, sources)
         if request.metadata and FILES in indexes(table.properties):
             table.count_metadata_fallback()

@@ -196,7 +196,7 @@ class StreamPlanner:
                 return NextBatch(point=point, held=True)
             limits = replace(limits, max_commits=min(limits.max_commits or commits, commits))
         following = Following(request=self._request, progress=point.progress, limits=limits, upto=upto)
-        round_ = advance(self.table, self.name, following, clock_ms=self.clock_ms, planned=self.planned)
+        round_ = advance(self.table.pinned(), self.name, following, clock_ms=self.clock_ms, planned=self.planned)
         match round_:
             case NothingNew():
                 end = self._ended(replace(point, content=NoBatch()))

@@ -103,7 +103,7 @@ class FollowedTables:
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(
-            table,
+            table.pinned(),
             name,
             following,
             hollow_after_ms=self._hollow_after_ms,

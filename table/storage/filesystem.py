@@ -12,6 +12,7 @@ import pathlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.table.storage.exact_reads import ExactFile
+from penstock.table.storage.local_links import has_no_link
 from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
 
 MAX_PATH_BYTES: Final = 4096
@@ -48,6 +50,8 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
 _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
 """Parameters of pyarrow's URIs that hold no secret; `uri_without_credentials` drops all others."""
+
+_LISTED: Final = (pafs.FileType.File, pafs.FileType.Directory)
 
 _T = TypeVar("_T")
 
@@ -252,9 +256,9 @@ class ArrowStorage:
             entries = self._guarded(path, lambda: self._tree.get_file_info(selector))
         except FileNotFoundError:
             return []
-        known = (pafs.FileType.File, pafs.FileType.Directory)
-        infos = [_file_info(entry, entry.path) for entry in entries if entry.type in known]
-        return sorted(infos, key=lambda info: info.name)
+        typed = ((entry, entry.type) for entry in entries)
+        infos = [_file_info(entry, entry.path, kind) for entry, kind in typed if kind in _LISTED]
+        return sorted(infos, key=attrgetter("name"))
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
         self._check(path)
@@ -281,7 +285,8 @@ class ArrowStorage:
             entry = self._guarded(path, lambda: self._stat(path))
         except FileNotFoundError:
             return None
-        return None if entry.type == pafs.FileType.NotFound else _file_info(entry, path)
+        kind = entry.type
+        return None if kind == pafs.FileType.NotFound else _file_info(entry, path, kind)
 
     def _opened(self, path: str) -> pa.NativeFile:
         """Opens the file; a remote one as `ExactFile`."""
@@ -294,7 +299,7 @@ class ArrowStorage:
 
     def _check(self, path: str) -> None:
         checked_path(path)
-        if self._local_root is None:
+        if self._local_root is None or has_no_link(self._root, path):
             return
         try:
             inside = (self._local_root / path).resolve().is_relative_to(self._local_root.resolve())
@@ -362,8 +367,8 @@ class ArrowStorage:
         return f"{path or 'the base folder'} of table {redacted_uri(self._base_path)}"
 
 
-def _file_info(entry: pafs.FileInfo, path: str) -> FileInfo:
-    is_dir = entry.type == pafs.FileType.Directory
+def _file_info(entry: pafs.FileInfo, path: str, kind: pafs.FileType) -> FileInfo:
+    is_dir = kind == pafs.FileType.Directory
     return FileInfo(
         name=path.rpartition("/")[2],
         path=path,

@@ -35,21 +35,19 @@ class Timeline:
     """Timeline layout, 1 or 2."""
     instants: tuple[Instant, ...]
     """Each instant once, in its latest state, by requested time, then action."""
+    completed_writes: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """Completed commit, deltacommit and replacecommit instants, by requested time."""
     _completed: Mapping[str, Instant] = field(init=False, repr=False, compare=False)
     _first_active: InstantTime | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        completed = {item.requested_time: item for item in self.completed_writes}
-        object.__setattr__(self, "_completed", completed)
+        completed = tuple(item for item in self.instants if item.is_completed and item.action in WRITE_ACTIONS)
+        object.__setattr__(self, "completed_writes", completed)
+        object.__setattr__(self, "_completed", {item.requested_time: item for item in completed})
         savepoints = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
         writes = (item.requested_time for item in self.instants if item.action in WRITE_ACTIONS)
         first = min((time for time in writes if time not in savepoints), default=None)
         object.__setattr__(self, "_first_active", first)
-
-    @property
-    def completed_writes(self) -> tuple[Instant, ...]:
-        """Completed commit, deltacommit and replacecommit instants, by requested time."""
-        return tuple(item for item in self.instants if item.is_completed and item.action in WRITE_ACTIONS)
 
     @property
     def pending(self) -> tuple[Instant, ...]:

@@ -238,6 +238,41 @@ def test_timeline_is_built_again_only_if_a_file_changed(built: Built) -> None:
     assert "another" in table.commit(only).schema_json
 
 
+def test_pinned_table_keeps_its_timeline(built: Built) -> None:
+    built.write("001.commit", _commit("one"))
+    table = built.table()
+    pinned = table.pinned()
+    built.write("002.commit", _commit("two"))
+    (only,) = pinned.timeline().completed_writes
+    assert pinned.timeline() is pinned.pinned().timeline() and "one" in pinned.commit(only).schema_json
+    assert len(table.timeline().completed_writes) == len(pinned.unpinned().timeline().completed_writes) == 2
+    assert pinned.is_pinned and not pinned.unpinned().is_pinned and pinned.pinned().unpinned() is table
+    assert len(table.pinned().timeline().completed_writes) == 2, "each listing is a new one"
+
+
+def test_value_of_a_pinned_table_is_computed_once(built: Built) -> None:
+    table, calls = built.table(), list[int]()
+
+    def derive() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert [table.once_pinned("a", derive), table.once_pinned("a", derive)] == [1, 2]
+    pinned = table.pinned()
+    assert [pinned.once_pinned("a", derive), pinned.once_pinned("a", derive), pinned.once_pinned("b", derive)] == [
+        3,
+        3,
+        4,
+    ]
+    assert table.pinned().once_pinned("a", derive) == 5
+
+
+def test_fallbacks_of_a_pinned_table_are_counted(built: Built) -> None:
+    table = built.table()
+    table.pinned().count_metadata_fallback()
+    assert table.metadata_fallbacks == 1
+
+
 def test_schema_histories_are_the_completed_ones_oldest_first(built: Built) -> None:
     table = built.table()
     assert table.schema_commits() == ()

@@ -11,12 +11,15 @@ import pytest
 
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.types import Following, NextRound, NothingNew, Progress
-from penstock.proto.errors import ConfigurationError, PositionExpired, StateVersionError, TableNotFound
+from penstock.enumerator.planning import plan as planning
+from penstock.enumerator.planning.plan import plan_request
+from penstock.proto.errors import ConfigurationError, PositionExpired, StateVersionError, StorageError, TableNotFound
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest, Query, RoundLimits, Snapshot
 from penstock.proto.model.splits import Plan
 from penstock.reader.read_split import read_split
+from penstock.table import hudi_table
 from penstock.table.hudi_table import HudiTable, open_table
 from tests.scripted_timeline import ScriptedTimeline
 
@@ -134,6 +137,79 @@ def test_weak_point_11_empty_poll_moves_nothing_and_lists_no_partition(golden: A
     table.storage = Noting()  # type: ignore[assignment]
     assert advance(table, "t", following(ROWS, progress)) == NothingNew()
     assert listed and all(path.startswith(".hoodie") for path in listed)
+
+
+def test_new_commit_is_listed_before_and_after_planning(
+    golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, listed = script.open(), list[str]()
+    progress = start_progress(table, at(script.keys[script.data[-2]]))
+    real = hudi_table.list_timeline
+    monkeypatch.setattr(hudi_table, "list_timeline", lambda *of: (listed.append("now"), real(*of))[1])
+
+    def planned(*of: Any) -> Plan:
+        listed.append("planned")
+        return plan_request(*of)
+
+    assert isinstance(advance(table, "t", following(ROWS, progress), planned=planned), NextRound)
+    assert listed == ["now", "planned", "now"]
+
+
+@pytest.mark.parametrize("query", [ROWS, CHANGES], ids=["rows", "changes"])
+def test_instant_that_is_rolled_back_during_planning_is_in_no_round(
+    golden: Any, tmp_path: pathlib.Path, query: Query
+) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, (*_, before, last) = script.open(), script.data
+    progress, plans = start_progress(table, EARLIEST), list[Plan]()
+
+    def planned(*of: Any) -> Plan:
+        plans.append(plan_request(*of))
+        if len(plans) == 1:
+            script.take(last)
+        return plans[-1]
+
+    all_rounds = advance(table, "t", following(query, progress), planned=planned)
+    assert isinstance(all_rounds, NextRound) and len(plans) == 2
+    assert plans[0].commit_range.upto == at(script.keys[last])
+    assert all_rounds.progress.position == at(script.keys[before])
+
+
+def test_instant_that_completes_inside_the_range_during_planning_is_in_the_round(
+    golden: Any, tmp_path: pathlib.Path
+) -> None:
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, slow = script.open(), script.data[-2]
+    script.pend(slow)
+    progress, plans = start_progress(table, EARLIEST), list[Plan]()
+
+    def planned(*of: Any) -> Plan:
+        plans.append(plan_request(*of))
+        script.give(slow)
+        return plans[-1]
+
+    all_rounds = advance(table, "t", following(CHANGES, progress), planned=planned)
+    assert isinstance(all_rounds, NextRound) and len(plans) == 2
+    assert slow in all_rounds.progress.consumed and all_rounds.commits == len(script.data)
+
+
+def test_plan_that_fails_is_planned_again_from_a_new_listing(
+    golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clean may complete between the listing of the timeline and that of the folders."""
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, real, pinned = script.open().pinned(), planning.discover, list[bool]()
+
+    def discover(table: HudiTable, *of: Any) -> Any:
+        pinned.append(table.is_pinned)
+        if len(pinned) == 1:
+            raise StorageError("a file is gone")
+        return real(table, *of)
+
+    monkeypatch.setattr(planning, "discover", discover)
+    plan_request(table, "t", PlanRequest(table="t", query=ROWS))
+    assert pinned == [True, False]
 
 
 def test_weak_point_01_cleaned_file_is_an_error_with_table_instant_and_file(
