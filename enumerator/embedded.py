@@ -17,7 +17,7 @@ from penstock.enumerator.tables.registry import TableRegistry
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
-from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Scan
 from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
 
@@ -40,6 +40,10 @@ class TableReads(Protocol):
 
     def newest(self, path: str, /, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
+        ...
+
+    def instants(self, path: str, /, after: str, as_of: str, max_instants: int) -> TimelinePage:
+        """See `Enumerator.list_instants`."""
         ...
 
     def plan(self, path: str, /, name: str, request: PlanRequest) -> Plan:
@@ -112,6 +116,12 @@ class EmbeddedEnumerator:
         if max_commits < 0:
             raise ConfigurationError(f"cap on commits: got {max_commits}, expected 0 (no cap) or more")
         return self._reads.newest(self.tables.path(table), after, max_commits)
+
+    def list_instants(self, table: str, *, after: str = "", as_of: str = "", max_instants: int = 0) -> TimelinePage:
+        """See `Enumerator.list_instants`."""
+        if max_instants < 0:
+            raise ConfigurationError(f"cap on instants: got {max_instants}, expected 0 (no cap) or more")
+        return self._reads.instants(self.tables.path(table), after, as_of, max_instants)
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""

@@ -45,7 +45,7 @@ from penstock.proto.model.groups import (
 )
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
-from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Scan
 from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
@@ -173,6 +173,10 @@ class EnumeratorService:
     def newest_position(self, table: str, after: Position | None = None, max_commits: int = 0) -> Position:
         """See `Enumerator.newest_position`."""
         return self.plans.newest_position(table, after, max_commits)
+
+    def list_instants(self, table: str, *, after: str = "", as_of: str = "", max_instants: int = 0) -> TimelinePage:
+        """See `Enumerator.list_instants`."""
+        return self.plans.list_instants(table, after=after, as_of=as_of, max_instants=max_instants)
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`. The stream is registered."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from penstock.proto.model.positions import Position
     from penstock.proto.model.queries import PlanRequest
-    from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+    from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription, TimelinePage
     from penstock.proto.model.splits import Scan
     from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
@@ -30,6 +30,15 @@ class Enumerator(Protocol):
 
         With `after`: at or after it, and at most `max_commits` *data* commits after it (0: no limit); `after` itself if
         there is nothing new.
+        """
+        ...
+
+    def list_instants(self, table: str, *, after: str = "", as_of: str = "", max_instants: int = 0) -> TimelinePage:
+        """The instants of the active timeline now that were requested after `after` and at or before `as_of` (digits;
+        '': no bound), by requested time. No side effect.
+
+        At most `max_instants` (0: no limit here; a server has a limit of its own), except that instants with one
+        requested time are never separated. If `more`, the next page begins after the last requested time.
         """
         ...
 

@@ -81,7 +81,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "engine": (
         "kafka_access requests split_retry",
-        "event_time_scan",
+        "event_time_scan instants",
         "connect",
         "read_tasks",
         "parallel",

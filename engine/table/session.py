@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from penstock.engine.arrow import read_parsed
 from penstock.engine.connect import embedded_enumerator, enumerator_for, open_tables
+from penstock.engine.instants import TableInstant, list_instants
 from penstock.engine.read_tasks import OpenedRead, open_read
 from penstock.engine.requests.batch import RANGES
-from penstock.engine.requests.times import TimelineZone, requested_time
 from penstock.engine.requests.where import where_text
-from penstock.engine.table.instants import TableInstant, instants_of
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import TableDescription
@@ -45,8 +44,7 @@ class TableSession:
         self._warned: set[str] = set()
         parsed = self._parsed(options, "penstock.open_table", stacklevel=4)
         self.server = parsed.server
-        self._tables = None if self.server is not None else open_tables(max_tables=1)
-        self._embedded = None if self._tables is None else embedded_enumerator(self._tables)
+        self._embedded = None if self.server is not None else embedded_enumerator(open_tables(max_tables=1))
         self._access, self._retry = parsed.access, Retry(policy=parsed.retry_if_given)
         self.described = self.describe()
         """The table when it was last described."""
@@ -58,9 +56,12 @@ class TableSession:
 
     def describe(self) -> TableDescription:
         """The table now."""
-        enumerator: Enumerator = self._embedded or enumerator_for(self.server, self._access)
-        self.described = self._retry.call(partial(enumerator.describe_table, self.table))
+        self.described = self._retry.call(partial(self._enumerator.describe_table, self.table))
         return self.described
+
+    @property
+    def _enumerator(self) -> Enumerator:
+        return self._embedded or enumerator_for(self.server, self._access)
 
     def parsed(self, given: Mapping[str, object], entry: str, *, stacklevel: int = 5) -> ParsedOptions:
         """The options of a read: those of the session, overridden by `given`. ConfigurationError as `parse_options`.
@@ -117,23 +118,9 @@ class TableSession:
             check(now)
 
     def timeline(self, given: Mapping[str, object]) -> tuple[TableInstant, ...]:
-        """The active instants of the table now; with the option `as_of`, those requested at or before that time.
-
-        ConfigurationError for a table of a server.
-        """
-        if self._tables is None:
-            raise ConfigurationError(
-                f"table {self.name} is read through server {self.server}, which does not list timelines; open the "
-                "table by its path or URI"
-            )
+        """The active instants of the table now; with the option `as_of`, those requested at or before that time."""
         parsed = self.parsed(given, "penstock.Table.timeline")
-        properties, timeline = self._tables.timeline(self.table)
-        zone = TimelineZone(self.table, properties.timezone, parsed.timeline_timezone)
-        instants = instants_of(timeline, zone.known())
-        if parsed.as_of is None:
-            return instants
-        last = requested_time("asOf", parsed.as_of, zone.required)
-        return tuple(instant for instant in instants if instant.requested_time <= last)
+        return list_instants(self._enumerator, self.table, parsed, self._retry)
 
     def known_columns(self) -> list[str]:
         """The names of the table's columns when it was last described; [] if no schema was recorded."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from penstock.engine.table.instants import TableInstant
+from penstock.engine.instants import TableInstant
 from penstock.engine.table.plan import TablePlan, plan_of
 from penstock.engine.table.scan import Scan
 from penstock.engine.table.session import TableSession, merged
@@ -47,7 +47,7 @@ class Table:
     def timeline(self) -> tuple[TableInstant, ...]:
         """The active instants, by requested time; of `as_of`, those that were requested at or before that time.
 
-        ConfigurationError for a table of a server.
+        A server lists at most 5,000 instants at a time; later ones are listed later, as they are then.
         """
         return self._session.timeline(self._options)
 

@@ -18,19 +18,18 @@ from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
 from penstock.enumerator.streams.plan_cache import IdlePoint, StreamPlanCache
 from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
 from penstock.enumerator.tables.shared_plans import SharedPlans
+from penstock.enumerator.tables.timeline_pages import timeline_page
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.proto.model.hybrid import Hybrid, KafkaAccess
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
-from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.reports import TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
 from penstock.table.arrow_errors import errors_of_table
-from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_cache import CommitCache
 
 MAX_TABLES: Final = 10_000
@@ -85,11 +84,11 @@ class OpenTables:
         with errors_of_table(path):
             return planning.describe(self.current(path), name)
 
-    def timeline(self, path: str) -> tuple[TableProperties, Timeline]:
-        """The table's properties and its active timeline now."""
+    def instants(self, path: str, after: str, as_of: str, max_instants: int) -> TimelinePage:
+        """See `Enumerator.list_instants`."""
         with errors_of_table(path):
             table = self.current(path)
-            return table.properties, table.timeline()
+            return timeline_page(table.timeline(), table.properties.timezone, after, as_of, max_instants)
 
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""

@@ -16,6 +16,7 @@ from penstock.proto.client.groups import GroupCalls, GroupRequest
 from penstock.proto.client.tables import TableCalls, TableRequest
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
+from penstock.proto.codec import table_calls
 from penstock.proto.codec.checks import encoding
 from penstock.proto.codec.errors import error_of, is_worth_retrying, received
 from penstock.proto.errors import ConfigurationError, InvariantViolation
@@ -23,7 +24,7 @@ from penstock.proto.logging import context_fields, log_event_to
 from penstock.proto.model.access import NO_ACCESS, ServerAccess, client_address
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
-from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription
+from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription, TimelinePage
 from penstock.proto.model.splits import Scan
 from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 from penstock.proto.retry import RetryPolicy
@@ -34,6 +35,7 @@ _A = TypeVar("_A")
 _Request = (
     pb.DescribeTableRequest
     | pb.NewestPositionRequest
+    | pb.ListInstantsRequest
     | pb.OpenPlanRequest
     | pb.DescribePlanRequest
     | pb.NextSplitRequest
@@ -133,6 +135,11 @@ class EnumeratorClient(GroupCalls, TableCalls):
         """See `Enumerator.newest_position`."""
         request = calls.newest_to_message(table, after, max_commits)
         return calls.newest_answer_from_message(self._call("NewestPosition", request, pb.NewestPositionResponse))
+
+    def list_instants(self, table: str, *, after: str = "", as_of: str = "", max_instants: int = 0) -> TimelinePage:
+        """See `Enumerator.list_instants`."""
+        request = table_calls.instants_to_message(table, after, as_of, max_instants)
+        return table_calls.page_from_message(self._call("ListInstants", request, pb.ListInstantsResponse), after, as_of)
 
     def start_stream(self, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`. Uses the longer deadline, because it plans."""

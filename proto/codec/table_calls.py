@@ -1,4 +1,7 @@
-"""The calls that administer tables ⇄ messages; what comes from the other side is checked and bounded."""
+"""The calls that list and administer tables, and list their instants, ⇄ messages.
+
+What comes from the other side is checked and bounded.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from typing import Final
 
 from penstock.proto.codec import checks as check
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
+from penstock.proto.model.reports import INSTANT_STATES, TimelineInstant, TimelinePage
 from penstock.proto.v1 import penstock_pb2 as pb
 
 MAX_TABLES: Final = 1_000_000
 """Tables of one list."""
 MAX_CATALOGS: Final = 100
 """Catalogs of one server."""
+MAX_PAGE_INSTANTS: Final = 100_000
+"""Instants of one page of a timeline."""
 MAX_LINES: Final = 1_000
 """Problems of a list or a catalog."""
 MAX_ERROR_CHARS: Final = 2_000
@@ -147,6 +153,76 @@ def catalog_from_message(message: pb.CatalogStatus) -> CatalogStatus:
         error=check.text(what, "error", message.error, MAX_ERROR_CHARS),
         problem_count=check.number(what, "problem_count", message.problem_count),
         problems=_lines(what, "problems", message.problems),
+    )
+
+
+def instants_to_message(table: str, after: str, as_of: str, max_instants: int) -> pb.ListInstantsRequest:
+    """A request for a page of a timeline."""
+    with check.encoding("list of instants"):
+        return pb.ListInstantsRequest(table=table, after=after, as_of=as_of, max_instants=max_instants)
+
+
+def instants_from_message(message: pb.ListInstantsRequest) -> tuple[str, str, str, int]:
+    """(table, after, as_of, max_instants) of such a request."""
+    what = "list of instants"
+    return (
+        check.name(what, "table", message.table, check.MAX_PATH_CHARS),
+        check.instant_or_empty(what, "after", message.after),
+        check.instant_or_empty(what, "as_of", message.as_of),
+        check.number(what, "max_instants", message.max_instants, check.MAX_INDEX),
+    )
+
+
+def page_to_message(page: TimelinePage) -> pb.ListInstantsResponse:
+    """A page of a timeline."""
+    with check.encoding("list of instants"):
+        return pb.ListInstantsResponse(
+            instants=[
+                pb.TimelineInstant(
+                    requested_time=instant.requested_time,
+                    completion_time=instant.completion_time or "",
+                    action=instant.action,
+                    state=instant.state,
+                    file=instant.file,
+                )
+                for instant in page.instants
+            ],
+            timeline_timezone=page.timeline_timezone,
+            more=page.more,
+        )
+
+
+def page_from_message(message: pb.ListInstantsResponse, after: str, as_of: str) -> TimelinePage:
+    """The page after `after`, up to `as_of`. ConfigurationError for a field that cannot be; also for instants that are
+    out of order or out of these bounds, so that requests of further pages end."""
+    what = "list of instants"
+    listed = check.counted(what, "instants", message.instants, MAX_PAGE_INSTANTS)
+    page = TimelinePage(
+        instants=tuple(map(_instant_from_message, listed)),
+        timeline_timezone=check.text(what, "timeline_timezone", message.timeline_timezone),
+        more=message.more,
+    )
+    times = [instant.requested_time for instant in page.instants]
+    if times != sorted(times):
+        raise check.breach(what, "instants", "another order", "instants by requested time")
+    if times and (times[0] <= after or (as_of and times[-1] > as_of)):
+        raise check.breach(
+            what, "instants", f"{times[0]} to {times[-1]}", f"after {after or 0}, up to {as_of or 'any'}"
+        )
+    if page.more and not times:
+        raise check.breach(what, "instants", "nothing", "an instant, because more follow")
+    return page
+
+
+def _instant_from_message(message: pb.TimelineInstant) -> TimelineInstant:
+    what = "instant"
+    completed = check.instant(what, "completion_time", message.completion_time) if message.completion_time else None
+    return TimelineInstant(
+        requested_time=check.instant(what, "requested_time", message.requested_time),
+        completion_time=completed,
+        action=check.name(what, "action", message.action),
+        state=check.one_of(what, "state", message.state, INSTANT_STATES),
+        file=check.name(what, "file", message.file),
     )
 
 

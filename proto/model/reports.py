@@ -1,11 +1,11 @@
-"""The answers of the plan API: table descriptions, opened plans, splits, and the reports on finished splits."""
+"""The answers of the plan API: table descriptions, instants, opened plans, splits, and the reports on splits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.splits import Scan, Split
 
 
@@ -39,6 +39,43 @@ class TableDescription:
     """The Avro schema, with the meta columns first."""
     newest: Position
     """The newest position that may be consumed."""
+
+
+INSTANT_STATES: Final = ("requested", "inflight", "completed")
+"""The states of an instant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineInstant:
+    """An instant of an active timeline, in its latest state."""
+
+    requested_time: InstantTime
+    """Time at which the writer requested the instant; identifies it."""
+    completion_time: InstantTime | None
+    """Time at which it completed; None if it is pending, and on timeline layout 1."""
+    action: str
+    """Hudi's name of the action."""
+    state: str
+    """One of INSTANT_STATES."""
+    file: str
+    """Name of its file in the timeline's folder."""
+
+    @property
+    def order_key(self) -> InstantTime | None:
+        """Its place in the order of commits; None if it is pending."""
+        return (self.completion_time or self.requested_time) if self.state == "completed" else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelinePage:
+    """A part of a table's active timeline."""
+
+    instants: tuple[TimelineInstant, ...]
+    """The instants by requested time."""
+    timeline_timezone: str
+    """The time zone of the timeline."""
+    more: bool
+    """Whether instants with later requested times follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,46 @@ class NewestPositionResponse(_message.Message):
     position: Position
     def __init__(self, position: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
+class ListInstantsRequest(_message.Message):
+    __slots__ = ("table", "after", "as_of", "max_instants", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    MAX_INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    after: str
+    as_of: str
+    max_instants: int
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., after: _Optional[str] = ..., as_of: _Optional[str] = ..., max_instants: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class TimelineInstant(_message.Message):
+    __slots__ = ("requested_time", "completion_time", "action", "state", "file")
+    REQUESTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TIME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    requested_time: str
+    completion_time: str
+    action: str
+    state: str
+    file: str
+    def __init__(self, requested_time: _Optional[str] = ..., completion_time: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
+
+class ListInstantsResponse(_message.Message):
+    __slots__ = ("instants", "timeline_timezone", "more")
+    INSTANTS_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    instants: _containers.RepeatedCompositeFieldContainer[TimelineInstant]
+    timeline_timezone: str
+    more: bool
+    def __init__(self, instants: _Optional[_Iterable[_Union[TimelineInstant, _Mapping]]] = ..., timeline_timezone: _Optional[str] = ..., more: _Optional[bool] = ...) -> None: ...
+
 class Snapshot(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -45,6 +45,11 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionResponse.FromString,
                 _registered_method=True)
+        self.ListInstants = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ListInstants',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsResponse.FromString,
+                _registered_method=True)
         self.OpenPlan = channel.unary_unary(
                 '/penstock.v1.EnumeratorService/OpenPlan',
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.OpenPlanRequest.SerializeToString,
@@ -160,6 +165,13 @@ class EnumeratorServiceServicer:
 
     def NewestPosition(self, request, context):
         """Returns the newest position that may be consumed, within a limit of commits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInstants(self, request, context):
+        """Lists the instants of the active timeline by requested time, one page for each call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -318,6 +330,11 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionResponse.SerializeToString,
             ),
+            'ListInstants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInstants,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsResponse.SerializeToString,
+            ),
             'OpenPlan': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenPlan,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.OpenPlanRequest.FromString,
@@ -474,6 +491,33 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/NewestPosition',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.NewestPositionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInstants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ListInstants',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListInstantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.arrow import read
     from penstock.engine.consumer import Consumer
     from penstock.engine.group.batch import ConsumedBatch
-    from penstock.engine.table.instants import TableInstant
+    from penstock.engine.instants import TableInstant
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
@@ -57,7 +57,7 @@ _MODULES = {
     "ResetOutcome": "penstock.proto.model.groups",
     "Scan": "penstock.engine.table.scan",
     "Table": "penstock.engine.table.table",
-    "TableInstant": "penstock.engine.table.instants",
+    "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",

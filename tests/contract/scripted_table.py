@@ -31,7 +31,7 @@ from penstock.proto.model.groups import (
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, Latest, PlanRequest, SnapshotPart
-from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.reports import TableDescription, TimelineInstant, TimelinePage
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
@@ -95,6 +95,22 @@ class ScriptedTable:
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         self._called()
         return self._capped(after, max_commits)
+
+    def instants(self, path: str, after: str, as_of: str, max_instants: int) -> TimelinePage:
+        """Its commits, each completed when it was requested."""
+        self._called()
+        listed = [InstantTime(key) for key in self.commits if key > after and (not as_of or key <= as_of)]
+        page = listed[: max_instants or None]
+        return TimelinePage(
+            instants=tuple(
+                TimelineInstant(
+                    requested_time=at, completion_time=at, action="deltacommit", state="completed", file=f"{at}.x"
+                )
+                for at in page
+            ),
+            timeline_timezone="UTC",
+            more=len(page) < len(listed),
+        )
 
     def _capped(self, after: Position | None, max_commits: int) -> Position:
         later = [Position(InstantTime(key)) for key in self.commits if after is None or Position(key) > after]

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -79,6 +79,7 @@ def test_unknown_table_is_an_error_of_every_call(deployment: Deployment) -> None
     for ask in (
         lambda: deployment.enumerator.describe_table("trucks"),
         lambda: deployment.enumerator.newest_position("trucks"),
+        lambda: deployment.enumerator.list_instants("trucks"),
         lambda: deployment.enumerator.open_plan(PlanRequest(table="trucks", query=Snapshot())),
         lambda: deployment.enumerator.start_stream(StreamScope(request=replace(ROWS, table="trucks")), StartLatest()),
         lambda: deployment.enumerator.next_batch(
@@ -99,6 +100,22 @@ def test_newest_position_is_capped_in_commits(deployment: Deployment) -> None:
     assert deployment.enumerator.newest_position("trips", EARLIEST) == at(9)
     assert deployment.enumerator.newest_position("trips", at(2), 1) == at(3)
     assert deployment.enumerator.newest_position("trips", at(7), 5) == at(9)
+
+
+def test_instants_are_listed_in_pages(deployment: Deployment) -> None:
+    def times(**bounds: Any) -> tuple[list[str], bool]:
+        page = deployment.enumerator.list_instants("trips", **bounds)
+        assert page.timeline_timezone == "UTC"
+        return [instant.requested_time for instant in page.instants], page.more
+
+    days = deployment.table.commits
+    assert times() == (days, False)
+    assert times(max_instants=4) == (days[:4], True)
+    assert times(after=days[3], max_instants=5) == (days[4:], False)
+    assert times(as_of=days[1]) == (days[:2], False)
+    assert times(after=days[1], as_of=days[1]) == ([], False)
+    with pytest.raises(ConfigurationError):
+        times(max_instants=-1)
 
 
 def test_newest_position_without_new_commits_is_the_given_one(deployment: Deployment) -> None:

@@ -104,6 +104,16 @@ def test_right_read_allows_only_calls_that_change_nothing(callers: Callers) -> N
     assert callers.of("worker").heartbeat(member)  # calls that are refused to others are allowed for the member
 
 
+def test_instants_are_listed_to_callers_that_may_read_the_table(callers: Callers) -> None:
+    instants = {name: callers.service.list_instants(name) for name in TABLES}
+    assert instants["a"].instants and instants["a"] != instants["b"]
+    for name in ("monitor", "former", "worker"):
+        assert callers.of(name).list_instants("a") == instants["a"]
+    with pytest.raises(PermissionDenied, match="token:neighbour has no right `read` on table 'a'"):
+        callers.of("neighbour").list_instants("a")
+    assert callers.of("neighbour").list_instants("b") == instants["b"]
+
+
 def test_refused_reader_with_former_rights_gets_the_lines_to_add(callers: Callers) -> None:
     with pytest.raises(PermissionDenied) as caught:
         callers.of("former").join_group("billing", "w-1", SPEC, "join")

@@ -13,13 +13,14 @@ import pytest
 from penstock.enumerator.server.auth.acl import Rights
 from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers
-from penstock.enumerator.server.rpc.limits import MAX_DEADLINE_S
+from penstock.enumerator.server.rpc.limits import MAX_DEADLINE_S, MAX_INSTANTS
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
 from penstock.proto.codec import plan_calls as calls
+from penstock.proto.codec import table_calls
 from penstock.proto.errors import PositionExpired, all_error_classes
-from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport
+from penstock.proto.model.reports import EndOfSlot, NextSplit, SplitReport, TimelineInstant, TimelinePage
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
@@ -77,6 +78,33 @@ def test_newest_position(wire: Wire) -> None:
     answer, status, _ = wire.call("NewestPosition", calls.newest_to_message("trips", EARLIEST, 2))
     assert status is grpc.StatusCode.OK
     assert calls.newest_answer_from_message(answer) == Position("20260102000000000")  # type: ignore[arg-type]
+
+
+def test_page_of_instants_is_limited_by_the_server(
+    wire: Wire, served: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = served.table.commits
+
+    def listed(max_instants: int) -> tuple[list[str], bool]:
+        request = pb.ListInstantsRequest(table="trips", after=days[0], max_instants=max_instants)
+        answer, status, _ = wire.call("ListInstants", request)
+        assert status is grpc.StatusCode.OK
+        return [instant.requested_time for instant in answer.instants], answer.more
+
+    assert listed(0) == listed(MAX_INSTANTS + 1) == (days[1:], False)
+    monkeypatch.setattr("penstock.enumerator.server.rpc.handlers.MAX_INSTANTS", 3)
+    assert listed(0) == listed(3) == listed(4) == (days[1:4], True)
+    assert listed(2) == (days[1:3], True)
+
+
+def test_largest_page_of_instants_is_below_the_default_limit_of_grpc() -> None:
+    name = "9" * 24 + "_" + "9" * 24 + "." + "x" * 205  # 255 characters, the longest name of an instant file
+    at = InstantTime("9" * 24)
+    instant = TimelineInstant(
+        requested_time=at, completion_time=at, action="replacecommit", state="completed", file=name
+    )
+    page = TimelinePage(instants=(instant,) * MAX_INSTANTS, timeline_timezone="LOCAL", more=True)
+    assert 1 << 20 < table_calls.page_to_message(page).ByteSize() < 2 << 20
 
 
 def test_plan_is_opened_described_pulled_and_reported(wire: Wire, served: Deployment) -> None:

@@ -58,6 +58,7 @@ def test_only_registered_names_are_opened(server: tuple[RunningServer, pathlib.P
     for ask in (
         lambda: client.describe_table(name),
         lambda: client.newest_position(name),
+        lambda: client.list_instants(name),
         lambda: client.open_plan(PlanRequest(table=name, query=Snapshot())),
     ):
         with pytest.raises((TableNotFound, ConfigurationError)) as caught:

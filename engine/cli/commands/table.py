@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
-from penstock.engine.cli.shell import given_options, local_options, registry_flag, shell_of, show_help
+from penstock.engine.cli.shell import given_options, registry_flag, shell_of, show_help
 from penstock.proto.model.reports import TableDescription
+from penstock.proto.retry import Retry
 
 if TYPE_CHECKING:
-    from penstock.table.timeline.active import Timeline
+    from penstock.engine.instants import TableInstant
 
 app = typer.Typer(help="Properties of a table.")
 
@@ -99,18 +100,35 @@ def _text(value: object) -> str:
 
 def timeline(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of a table; with --server its name.")],
+    as_of: Annotated[str | None, registry_flag("asOf", metavar="TIME")] = None,
     timeline_timezone: Annotated[str | None, registry_flag("timelineTimezone", metavar="ZONE")] = None,
+    server: Annotated[str | None, registry_flag("server", metavar="HOST:PORT")] = None,
+    server_ca: Annotated[str | None, registry_flag("serverCa", metavar="FILE")] = None,
+    server_cert: Annotated[str | None, registry_flag("serverCert", metavar="FILE")] = None,
+    server_key: Annotated[str | None, registry_flag("serverKey", metavar="FILE")] = None,
+    server_token: Annotated[str | None, registry_flag("serverToken", metavar="FILE")] = None,
     form: Annotated[ReportFormat, typer.Option("--format", help="Format of the list.")] = ReportFormat.TABLE,
 ) -> None:
     """List the active instants of a table by requested time, with their times in UTC if the zone is known."""
-    table, options = local_options(shell_of(context), {"timelineTimezone": timeline_timezone}, table=table)
-    from penstock.engine.requests.times import TimelineZone
-    from penstock.table.hudi_table import open_table
+    flags = {
+        "asOf": as_of,
+        "timelineTimezone": timeline_timezone,
+        "server": server,
+        "serverCa": server_ca,
+        "serverCert": server_cert,
+        "serverKey": server_key,
+        "serverToken": server_token,
+    }
+    shell = shell_of(context)
+    options = given_options(shell, flags, table=table)
+    from penstock.engine.connect import enumerator_for
+    from penstock.engine.instants import list_instants
 
-    opened = open_table(table)
-    zone = TimelineZone(table, opened.properties.timezone, options.timeline_timezone).known()
-    rows = instant_rows(opened.timeline(), zone)
+    enumerator = enumerator_for(options.server, options.access)
+    retry = Retry(policy=options.retry_if_given)
+    instants = list_instants(enumerator, shell.file.path_of(table, options.server), options, retry)
+    rows = [instant_row(instant) for instant in instants]
     if form is ReportFormat.JSON:
         write_json(rows)
         return
@@ -118,15 +136,10 @@ def timeline(
     write_text_table(names, [["-" if row[name] is None else str(row[name]) for name in names] for row in rows])
 
 
-def instant_rows(timeline: Timeline, zone: tzinfo | None) -> list[dict[str, object]]:
-    """The documented fields of each instant (docs/reference/cli.md)."""
-    from penstock.engine.table.instants import instants_of
-
-    rows: list[dict[str, object]] = []
-    for instant in instants_of(timeline, zone):
-        times = {"requested_at": _utc(instant.requested_at), "completed_at": _utc(instant.completed_at)}
-        rows.append({**asdict(instant), **times})
-    return rows
+def instant_row(instant: TableInstant) -> dict[str, object]:
+    """The documented fields of an instant (docs/reference/cli.md)."""
+    times = {"requested_at": _utc(instant.requested_at), "completed_at": _utc(instant.completed_at)}
+    return {**asdict(instant), **times}
 
 
 def _utc(moment: datetime | None) -> str | None:

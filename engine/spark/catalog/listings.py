@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import datetime, tzinfo
+from dataclasses import asdict, replace
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.engine.connect import embedded_enumerator, enumerator_for
+from penstock.engine.instants import list_instants
 from penstock.engine.requests.batch import plan_request
-from penstock.engine.requests.times import TimelineZone, utc_of
 from penstock.proto.model.splits import RowGroupRun, Split
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
-from penstock.table.hudi_table import open_table
-from penstock.table.timeline.active import Timeline
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _FILE: Final = pa.struct([pa.field("path", pa.string()), pa.field("size_bytes", pa.int64())])
@@ -56,31 +53,9 @@ def timeline_of(table: str, options: ParsedOptions) -> pa.RecordBatch:
 
     `requested_at` and `completed_at` are null if the zone of the timeline is not known. Errors: `penstock.errors`.
     """
-    opened = open_table(_path_of(table, options))
-    zone = TimelineZone(table, opened.properties.timezone, options.timeline_timezone).known()
-    return timeline_rows(opened.timeline(), zone)
-
-
-def timeline_rows(timeline: Timeline, zone: tzinfo | None) -> pa.RecordBatch:
-    """The instants as rows of `TIMELINE`; times in UTC if the zone is given."""
-
-    def moment(instant: str | None) -> datetime | None:
-        return utc_of(instant, zone) if instant is not None and zone is not None else None
-
-    rows = [
-        {
-            "requested_time": str(instant.requested_time),
-            "completion_time": None if instant.completion_time is None else str(instant.completion_time),
-            "order_key": str(timeline.order_key(instant)) if instant.is_completed else None,
-            "action": instant.action.value,
-            "state": instant.state.value,
-            "requested_at": moment(instant.requested_time),
-            "completed_at": moment(instant.completion_time),
-            "file": instant.file_name,
-        }
-        for instant in timeline.instants
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=TIMELINE)
+    retry = Retry(policy=options.retry_if_given if options.server is None else options.retry)
+    instants = list_instants(enumerator_for(options.server, options.access), table, options, retry)
+    return pa.RecordBatch.from_pylist(list(map(asdict, instants)), schema=TIMELINE)
 
 
 def splits_of(table: str, options: ParsedOptions) -> pa.RecordBatch:

@@ -46,6 +46,7 @@ class Needed:
 NEEDED: Final[Mapping[str, Needed]] = {
     "DescribeTable": Needed("read", Of.TABLE),
     "NewestPosition": Needed("read", Of.TABLE),
+    "ListInstants": Needed("read", Of.TABLE),
     "OpenPlan": Needed("plan", Of.TABLE),
     "DescribePlan": Needed("read", Of.PLAN),
     "NextSplit": Needed("plan", Of.PLAN),

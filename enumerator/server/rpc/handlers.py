@@ -17,10 +17,11 @@ import grpc
 
 from penstock.enumerator.server.auth.callers import caller, own_request_id
 from penstock.enumerator.server.rpc.interceptor import refuse, table_of
-from penstock.enumerator.server.rpc.limits import WORKERS, require_deadline
+from penstock.enumerator.server.rpc.limits import MAX_INSTANTS, WORKERS, require_deadline
 from penstock.enumerator.server.rpc.turns import Turns
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
+from penstock.proto.codec import table_calls
 from penstock.proto.codec.checks import position_to_message
 from penstock.proto.codec.errors import failure_of
 from penstock.proto.codec.splits import scan_to_message
@@ -77,6 +78,17 @@ class EnumeratorHandlers:
             return pb.NewestPositionResponse(position=position_to_message(newest))
 
         return answered("NewestPosition", request, context, answer)
+
+    def ListInstants(self, request: pb.ListInstantsRequest, context: grpc.ServicerContext) -> pb.ListInstantsResponse:
+        """See the .proto."""
+
+        def answer() -> pb.ListInstantsResponse:
+            table, after, as_of, most = table_calls.instants_from_message(request)
+            most = min(most or MAX_INSTANTS, MAX_INSTANTS)
+            page = self._enumerator.list_instants(table, after=after, as_of=as_of, max_instants=most)
+            return table_calls.page_to_message(page)
+
+        return answered("ListInstants", request, context, answer)
 
     def OpenPlan(self, request: pb.OpenPlanRequest, context: grpc.ServicerContext) -> pb.OpenPlanResponse:
         """See the .proto."""
@@ -145,6 +157,7 @@ def add_to_server(
         SimpleNamespace(
             DescribeTable=_OnPool(handlers.DescribeTable, planning),
             NewestPosition=_OnPool(handlers.NewestPosition, planning),
+            ListInstants=_OnPool(handlers.ListInstants, planning),
             OpenPlan=_OnPool(handlers.OpenPlan, planning),
             DescribePlan=handlers.DescribePlan,
             NextSplit=handlers.NextSplit,

@@ -14,6 +14,8 @@ peer must not hold all of them."""
 PLANNING_WORKERS: Final = 4
 """Concurrent calls that open and describe tables; a table without a running call may run one more (`turns`). These
 calls list storage. They have a separate pool of WORKERS threads, so that readers never wait for them."""
+MAX_INSTANTS: Final = 5_000
+"""Instants of one page of a timeline: at most 2 MB, because the name of a file has at most 255 characters."""
 MAX_REQUEST_BYTES: Final = 4 << 20
 KEEPALIVE_MS: Final = 60_000
 KEEPALIVE_TIMEOUT_MS: Final = 20_000

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.engine.cli.output.explain import _meaning
 from penstock.enumerator.handover.topic_plans import topic_plan
+from penstock.enumerator.server.run import serve
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaRange
 from penstock.proto.model.queries import PlanRequest, TopicRanges
 from penstock.table.hudi_table import open_table
@@ -70,6 +71,26 @@ class TestTimeline:
         assert set(rule) == {"-", " "}
         assert len(rows) == len(cli("timeline", golden.table(V9), "--format", "json").json)
 
+    def test_table_of_a_server(
+        self, cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+    ) -> None:
+        zone = ("--timeline-timezone", "UTC", "--format", "json")
+        expected = cli("timeline", golden.table(V9), *zone).json
+        with serve({"orders": str(golden.table(V9))}, "127.0.0.1:0") as server:
+            assert cli("timeline", "orders", "--server", server.address, *zone).json == expected
+            monkeypatch.setenv("PENSTOCK_SERVER", server.address)
+            first = expected[0]["requested_time"]
+            assert cli("timeline", "orders", "--as-of", first, *zone).json == expected[:1] != expected
+            unknown = cli("timeline", "trucks", *zone)
+        assert (unknown.code, unknown.stdout) == (1, b"") and "[TABLE_NOT_FOUND]" in unknown.stderr
+        monkeypatch.delenv("PENSTOCK_SERVER")
+        assert cli("timeline", "orders", *zone).code == 1  # without a server it is a path
+
+    def test_as_of(self, cli: Cli, golden: GoldenTables) -> None:
+        expected = cli("timeline", golden.table(V6), "--format", "json").json
+        last = expected[-2]["requested_time"]
+        assert cli("timeline", golden.table(V6), "--as-of", last, "--format", "json").json == expected[:-1]
+
     def test_bad_zone(self, cli: Cli, golden: GoldenTables) -> None:
         assert cli("timeline", golden.table(V9), "--timeline-timezone", "Mars").code == 2
 
@@ -99,16 +120,15 @@ class TestTable:
         assert re.search(r"decimal\(\d+, \d+\)", text)
 
 
-@pytest.mark.parametrize("command", [["timeline"], ["splits", "plan"]])
 def test_server_in_the_environment_is_ignored_with_a_warning(
-    cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_SERVER", "127.0.0.1:1")
-    result = cli(*command, golden.table(V9))
+    result = cli("splits", "plan", golden.table(V9))
     assert result.code == 0
     (line,) = result.stderr.splitlines()
     assert line.startswith("warning: environment variable PENSTOCK_SERVER is not used")
-    assert cli("-q", *command, golden.table(V9)).stderr == ""
+    assert cli("-q", "splits", "plan", golden.table(V9)).stderr == ""
 
 
 class TestSplits:

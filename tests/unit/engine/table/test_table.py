@@ -183,12 +183,18 @@ def test_server_is_chosen_when_the_table_is_opened(path: str, opened: penstock.T
         opened.read(server="127.0.0.1:1")
 
 
-def test_timeline_of_a_served_table_is_refused_with_the_way_out(opened: penstock.Table) -> None:
-    if opened.path == "t":
-        with pytest.raises(ConfigurationError, match="by its path"):
-            opened.timeline()
-    else:
-        assert opened.timeline()
+def test_timeline_of_a_server_is_that_of_the_path(opened: penstock.Table, path: str) -> None:
+    by_path = penstock.open_table(path, timeline_timezone="UTC")
+    instants = by_path.timeline()
+    assert len(instants) > 1 and opened.as_of(instants[-1].requested_time).timeline() == opened.timeline()
+    assert opened.timeline() == tuple(
+        dataclasses.replace(instant, requested_at=None, completed_at=None) for instant in instants
+    )
+    assert [instant.requested_time for instant in opened.as_of(instants[0].requested_time).timeline()] == [
+        instants[0].requested_time
+    ]
+    with pytest.raises(ConfigurationError, match="set the option timelineTimezone"):
+        opened.as_of(date(2026, 11, 20)).timeline()
 
 
 @pytest.mark.parametrize("at", ["open_table", "read", "changes", "plan", "scan"])

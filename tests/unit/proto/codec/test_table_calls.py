@@ -7,6 +7,8 @@ import pytest
 from penstock.proto.codec import table_calls as calls
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.reports import TimelineInstant, TimelinePage
 from penstock.proto.v1 import penstock_pb2 as pb
 
 TABLE = ServedTable(table="lake.städte", source="catalog lake", path="s3://b/x", error_code="STORAGE", error="down")
@@ -78,3 +80,83 @@ def test_response_that_cannot_be_is_refused(message: pb.ListTablesResponse) -> N
 def test_request_that_cannot_be_is_refused(message: pb.AddTableRequest) -> None:
     with pytest.raises(ConfigurationError):
         calls.added_from_message(message)
+
+
+# --- instants
+
+DONE, PENDING = (
+    TimelineInstant(requested_time=at, completion_time=done, action=action, state=state, file=f"{at}.{action}")
+    for at, done, action, state in (
+        (InstantTime("101"), InstantTime("150"), "deltacommit", "completed"),
+        (InstantTime("102"), None, "indexing", "inflight"),
+    )
+)
+
+
+def sent_page(page: TimelinePage, after: str = "", as_of: str = "") -> TimelinePage:
+    message = pb.ListInstantsResponse.FromString(calls.page_to_message(page).SerializeToString())
+    return calls.page_from_message(message, after, as_of)
+
+
+def test_page_of_a_timeline_is_the_same_on_the_other_side() -> None:
+    page = TimelinePage(instants=(DONE, PENDING), timeline_timezone="LOCAL", more=True)
+    assert sent_page(page) == sent_page(page, "100", "102") == page
+    empty = TimelinePage(instants=(), timeline_timezone="UTC", more=False)
+    assert sent_page(empty, "7", "5") == empty
+
+
+def test_request_of_instants_is_the_same_on_the_other_side() -> None:
+    for request in (("a", "101", "20260101", 7), ("a", "", "", 0)):
+        assert calls.instants_from_message(calls.instants_to_message(*request)) == request
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.ListInstantsRequest(),
+        pb.ListInstantsRequest(table="x" * 100_000),
+        pb.ListInstantsRequest(table="a", after="../.."),
+        pb.ListInstantsRequest(table="a", after="1" * 25),
+        pb.ListInstantsRequest(table="a", as_of="latest"),
+        pb.ListInstantsRequest(table="a", max_instants=2**31),
+    ],
+)
+def test_request_of_instants_that_cannot_be_is_refused(message: pb.ListInstantsRequest) -> None:
+    with pytest.raises(ConfigurationError, match="list of instants: field"):
+        calls.instants_from_message(message)
+
+
+def test_negative_number_of_instants_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be encoded"):
+        calls.instants_to_message("a", "", "", -1)
+
+
+def instant(**fields: str) -> pb.TimelineInstant:
+    known = {"requested_time": "101", "action": "clean", "state": "completed", "file": "101.clean"}
+    return pb.TimelineInstant(**{**known, **fields})
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (pb.ListInstantsResponse(instants=[instant(requested_time="x")]), "field `requested_time`"),
+        (pb.ListInstantsResponse(instants=[instant(completion_time="1" * 25)]), "field `completion_time`"),
+        (pb.ListInstantsResponse(instants=[instant(action="")]), "field `action`"),
+        (pb.ListInstantsResponse(instants=[instant(state="gone")]), "field `state`"),
+        (pb.ListInstantsResponse(instants=[instant(file="x" * 5_000)]), "field `file`"),
+        (pb.ListInstantsResponse(timeline_timezone="x" * 5_000), "field `timeline_timezone`"),
+        (pb.ListInstantsResponse(instants=[instant()] * 100_001), "got 100001 entries"),
+        (pb.ListInstantsResponse(instants=[instant(), instant(requested_time="100")]), "got another order"),
+        (pb.ListInstantsResponse(instants=[instant(requested_time="100")]), "expected after 100, up to 105"),
+        (pb.ListInstantsResponse(instants=[instant(), instant(requested_time="106")]), "got 101 to 106"),
+        (pb.ListInstantsResponse(more=True), "because more follow"),
+    ],
+)
+def test_page_that_cannot_be_is_refused(message: pb.ListInstantsResponse, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        calls.page_from_message(message, "100", "105")
+
+
+def test_page_within_its_bounds_is_accepted() -> None:
+    message = pb.ListInstantsResponse(instants=[instant(), instant(requested_time="105")], more=True)
+    assert [one.requested_time for one in calls.page_from_message(message, "100", "105").instants] == ["101", "105"]

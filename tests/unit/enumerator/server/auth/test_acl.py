@@ -98,6 +98,7 @@ def test_read_right_allows_no_change() -> None:
     assert reading == {
         "DescribeTable",
         "NewestPosition",
+        "ListInstants",
         "DescribePlan",
         "ListGroups",
         "ListTables",
