@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from penstock.engine.flight.callers import Gate
+from penstock.engine.flight.metrics import FlightMetrics
 from penstock.engine.flight.server import FlightServer
 from penstock.engine.flight.settings import FlightSettings
 from penstock.engine.flight.streams import OpenStreams
@@ -20,6 +21,7 @@ from penstock.enumerator.server.auth.callers import CallerNames
 from penstock.enumerator.server.auth.tls import pem_files
 from penstock.enumerator.server.auth.tokens import TokenFile, TokenRefresh
 from penstock.enumerator.server.config.settings import Settings
+from penstock.enumerator.server.metrics.prometheus import MetricsPort
 from penstock.proto.model.access import is_loopback
 
 POLL_S: Final = 0.25
@@ -34,7 +36,7 @@ class RunningFlightServer:
     """A server that accepts calls at `address` until it is stopped."""
 
     def __init__(self, server: FlightServer, streams: OpenStreams, tables: FlightTables) -> None:
-        self._server, self.streams, self.tables = server, streams, tables
+        self.server, self.streams, self.tables = server, streams, tables
         self.address = server.address
 
     def stop(self, grace_s: float) -> bool:
@@ -43,7 +45,7 @@ class RunningFlightServer:
         False: a call is still in progress, because its client neither reads nor goes. Only the end of the process ends
         such a call."""
         self.streams.refuse()
-        ended = threading.Thread(target=self._server.shutdown, name="penstock-flight-shutdown", daemon=True)
+        ended = threading.Thread(target=self.server.shutdown, name="penstock-flight-shutdown", daemon=True)
         ended.start()
         ended.join(grace_s)
         self.streams.close_all(CLOSE_S)
@@ -64,13 +66,29 @@ def running_flight_server(settings: FlightSettings) -> Iterator[RunningFlightSer
     tables = FlightTables({name: table.path for name, table in server.tables.items()}, settings.planner)
     streams = OpenStreams(settings.streams, server.limits.calls, settings.idle_ms / 1000, time.monotonic)
     gate = Gate(names, Rights(server.acl))
-    running = RunningFlightServer(FlightServer(settings, tables, gate, keys, streams, pem), streams, tables)
-    refresh = TokenRefresh(tokens) if tokens is not None else None
+    metrics = FlightMetrics(streams) if server.metrics_listen else None
+    with _metrics_port(metrics, server.metrics_listen):
+        flight_server = FlightServer(settings, tables, gate, keys, streams, pem, metrics)
+        refresh = TokenRefresh(tokens) if tokens is not None else None
+        try:
+            yield RunningFlightServer(flight_server, streams, tables)
+        finally:
+            if refresh is not None:
+                refresh.stop()
+
+
+@contextmanager
+def _metrics_port(metrics: FlightMetrics | None, listen: str) -> Iterator[None]:
+    """Serves the metrics in the block. ConfigurationError: the address is in use."""
+    if metrics is None:
+        yield
+        return
+    port = MetricsPort(metrics, listen)
+    log.info("metrics at http://%s/metrics", port.address)
     try:
-        yield running
+        yield
     finally:
-        if refresh is not None:
-            refresh.stop()
+        port.close()
 
 
 def serve_flight(settings: FlightSettings, ready: Callable[[str], None], ended: threading.Event) -> bool:
@@ -85,6 +103,8 @@ def serve_flight(settings: FlightSettings, ready: Callable[[str], None], ended: 
 
 
 def _warn(server: Settings) -> None:
+    if server.metrics_listen and not is_loopback(server.metrics_listen):
+        log.warning("metrics at %s: without TLS and tokens they show names of tables", server.metrics_listen)
     if is_loopback(server.listen):
         return
     if not server.tls.cert:

@@ -6,15 +6,17 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from penstock.engine.flight.answers import AnswerMemory
 from penstock.engine.flight.callers import HEADERS, Caller, Gate, KeepHeaders
 from penstock.engine.flight.descriptor import FlightRequest, request_of_command, request_of_path
 from penstock.engine.flight.errors import CallNotServed, with_flight_errors
+from penstock.engine.flight.metrics import COUNTED, CountCalls, FlightMetrics
 from penstock.engine.flight.settings import FlightSettings
 from penstock.engine.flight.streams import OpenStreams, Stream
 from penstock.engine.flight.tables import FlightTables, schema_of
@@ -25,9 +27,6 @@ from penstock.enumerator.server.rpc.interceptor import peer_host
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
 from penstock.proto.errors import ConfigurationError, PenstockError, code_and_text
 from penstock.proto.logging import log_event_to
-
-MAX_ANSWER_BYTES: Final = 512 << 20
-"""The longest tickets of one answer together."""
 
 log = logging.getLogger("penstock.engine.flight")
 
@@ -43,10 +42,13 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         keys: TicketKeys,
         streams: OpenStreams,
         pem: PemFiles | None,
+        metrics: FlightMetrics | None = None,
     ) -> None:
         """ConfigurationError: the address is in use, or certificate and key do not belong together."""
         self._settings, self._tables, self._gate = settings, tables, gate
-        self._keys, self._streams = keys, streams
+        self._keys, self._streams, self._metrics = keys, streams, metrics
+        self.answers = AnswerMemory()
+        """The memory of the answers in progress."""
         limits = settings.server.limits
         self._rates = PeerRates(limits.rate_per_second, limits.rate_burst, time.monotonic)
         listen = settings.server.listen
@@ -55,8 +57,11 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
             security["tls_certificates"] = [(pem.cert, pem.key)]
             if pem.client_ca is not None:
                 security |= {"verify_client": True, "root_certificates": pem.client_ca}
+        middleware: dict[str, Any] = {HEADERS: KeepHeaders()}
+        if metrics is not None:
+            middleware[COUNTED] = CountCalls(metrics)
         try:
-            super().__init__(f"{settings.scheme}://{listen}", middleware={HEADERS: KeepHeaders()}, **security)
+            super().__init__(f"{settings.scheme}://{listen}", middleware=middleware, **security)
         except (pa.ArrowException, OSError) as error:
             raise ConfigurationError(
                 f"cannot listen at {listen}: is the port taken by another process"
@@ -97,8 +102,9 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         request = _request(descriptor)
         self._gate.require(caller, "GetFlightInfo", request.table)
         expires_s = time.time() + self._settings.ticket_lifetime_ms / 1000
-        with self._tables.planned(request, caller.principal, expires_s) as flight:
-            endpoints = [] if flight.content is None else self._endpoints(flight.content)
+        planned = self._tables.planned(request, caller.principal, expires_s)
+        with planned as flight, self.answers.answer(request.table) as reserve:
+            endpoints = [] if flight.content is None else self._endpoints(flight.content, reserve)
             records = -1 if endpoints else 0
             info = fl.FlightInfo(flight.schema, descriptor, endpoints, records, flight.bytes, ordered=flight.in_order)
         log_event_to(
@@ -122,6 +128,8 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         schema, batches = self._tables.read(content, stop)
 
         def log_end(stream: Stream, error: BaseException | None) -> None:
+            if self._metrics is not None:
+                self._metrics.sent(content.table, stream.rows, stream.bytes)
             _log_stream(caller, content, stream, error)
 
         return fl.GeneratorStream(schema, self._streams.open(batches, stop, log_end))
@@ -170,18 +178,14 @@ class FlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no
         descriptor = fl.FlightDescriptor.for_path(name)
         return fl.FlightInfo(schema, descriptor, [], -1, -1, app_metadata=newest)
 
-    def _endpoints(self, content: Ticket) -> list[Any]:
-        """An endpoint for each ticket. Each begins with another location, so that clients use all of them."""
+    def _endpoints(self, content: Ticket, reserve: Callable[[int], None]) -> list[Any]:
+        """An endpoint for each ticket, whose memory is reserved. Each begins with another location, so that clients use
+        all of them."""
         locations = self._settings.location_uris
         expiry = pa.scalar(int(content.expires_s * 1e6), pa.timestamp("us", "UTC"))
-        endpoints, size = [], 0
+        endpoints = []
         for number, ticket in enumerate(tickets_of(content, self._keys)):
-            size += len(ticket)
-            if size > MAX_ANSWER_BYTES:
-                raise ConfigurationError(
-                    f"table {content.table}: the tickets of {len(content.splits)} splits are longer than "
-                    f"{MAX_ANSWER_BYTES} bytes: read fewer partitions or fewer commits, or compact the table"
-                )
+            reserve(len(ticket))
             first = number % len(locations) if locations else 0
             endpoints.append(fl.FlightEndpoint(ticket, [*locations[first:], *locations[:first]], expiry))
         return endpoints

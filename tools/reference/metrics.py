@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.enumerator.server.metrics.catalog import LABELS, METRICS, MetricEntry
+from penstock.enumerator.server.metrics.catalog import FLIGHT_METRICS, LABELS, METRICS, MetricEntry
 from penstock.enumerator.server.metrics.prometheus import MAX_NAMES
 from reference.rendering import Page, code, described, table
 
@@ -15,9 +15,14 @@ groups and {MAX_NAMES} tables have gauges. No caller chooses a label. A histogra
 """
 
 
+FLIGHT_HEAD = """A Flight server exposes these on its port (`--metrics-listen`).
+
+"""
+
+
 def page() -> Page:
     """The page."""
-    used = {label for entry in METRICS.values() for label in entry.labels}
+    used = {label for entry in (*METRICS.values(), *FLIGHT_METRICS.values()) for label in entry.labels}
     labels = [(name, entry) for name, entry in LABELS.items() if name in used]
     label_table = table(
         ("label", "meaning", "values"),
@@ -32,7 +37,9 @@ def page() -> Page:
         ((code(entry.name), ", ".join(f"{bound:g}" for bound in entry.buckets)) for entry in timed),
     )
     metrics = table(("name", "type", "labels", "unit", "meaning"), map(row, METRICS.values()))
-    body = f"{HEAD}{metrics}\n## Labels\n\n{label_table}\n## Buckets\n\n{buckets}"
+    flight = table(("name", "type", "labels", "unit", "meaning"), map(row, FLIGHT_METRICS.values()))
+    flight_part = f"## `penstock flight`\n\n{FLIGHT_HEAD}{flight}"
+    body = f"{HEAD}{metrics}\n{flight_part}\n## Labels\n\n{label_table}\n## Buckets\n\n{buckets}"
     about = "every metric for Prometheus: type, labels, unit, meaning"
     return Page("metrics", "Metrics", about, "enumerator/server/metrics/catalog.py", body)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.engine.cli.commands.serve import milliseconds, named_tables
+from penstock.engine.cli.commands.serve import metrics_address, milliseconds, named_tables
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.shell import shell_of, start_logs
 from penstock.engine.cli.signals import ended_by_signal
@@ -27,7 +27,8 @@ _Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Configuration of `penstock serve` (TOML): tables, listen, tls, tokens, acl, limits, graceMs.",
+        help="Configuration of `penstock serve` (TOML): tables, listen, tls, tokens, acl, limits, graceMs, "
+        "metricsListen.",
     ),
 ]
 _Table = Annotated[
@@ -80,6 +81,12 @@ _TicketLifetime = Annotated[str, typer.Option("--ticket-lifetime", metavar="TIME
 _Streams = Annotated[
     int, typer.Option("--streams", metavar="N", help="Open streams at once; further ones fail with UNAVAILABLE.")
 ]
+_Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-listen", metavar="[HOST:]PORT", help="Address of the Prometheus metrics; default HOST: 127.0.0.1."
+    ),
+]
 _Idle = Annotated[
     str, typer.Option("--idle", metavar="TIME", help="Close a stream whose client reads nothing for this time.")
 ]
@@ -99,6 +106,7 @@ def flight(
     ticket_lifetime: _TicketLifetime = "1h",
     streams: _Streams = 64,
     idle: _Idle = "5m",
+    metrics_listen: _Metrics = None,
     *,
     flags: dict[str, Any],
 ) -> None:
@@ -110,7 +118,11 @@ def flight(
 
     for text in misspelt_variables(os.environ):
         shell_of(context).warn(text)
-    own: dict[str, object] = {"tables": named_tables(table) if table else None, "listen": listen}
+    own: dict[str, object] = {
+        "tables": named_tables(table) if table else None,
+        "listen": listen,
+        "metrics_listen": metrics_address(metrics_listen) if metrics_listen is not None else None,
+    }
     if config and (tls_cert or tls_key or tokens):
         raise ConfigurationError("--tls-cert, --tls-key and --tokens are for a server without --config: set its keys")
     if tls_cert or tls_key:

@@ -100,9 +100,11 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
     "topic": LabelEntry("The Kafka topic."),
     "partition": LabelEntry("The topic's partition; those beyond 200 are summed as `other`."),
     "catalog": LabelEntry("The catalog's name in the configuration of the server."),
-    "grpc_type": LabelEntry("The type of the call.", ("unary",)),
-    "grpc_service": LabelEntry("The service, `penstock.v1.EnumeratorService`."),
-    "grpc_method": LabelEntry("The call, such as `NextSplit`."),
+    "grpc_type": LabelEntry("The type of the call.", ("unary", "server_stream")),
+    "grpc_service": LabelEntry(
+        "The service: `penstock.v1.EnumeratorService`, or of `penstock flight` `arrow.flight.protocol.FlightService`."
+    ),
+    "grpc_method": LabelEntry("The call, such as `NextSplit`; `other` for calls of Flight that are refused."),
     "grpc_code": LabelEntry("The status as Go spells it: `OK`, `InvalidArgument`."),
 }
 
@@ -319,4 +321,15 @@ _ENTRIES: Final = (
 )
 
 METRICS: Final[Mapping[str, MetricEntry]] = {entry.name: entry for entry in _ENTRIES}
-"""By name, in the order of the documentation."""
+"""The metrics of `penstock serve` by name, in the order of the documentation."""
+
+FLIGHT_METRICS: Final[Mapping[str, MetricEntry]] = {
+    entry.name: entry
+    for entry in (
+        _gauge("penstock_flight_open_streams", "streams", "Streams whose files may be open."),
+        _counter("penstock_flight_rows", "rows", "Rows sent, counted when their stream ends.", "table"),
+        _counter("penstock_flight_bytes", "bytes", "Arrow data sent, counted when its stream ends.", "table"),
+        *(entry for name, entry in METRICS.items() if name.startswith("grpc_server_")),
+    )
+}
+"""The metrics of `penstock flight`, likewise."""

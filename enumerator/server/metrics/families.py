@@ -5,10 +5,11 @@ The client is imported late: the module loads without the extra `server`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.enumerator.server.metrics.catalog import METRICS
+from penstock.enumerator.server.metrics.catalog import FLIGHT_METRICS, METRICS, MetricEntry
+from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -18,11 +19,20 @@ Values = Mapping[tuple[str, ...], float | None] | Mapping[tuple[str, ...], float
 """By the values of the labels, in the entry's order; None: not exposed."""
 
 
+def new_registry() -> CollectorRegistry:
+    """A registry for metrics. ConfigurationError without the extra `server`."""
+    try:
+        from prometheus_client import CollectorRegistry
+    except ImportError:
+        raise ConfigurationError('metrics need the extra `server`: pip install "penstock[server]"') from None
+    return CollectorRegistry()
+
+
 def counter(name: str, registry: CollectorRegistry) -> Counter:
     """The entry's counter, registered with the registry."""
     from prometheus_client import Counter
 
-    entry = METRICS[name]
+    entry = _entry(name)
     return Counter(entry.name, entry.doc, entry.labels, registry=registry)
 
 
@@ -30,17 +40,29 @@ def histogram(name: str, registry: CollectorRegistry) -> Histogram:
     """The entry's histogram, registered with the registry."""
     from prometheus_client import Histogram
 
-    entry = METRICS[name]
+    entry = _entry(name)
     return Histogram(entry.name, entry.doc, entry.labels, buckets=entry.buckets, registry=registry)
+
+
+def gauge_of(name: str, registry: CollectorRegistry, value: Callable[[], float]) -> None:
+    """Registers the entry's gauge, whose value is computed at each scrape."""
+    from prometheus_client import Gauge
+
+    entry = _entry(name)
+    Gauge(entry.name, entry.doc, registry=registry).set_function(value)
 
 
 def gauge(name: str, values: Values) -> GaugeMetricFamily:
     """The entry's current gauges, for a collector."""
     from prometheus_client.core import GaugeMetricFamily
 
-    entry = METRICS[name]
+    entry = _entry(name)
     family = GaugeMetricFamily(entry.name, entry.doc, labels=entry.labels)
     for key, value in values.items():
         if value is not None:
             family.add_metric(list(key), float(value))
     return family
+
+
+def _entry(name: str) -> MetricEntry:
+    return METRICS.get(name) or FLIGHT_METRICS[name]

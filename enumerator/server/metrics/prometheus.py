@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.enumerator.groups.activity import Activity
@@ -39,7 +39,7 @@ from penstock.enumerator.observer import (
     WatermarkPlanned,
 )
 from penstock.enumerator.server.http.port import HttpPort
-from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram
+from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
 from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.errors import ConfigurationError
@@ -47,6 +47,7 @@ from penstock.proto.model.access import host_and_port
 from penstock.proto.model.reports import PHASES
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 MAX_NAMES: Final = 5_000
@@ -55,7 +56,6 @@ OTHER: Final = "other"
 UNDECODABLE, LOST = "kafka_undecodable", "kafka_lost"
 """Names in `SplitReport.counts`: records of a topic that could not be decoded, and offsets that had expired
 (`penstock.reader.topics`)."""
-NEEDS_EXTRA: Final = 'metrics need the extra `server`: pip install "penstock[server]"'
 
 log = logging.getLogger("penstock.enumerator.server")
 
@@ -64,11 +64,7 @@ class Metrics:
     """An `Observer` that records events as metrics. ConfigurationError without the extra `server`."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, max_names: int = MAX_NAMES) -> None:
-        try:
-            from prometheus_client import CollectorRegistry
-        except ImportError:
-            raise ConfigurationError(NEEDS_EXTRA) from None
-        registry = self.registry = CollectorRegistry()
+        registry = self.registry = new_registry()
         self._clock_s = clock_s
         self._names, self._tables = _CappedNames(max_names), _CappedNames(max_names)
         self._events = counter("penstock_split_events", registry)
@@ -320,10 +316,19 @@ class _StateGauges:
         yield each("up", lambda gauges: float(gauges.up))
 
 
+class HasRegistry(Protocol):
+    """Metrics of a server."""
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where they are collected."""
+        ...
+
+
 class MetricsPort:
     """The HTTP port with the metrics (`/metrics`) and the page (`/`), until it is closed."""
 
-    def __init__(self, metrics: Metrics, listen: str, activity: Activity | None = None) -> None:
+    def __init__(self, metrics: HasRegistry, listen: str, activity: Activity | None = None) -> None:
         host, port = host_and_port(listen, any_port=True)
         try:
             self._port = HttpPort(metrics.registry, host, port, activity)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pyarrow.flight as fl
@@ -16,6 +17,7 @@ import pytest
 import penstock
 from penstock.enumerator.server.auth.tokens import new_token
 from tests.certificates import Authority
+from tests.loopback_ports import free_port
 from tests.unit.engine.flight.served import Client
 
 if TYPE_CHECKING:
@@ -68,11 +70,14 @@ def address_of(process: subprocess.Popen[str]) -> str:
 @pytest.mark.golden
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_server_process(golden: GoldenTables, number: signal.Signals) -> None:
-    path = golden.table(COW)
-    with started("--table", f"orders={path}", "--listen", "127.0.0.1:0") as process:
+    path, metrics = golden.table(COW), free_port()
+    with started("--table", f"orders={path}", "--listen", "127.0.0.1:0", "--metrics-listen", f":{metrics}") as process:
         try:
             client = Client(address_of(process))
-            assert client.rows("orders").equals(penstock.read(str(path)).read_all())
+            rows = client.rows("orders")
+            assert rows.equals(penstock.read(str(path)).read_all())
+            with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=30) as response:
+                assert f'penstock_flight_rows_total{{table="orders"}} {rows.num_rows:.1f}\n' in response.read().decode()
             process.send_signal(number)
             rest, log = process.communicate(timeout=120)
         finally:
