@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
+from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
 
@@ -89,6 +90,8 @@ class GroupGauges:
     """Whether the group is not stopped by an error."""
     error_code: str = ""
     """Code of the error that stopped the group, or of the discoveries that fail now; '' if there is none."""
+    alignment: GroupAlignment | None = None
+    """How far the group may read; None if it is not aligned."""
 
 
 @dataclass(frozen=True, slots=True)

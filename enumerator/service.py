@@ -17,6 +17,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.embedded import EmbeddedEnumerator, TableReads, random_plan_id
 from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.groups.consumer_groups import ConsumerGroups
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
 from penstock.enumerator.groups.group_tables import GroupTables
@@ -116,9 +117,9 @@ class EnumeratorService:
             clock_ms,
             self.coordinator.observer,
         )
-        self._threads: DiscoveryThreads | None = None
-        if poll_ms is not None:
-            self._threads = DiscoveryThreads(self.split_discovery, poll_ms, self.checks, self.stream_monitor)
+        aligned = AlignedGroups(self.coordinator, self.alignment_sets)
+        shared = (self.checks, self.stream_monitor, aligned)
+        self._threads = None if poll_ms is None else DiscoveryThreads(self.split_discovery, poll_ms, *shared)
         self.groups = ConsumerGroups(
             self.coordinator,
             names,
@@ -126,6 +127,7 @@ class EnumeratorService:
             self.checks,
             self.activity,
             clock_ms,
+            aligned,
             self._wake,
             self.streams.statuses,
         )

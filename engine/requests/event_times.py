@@ -6,7 +6,8 @@ from typing import Final
 
 from penstock.engine.requests.batch import Describe
 from penstock.proto.errors import ConfigurationError, TableNotFound
-from penstock.proto.model.streams import EventTimeRule, WatermarkFallback
+from penstock.proto.model.names import checked_name
+from penstock.proto.model.streams import Alignment, EventTimeRule, WatermarkFallback
 from penstock.proto.options.registry import ParsedOptions
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -16,10 +17,10 @@ _NEED_EVENT_TIME: Final = {
     "watermarkFallback": "is the source of event-time bounds",
     "endWatermark": "sets the final watermark of event times",
     "eventTimeUnit": "is the unit of the event-time column",
-    "alignWith": "aligns the event times of streams",
+    "alignWith": "aligns the event times of streams and groups",
 }
 """Options that need `eventTime`, with their effect for the error text."""
-_NEED_LATENESS: Final = ("idleTimeout", "watermarkFallback")
+_NEED_LATENESS: Final = ("idleTimeout", "watermarkFallback", "alignWith")
 
 
 def check_event_time_options(options: ParsedOptions) -> None:
@@ -40,6 +41,7 @@ def check_event_time_options(options: ParsedOptions) -> None:
 
 def check_group_options(options: ParsedOptions) -> None:
     """The same for a consumer group. Without maxOutOfOrderness a group has no watermark, and nothing may need one."""
+    check_alignment(options)
     named = [name for name in (*_NEED_LATENESS, "maxOutOfOrderness") if name in options.explicit]
     if not named:
         return
@@ -49,6 +51,34 @@ def check_group_options(options: ParsedOptions) -> None:
             f"option {named[0]} {_NEED_EVENT_TIME[named[0]]}: give maxOutOfOrderness with it, such as 10 minutes: how "
             "late a row may be. It has no default"
         )
+
+
+def check_alignment(options: ParsedOptions) -> None:
+    """ConfigurationError for options of alignment that do not fit each other."""
+    if not options.align_with:
+        if "maxDrift" in options.explicit:
+            raise ConfigurationError(
+                "option maxDrift is for aligned streams and groups: give alignWith with it, or leave it out"
+            )
+        return
+    checked_name("option alignWith", options.align_with)
+    if not options.max_drift_us:
+        raise ConfigurationError(
+            "option alignWith needs maxDrift, such as 10 minutes, more than 0: how far above the lowest watermark of "
+            "the set the stream or group may read"
+        )
+    if options.server is None:
+        raise ConfigurationError(
+            "option alignWith needs server: the streams and groups of a set meet at the server; without one, each is "
+            "planned in a process of its own"
+        )
+
+
+def alignment_of(options: ParsedOptions) -> Alignment | None:
+    """The membership in an alignment set; None without `alignWith`."""
+    if not options.align_with or options.max_drift_us is None:
+        return None
+    return Alignment(set=options.align_with, max_drift_us=options.max_drift_us, idle_timeout_us=options.idle_timeout_us)
 
 
 def event_time_rule(table: str, options: ParsedOptions, describe: Describe | None) -> EventTimeRule | None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NoReturn
 
 from penstock.engine.requests.batch import RANGES, Describe, request_of
-from penstock.engine.requests.event_times import check_group_options, event_time_rule
+from penstock.engine.requests.event_times import alignment_of, check_group_options, event_time_rule
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError
@@ -47,6 +47,7 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe, *, over_t
         over_tables=over_tables,
         rule=event_time_rule(table, options, None if over_tables else describe),
         idle_timeout_us=options.idle_timeout_us,
+        alignment=alignment_of(options),
     )
     limits = RoundLimits(
         max_commits=options.max_commits_per_trigger,

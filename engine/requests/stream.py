@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.engine.requests.batch import RANGES, Describe, check_order, request_of
-from penstock.engine.requests.event_times import check_event_time_options, event_time_rule
+from penstock.engine.requests.event_times import (
+    alignment_of,
+    check_alignment,
+    check_event_time_options,
+    event_time_rule,
+)
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError
@@ -18,7 +23,6 @@ from penstock.proto.model.names import checked_name
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.model.streams import (
-    Alignment,
     StartAfter,
     StartLatest,
     StartSnapshot,
@@ -44,7 +48,7 @@ def check_stream_options(options: ParsedOptions) -> None:
     if "cdcFormat" in options.explicit and options.query != "cdc":
         raise ConfigurationError("option cdcFormat is the format of changes: give query=cdc with it, or leave it out")
     _check_event_time(options)
-    _check_alignment(options)
+    check_alignment(options)
     _check_new_columns(options)
     if options.stream_name:
         checked_name("option streamName", options.stream_name)
@@ -70,24 +74,6 @@ def _check_event_time(options: ParsedOptions) -> None:
     if "endWatermark" in options.explicit and options.upto is None:
         raise ConfigurationError(
             "option endWatermark is the watermark of a stream that has ended: give upto with it, or leave it out"
-        )
-
-
-def _check_alignment(options: ParsedOptions) -> None:
-    if not options.align_with:
-        if "maxDrift" in options.explicit:
-            raise ConfigurationError("option maxDrift is for aligned streams: give alignWith with it, or leave it out")
-        return
-    checked_name("option alignWith", options.align_with)
-    if not options.max_drift_us:
-        raise ConfigurationError(
-            "option alignWith needs maxDrift, such as 10 minutes, more than 0: how far above the lowest watermark of "
-            "the set the stream may read"
-        )
-    if options.server is None:
-        raise ConfigurationError(
-            "option alignWith needs server: Spark plans each stream in a process of its own, and the streams of a set "
-            "meet at the server"
         )
 
 
@@ -142,14 +128,8 @@ def stream_scope(table: str, options: ParsedOptions, describe: Describe) -> Stre
         on_lost_range=policy,
         end_watermark_us=options.end_watermark_us,
         name=options.stream_name,
-        alignment=_alignment(options),
+        alignment=alignment_of(options),
     )
-
-
-def _alignment(options: ParsedOptions) -> Alignment | None:
-    if not options.align_with or options.max_drift_us is None:
-        return None
-    return Alignment(set=options.align_with, max_drift_us=options.max_drift_us, idle_timeout_us=options.idle_timeout_us)
 
 
 def stream_limits(options: ParsedOptions) -> RoundLimits:

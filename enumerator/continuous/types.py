@@ -28,6 +28,8 @@ class Following:
     """Whether all earlier rounds are done."""
     rule: EventTimeRule | None = None
     """How event times are bounded; None: they are not needed."""
+    max_drift_us: int | None = None
+    """The round is cut at commits, so that its event times are at most this far apart; None: not."""
 
 
 @dataclass(frozen=True, slots=True)

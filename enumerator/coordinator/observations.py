@@ -28,6 +28,7 @@ from penstock.enumerator.observer import (
     SplitsCounted,
     TopicMeasured,
 )
+from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.queries import Changes
 
 
@@ -97,6 +98,7 @@ def gauges_of(
     issued: Issued | None,
     poll_interval_s: float | None = None,
     trouble_code: str = "",
+    alignment: GroupAlignment | None = None,
 ) -> GroupGauges:
     """The gauges of the group now.
 
@@ -117,4 +119,5 @@ def gauges_of(
         kind=kind_of(group),
         up=group.stopped is None,
         error_code=trouble_code if group.stopped is None else group.stopped[0],
+        alignment=alignment,
     )

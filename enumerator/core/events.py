@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
@@ -14,6 +15,7 @@ from penstock.proto.model.groups import EndOfGroup, GroupScope, Joined, Member, 
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import SplitReport
+from penstock.proto.model.streams import EventTimeCeiling
 
 A = TypeVar("A")
 
@@ -93,6 +95,8 @@ class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
     """For a group over tables: the tables from which the member may receive splits, sorted."""
     without: frozenset[str] = frozenset()
     """For a group over tables: tables from which the member wants no splits now."""
+    ceilings: Mapping[str, EventTimeCeiling] = field(default_factory=dict)
+    """For an aligned group: how far the group of each table may read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def _check_scope(group: Group, scope: GroupScope) -> None:
     present, requested = group.scope, scope
     pairs = [
         (name, getattr(present, name), getattr(requested, name))
-        for name in ("upto", "on_lost_range", "rule", "idle_timeout_us")
+        for name in ("upto", "on_lost_range", "rule", "idle_timeout_us", "alignment")
     ]
     pairs += [
         (name, getattr(present.request, name), getattr(requested.request, name)) for name in present.request.__slots__

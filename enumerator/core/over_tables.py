@@ -37,7 +37,7 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, GrantedSplit, SplitsGranted, changes
 from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
-from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted
+from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted, withheld
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Overloaded, TooManyGroups
 from penstock.proto.model.groups import EndOfGroup, Joined, NothingYet, TableTrouble
@@ -197,7 +197,8 @@ def request(
     answer: list[GrantedSplit] = []
     for group in order:
         member, is_new = _member_of(group, reader)
-        chosen = choose(group, member, min(most, left)) if left else ()
+        ceiling = event.ceilings.get(group.key.table)
+        chosen = choose(group, member, min(most, left), ceiling) if left else ()
         if not chosen:
             if left:
                 records.append(TurnTaken(group.key))
@@ -244,11 +245,17 @@ def _in_turn(state: State, whole: Group, reader: Reader, event: ev.RequestSplits
             if own.undelivered or (own.held and own.request_id != f"{BOUND}{reader.epoch}"):
                 again.append(group)
                 continue
-        if group.pending:
+        if group.pending and not _waits(group, event):
             waiting.append(group)
     if held >= MAX_HELD and not again:
         raise Overloaded(f"reader {reader.reader_id!r} of {whole.key} holds {held} splits: finish some first")
     return heapq.nsmallest(MAX_CONSIDERED_TABLES, again or waiting, key=_turn)
+
+
+def _waits(group: Group, event: ev.RequestSplits) -> bool:
+    """Whether the table waits for slower tables. It keeps its turn."""
+    ceiling = event.ceilings.get(group.key.table)
+    return ceiling is not None and withheld(group, ceiling)
 
 
 def _turn(group: Group) -> int:

@@ -9,8 +9,10 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import member_of, renewed
 from penstock.enumerator.core.records import NothingGranted, SplitsAssigned, SplitsCommitted
 from penstock.enumerator.core.results import Committed, CoordinatorSettings, Decision, GrantedSplit, SplitsGranted
-from penstock.enumerator.core.rounds import DONE, Round
+from penstock.enumerator.core.rounds import DONE, NO_ROWS, PENDING, Round, span_to_come
 from penstock.enumerator.core.state import Group, Reader, State
+from penstock.enumerator.streams.alignment import is_held
+from penstock.enumerator.streams.watermark import HIGHEST_US
 from penstock.proto.errors import (
     ConfigurationError,
     Fenced,
@@ -20,25 +22,37 @@ from penstock.proto.errors import (
     all_error_classes,
 )
 from penstock.proto.model.groups import MAX_SPLITS_A_REQUEST, EndOfGroup, NothingYet, SplitProgress
+from penstock.proto.model.streams import EventTimeCeiling
 
 MAX_CONSIDERED: Final = 5_000
 """Pending splits considered for one request. The first pending split of the oldest round never waits for another split,
 so that readers always make progress."""
 
 
-def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
-    """At most `most` splits for the reader, in the order to be read."""
+def choose(
+    group: Group, reader: Reader, most: int, ceiling: EventTimeCeiling | None = None
+) -> tuple[tuple[str, int], ...]:
+    """At most `most` splits for the reader, in the order to be read.
+
+    `ceiling`, in an aligned group: no split with a later event time. The slowest group of a set gets at least one
+    split, and so does a group whose next split has no bounds.
+    """
     undelivered = tuple(reader.undelivered)[:most]
+    if ceiling is not None and is_held(group.watermark.at_us, ceiling):
+        return undelivered
     chosen: dict[str, set[int]] = defaultdict(set)
     chosen_splits: list[tuple[str, int]] = []
+    beyond: tuple[str, int] | None = None
     considered = 0
     rounds = list(group.rounds.values())
+    until_us = _until_us(group, ceiling)
     for place, open_round in enumerate(rounds):
         with_others = open_round.first_with_others(reader.reader_id)
         passed: set[int] = set()
+        admitted = None if ceiling is None else open_round.facts.admitted(until_us)
         for index in open_round.pending_in_order():
             if len(undelivered) + len(chosen_splits) >= most or considered >= MAX_CONSIDERED:
-                return undelivered + tuple(chosen_splits)
+                return undelivered + _or_first(chosen_splits, undelivered, beyond)
             considered += 1
             partition = int(open_round.facts.partitions[index])
             if open_round.contended[index] and (
@@ -50,9 +64,46 @@ def choose(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ..
             ):
                 passed.add(partition)  # later splits of the partition wait too: no need to check every round for them
                 continue
+            if ceiling is not None and admitted is not None and not admitted[index]:
+                if beyond is None and (ceiling.is_lowest or open_round.facts.is_unbounded(index)):
+                    beyond = (open_round.plan_id, index)
+                passed.add(partition)
+                continue
             chosen[open_round.plan_id].add(index)
             chosen_splits.append((open_round.plan_id, index))
-    return undelivered + tuple(chosen_splits)
+    return undelivered + _or_first(chosen_splits, undelivered, beyond)
+
+
+def _or_first(
+    chosen: list[tuple[str, int]], undelivered: tuple[tuple[str, int], ...], beyond: tuple[str, int] | None
+) -> tuple[tuple[str, int], ...]:
+    """The chosen splits; if the reader would get none, the first one beyond the ceiling that it may read all the
+    same."""
+    return (beyond,) if beyond is not None and not chosen and not undelivered else tuple(chosen)
+
+
+def _until_us(group: Group, ceiling: EventTimeCeiling | None) -> int | None:
+    """The highest event time that the group may read; None: no event time is allowed yet. The slowest group may read
+    its drift above its lowest unfinished split, so that it crosses a gap in the event times."""
+    if ceiling is None or not ceiling.is_lowest:
+        return None if ceiling is None else ceiling.until_us
+    remaining = span_to_come(group.rounds.values(), NO_ROWS)
+    if remaining.is_unbounded or remaining.low_us is None or remaining.low_us == HIGHEST_US:
+        return ceiling.until_us  # no row has an event time, or one without bounds is read alone
+    beyond_gap = min(remaining.low_us + ceiling.max_drift_us, HIGHEST_US)
+    return beyond_gap if ceiling.until_us is None else max(ceiling.until_us, beyond_gap)
+
+
+def withheld(group: Group, ceiling: EventTimeCeiling) -> bool:
+    """Whether splits of the group are pending, and all of them wait for slower groups of its set."""
+    if ceiling.is_lowest or not group.pending:
+        return False
+    if is_held(group.watermark.at_us, ceiling):
+        return True
+    return not any(
+        bool(((each.facts.admitted(ceiling.until_us) | each.facts.unbounded()) & (each.status == PENDING)).any())
+        for each in group.rounds.values()
+    )
 
 
 def _must_wait(rounds: list[Round], open_round: Round, index: int, reader_id: str, chosen: dict[str, set[int]]) -> bool:
@@ -86,7 +137,7 @@ def request(
         return Decision((lease,), _nothing(group, settings))
     if len(reader.held) >= MAX_HELD and not reader.undelivered:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
-    chosen = choose(group, reader, event.max_splits)
+    chosen = choose(group, reader, event.max_splits, event.ceilings.get(group.key.table))
     if not chosen:
         nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
         return Decision((lease, nothing), _nothing(group, settings))

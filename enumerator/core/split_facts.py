@@ -69,6 +69,24 @@ class SplitFacts:
             None if low in (_LOWEST, _HIGHEST) else low, None if high == _LOWEST else high, low == _LOWEST
         )
 
+    def admitted(self, until_us: int | None) -> npt.NDArray[np.bool_]:
+        """By split: whether no row has an event time above `until_us`, as far as the bounds are known. None: whether no
+        row has an event time."""
+        if self.lows_us is None or self.highs_us is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        admitted: npt.NDArray[np.bool_] = self.lows_us == _HIGHEST
+        if until_us is not None:
+            admitted |= (self.lows_us != _LOWEST) & (self.highs_us <= until_us)
+        return admitted
+
+    def unbounded(self) -> npt.NDArray[np.bool_]:
+        """By split: whether a row may have any event time."""
+        return np.ones(len(self), dtype=np.bool_) if self.lows_us is None else self.lows_us == _LOWEST
+
+    def is_unbounded(self, index: int) -> bool:
+        """`unbounded` of one split."""
+        return self.lows_us is None or int(self.lows_us[index]) == _LOWEST
+
     @classmethod
     def decoded(cls, data: bytes, most: int = 1 << 24) -> SplitFacts:
         """The inverse of `encoded`, for at most `most` splits. StateDamaged."""

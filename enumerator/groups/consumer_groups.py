@@ -16,6 +16,7 @@ from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import State
 from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.groups.descriptions import (
     description_of,
     reset_outcome,
@@ -78,6 +79,8 @@ class ConsumerGroups:
     """Recent activity, for `describe_server`."""
     clock_ms: Callable[[], int]
     """The monotonic clock of leases."""
+    aligned: AlignedGroups
+    """The aligned groups."""
     wake: Callable[[], object] = lambda: None
     """Starts a discovery now: called after a reader joined or a group was reset."""
     streams_of: Callable[[str], tuple[StreamStatus, ...]] = lambda table: ()
@@ -120,13 +123,16 @@ class ConsumerGroups:
         self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        event = ev.RequestSplits(member, max_splits, sequence)
+        key, tables = GroupKey(member.table, member.group), tuple[str, ...]()
         if is_pattern(member.table) and self._is_over_tables(member):
-            tables = self.over_tables.present(GroupKey(member.table, member.group))
-            event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without))
+            tables = self.over_tables.present(key)
+        ceilings = self.aligned.requested(key, tables)
+        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings)
         answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
         if isinstance(answer, NothingYet | EndOfGroup):
+            self.aligned.answered(key, ceilings, ())
             return answer
+        self.aligned.answered(key, ceilings, {granted.table or member.table for granted in answer.splits})
         assigned: list[AssignedSplit] = []
         for granted in answer.splits:
             try:
@@ -147,6 +153,7 @@ class ConsumerGroups:
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""
         committed = self._count_fenced(member, lambda: self.coordinator.handle(ev.CommitSplits(member, done)))
+        self.aligned.committed(GroupKey(member.table, member.group))
         new = frozenset(committed.finished)
         for done_split in done:
             is_new = done_split.finished and (done_split.ref.plan_id, done_split.ref.index) in new
@@ -176,6 +183,8 @@ class ConsumerGroups:
             if described.scope.over_tables:
                 described = with_held_splits(described, list(state.names.of(state_of_group)))
                 described = with_watermark(described, self.over_tables.readable(state, state_of_group))
+            aligned = self.aligned.shown(state, [state_of_group]).get(key)
+            described = replace(described, alignment=aligned)
             return described, state_of_group.progress
 
         description, progress = self.coordinator.read(read)
@@ -243,16 +252,19 @@ class ConsumerGroups:
 
         def describe(state: State) -> list[tuple[GroupDescription, GroupKey]]:
             now_ms = self.clock_ms()
-            described = []
+            shown = []
             for key in sorted(state.groups):
                 whole = state.names.whole_of(state.groups[key])
                 over = "" if whole is None else whole.key.table
                 if table in ("", key.table, over) and group in ("", key.group):
-                    group_here, is_waiting = state.groups[key], key in waiting
-                    description = description_of(group_here, settings, now_ms, waiting=is_waiting, over=over)
-                    if group_here.scope.over_tables:
-                        description = with_watermark(description, self.over_tables.readable(state, group_here))
-                    described.append((description, key))
+                    shown.append((state.groups[key], over))
+            aligned = self.aligned.shown(state, (each for each, _ in shown))
+            described = []
+            for each, over in shown:
+                description = description_of(each, settings, now_ms, waiting=each.key in waiting, over=over)
+                if each.scope.over_tables:
+                    description = with_watermark(description, self.over_tables.readable(state, each))
+                described.append((replace(description, alignment=aligned.get(each.key)), each.key))
             return described
 
         described = [

@@ -116,6 +116,7 @@ def status_of(
             held_splits=described.held_splits,
             error_code=described.error_code,
             watermark_us=described.watermark_us,
+            alignment=described.alignment,
         )
         recent = activities.get((key.table, key.group))
         if recent is not None:

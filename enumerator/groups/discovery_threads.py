@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.groups.table_jobs import TableJobs
@@ -45,10 +46,11 @@ class DiscoveryThreads:
         interval_ms: int,
         checks: TableChecks | None = None,
         streams: StreamMonitor | None = None,
+        aligned: AlignedGroups | None = None,
     ) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
         self._split_discovery, self._checks, self._streams = split_discovery, checks, streams
-        self._lag_monitor = LagMonitor(split_discovery)
+        self._lag_monitor = LagMonitor(split_discovery, aligned)
         self._ended = threading.Event()
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()

@@ -51,6 +51,7 @@ def followed(key: GroupKey, group: Group) -> FollowedGroup:
         upto=group.scope.upto,
         drained=not group.rounds,
         rule=group.scope.rule,
+        max_drift_us=None if group.scope.alignment is None else group.scope.alignment.max_drift_us,
     )
     waits = group.scope.idle_timeout_us is not None
     return FollowedGroup(key, group.number, following, group.scope.on_lost_range, group.at_newest, waits)

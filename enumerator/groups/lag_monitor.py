@@ -15,6 +15,7 @@ from penstock.enumerator.coordinator.observations import gauges_of, topic_measur
 from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, TableMeasured, TopicMeasured
@@ -52,6 +53,8 @@ class LagMonitor:
 
     split_discovery: SplitDiscovery
     """Reads the tables of the groups."""
+    aligned: AlignedGroups | None = None
+    """The aligned groups; None: the gauges do not have them."""
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
     _caught_up: dict[str, _CaughtUp] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
@@ -171,6 +174,7 @@ class LagMonitor:
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
         now_ms, interval_ms = self.split_discovery.clock_ms(), self.split_discovery.interval_ms
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in state.groups}
+        aligned = {} if self.aligned is None else self.aligned.shown(state, state.groups.values())
         return {
             key: gauges_of(
                 group,
@@ -178,6 +182,7 @@ class LagMonitor:
                 issued=self.split_discovery.issued.get(key),
                 poll_interval_s=interval_ms(key.table) / 1000 or None,
                 trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
+                alignment=aligned.get(key),
             )
             for key, group in state.groups.items()
             if not group.scope.over_tables

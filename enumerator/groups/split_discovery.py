@@ -33,7 +33,7 @@ from penstock.proto.model.queries import PlanRequest, RoundLimits
 from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import EventTimeRule
 
-_Scope = tuple[PlanRequest, Progress, RoundLimits, Position | None, EventTimeRule | None]
+_Scope = tuple[PlanRequest, Progress, RoundLimits, Position | None, EventTimeRule | None, int | None]
 """What the next round of a group in the lake depends on, besides the table."""
 
 
@@ -329,5 +329,5 @@ class SplitDiscovery:
 
 
 def _scope_of(group: FollowedGroup) -> _Scope:
-    following = group.following
-    return following.request, following.progress, following.limits, following.upto, following.rule
+    of = group.following
+    return of.request, of.progress, of.limits, of.upto, of.rule, of.max_drift_us

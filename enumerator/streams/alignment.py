@@ -6,13 +6,15 @@ lowest watermark of the active members plus its drift, as far as event times are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US
 from penstock.proto.model.streams import EventTimeCeiling
+
+K = TypeVar("K")
 
 DEFAULT_IDLE_MS: Final = 5 * 60_000
 """The idle timeout of a member that gives none."""
@@ -60,6 +62,20 @@ def ceiling_of(
     lowest_us = min(known, default=watermark_us)
     until_us = min(min(lowest_us, watermark_us) + max_drift_us, HIGHEST_US)
     return EventTimeCeiling(until_us, max_drift_us, is_lowest=watermark_us <= lowest_us)
+
+
+def ceilings_of(
+    watermarks: Mapping[K, int | None], max_drift_us: int, members: Iterable[AlignedMember], now_ms: int
+) -> dict[K, EventTimeCeiling]:
+    """The ceiling of each of several members of a set, by their watermarks. `members`: all members of the set; to
+    count a member itself does not change its ceiling."""
+    slowest = min((each for each in members if is_active(each, now_ms)), key=_mark, default=None)
+    others = [] if slowest is None else [slowest]
+    return {key: ceiling_of(at_us, max_drift_us, others, now_ms) for key, at_us in watermarks.items()}
+
+
+def _mark(member: AlignedMember) -> tuple[bool, int]:
+    return (member.watermark_us is not None, member.watermark_us or 0)
 
 
 def is_held(watermark_us: int | None, ceiling: EventTimeCeiling) -> bool:

@@ -1,28 +1,48 @@
 """The alignment sets of a service, in bounded memory: their members, by the calls that these make.
 
-Nothing is stored: a member of a set is known from its first call after a restart of the server. Any thread.
+Members are streams and consumer groups. Nothing is stored: a member of a set is known from its first call after a
+restart of the server. Any thread.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from penstock.enumerator.streams.alignment import DEFAULT_IDLE_MS, AlignedMember, ceiling_of, is_held, is_silent
+from penstock.enumerator.streams.alignment import (
+    DEFAULT_IDLE_MS,
+    AlignedMember,
+    ceiling_of,
+    ceilings_of,
+    is_held,
+    is_silent,
+)
 from penstock.enumerator.streams.stream_registry import StreamKey, stream_key
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.streams import Alignment, NextBatch, StreamPoint, StreamScope
+from penstock.proto.model.streams import Alignment, EventTimeCeiling, NextBatch, StreamPoint, StreamScope
 
 MAX_MEMBERS: Final = 100
-"""Members of a set."""
+"""Members of a set. The tables of a group over tables count as one."""
 MAX_OF_PRINCIPAL: Final = 1_000
-"""Members of all sets of one caller."""
+"""Members of all sets of one caller, counted in the same way."""
 
 NextBatchCall = Callable[[StreamScope, StreamPoint], NextBatch]
 """Plans the batch after a point."""
+
+
+class GroupMember(NamedTuple):
+    """Identifies the consumer group of a table. Not equal to any `StreamKey`, which has three fields."""
+
+    table: str
+    """The table's name."""
+    group: str
+    """The group's name."""
+
+
+MemberKey = StreamKey | GroupMember
 
 
 class SetKey(NamedTuple):
@@ -40,7 +60,7 @@ class AlignmentSets:
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
-        self._sets: dict[SetKey, dict[StreamKey, AlignedMember]] = {}
+        self._sets: dict[SetKey, dict[MemberKey, AlignedMember]] = {}
 
     def next_batch(
         self, scope: StreamScope, alignment: Alignment, point: StreamPoint, plan: NextBatchCall
@@ -60,24 +80,76 @@ class AlignmentSets:
     def _with_ceiling(self, scope: StreamScope, alignment: Alignment, point: StreamPoint) -> StreamScope:
         if point.ended:
             return scope
-        key, now_ms = stream_key(scope), self._clock_ms()
+        key, now_ms, watermark_us = stream_key(scope), self._clock_ms(), point.watermark.at_us
         with self._lock:
-            self._forget(now_ms)
-            set_key = SetKey(scope.principal, alignment.set)
+            members = self._called(SetKey(scope.principal, alignment.set), alignment, [(key, watermark_us)], now_ms)
+            others = [member for other, member in members.items() if other != key]
+        return replace(scope, ceiling=ceiling_of(watermark_us, alignment.max_drift_us, others, now_ms))
+
+    # --- groups
+
+    def requested(
+        self, set_key: SetKey, alignment: Alignment, watermarks: Mapping[GroupMember, int | None]
+    ) -> dict[GroupMember, EventTimeCeiling]:
+        """A reader requests splits of these groups, which have these watermarks: how far each may read.
+
+        ConfigurationError as for `next_batch`.
+        """
+        now_ms = self._clock_ms()
+        with self._lock:
+            members = self._called(set_key, alignment, list(watermarks.items()), now_ms)
+            return ceilings_of(watermarks, alignment.max_drift_us, members.values(), now_ms)
+
+    def advanced(
+        self, set_key: SetKey, watermarks: Mapping[GroupMember, int | None], active: Collection[GroupMember]
+    ) -> None:
+        """The groups have these watermarks now. `active`: those that received or committed splits, or were held."""
+        now_ms = self._clock_ms()
+        with self._lock:
             members = self._sets.get(set_key, {})
-            if key not in members:
-                self._check_room(set_key, members)
+            for key, at_us in watermarks.items():
+                member = members.get(key)
+                if member is not None:
+                    active_ms = now_ms if key in active else member.active_ms
+                    members[key] = replace(member, watermark_us=at_us, active_ms=active_ms, seen_ms=now_ms)
+
+    def left(self, set_key: SetKey, groups: Iterable[GroupMember]) -> None:
+        """The groups read nothing more: they do not hold back the others."""
+        with self._lock:
+            members = self._sets.get(set_key, {})
+            for key in groups:
+                members.pop(key, None)
+
+    def ceilings(
+        self, set_key: SetKey, alignment: Alignment, watermarks: Mapping[GroupMember, int | None]
+    ) -> dict[GroupMember, EventTimeCeiling]:
+        """How far each group may read now. Changes nothing."""
+        now_ms = self._clock_ms()
+        with self._lock:
+            members = list(self._sets.get(set_key, {}).values())
+        return ceilings_of(watermarks, alignment.max_drift_us, members, now_ms)
+
+    # --- members
+
+    def _called(
+        self, set_key: SetKey, alignment: Alignment, watermarks: Sequence[tuple[MemberKey, int | None]], now_ms: int
+    ) -> dict[MemberKey, AlignedMember]:
+        """The members of the set, after these called. A new member is active at once."""
+        self._forget(now_ms)
+        members = self._sets.get(set_key, {})
+        new = [key for key, _ in watermarks if key not in members]
+        if new:
+            self._check_room(set_key, members, new)
+        members = self._sets.setdefault(set_key, members)
+        for key, at_us in watermarks:
             before = members.get(key)
-            watermark_us = point.watermark.at_us
-            members = self._sets.setdefault(set_key, {})
             members[key] = AlignedMember(
-                watermark_us=watermark_us,
+                watermark_us=at_us,
                 idle_timeout_ms=_idle_ms(alignment),
                 active_ms=now_ms if before is None else before.active_ms,
                 seen_ms=now_ms,
             )
-            others = [member for other, member in members.items() if other != key]
-        return replace(scope, ceiling=ceiling_of(watermark_us, alignment.max_drift_us, others, now_ms))
+        return members
 
     def _answered(self, scope: StreamScope, alignment: Alignment, point: StreamPoint, batch: NextBatch) -> None:
         key, set_key, now_ms = stream_key(scope), SetKey(scope.principal, alignment.set), self._clock_ms()
@@ -100,15 +172,25 @@ class AlignmentSets:
             if not members:
                 del self._sets[set_key]
 
-    def _check_room(self, set_key: SetKey, members: dict[StreamKey, AlignedMember]) -> None:
+    def _check_room(
+        self, set_key: SetKey, members: Mapping[MemberKey, AlignedMember], more: Iterable[MemberKey]
+    ) -> None:
+        readers = _readers(members)
+        if _readers(more) <= readers:
+            return  # further tables of a group over tables
         of_principal = Counter({key.principal: 0 for key in self._sets})
         for key, each in self._sets.items():
-            of_principal[key.principal] += len(each)
-        if len(members) >= MAX_MEMBERS or of_principal[set_key.principal] >= MAX_OF_PRINCIPAL:
+            of_principal[key.principal] += len(_readers(each))
+        if len(readers) >= MAX_MEMBERS or of_principal[set_key.principal] >= MAX_OF_PRINCIPAL:
             raise ConfigurationError(
-                f"alignWith={set_key.name}: the set has {len(members)} members (at most {MAX_MEMBERS}), and all "
+                f"alignWith={set_key.name}: the set has {len(readers)} members (at most {MAX_MEMBERS}), and all "
                 f"sets of this caller have {of_principal[set_key.principal]} (at most {MAX_OF_PRINCIPAL})"
             )
+
+
+def _readers(members: Iterable[MemberKey]) -> set[tuple[str, ...]]:
+    """The members, those of one group name as one."""
+    return {(key.group,) if isinstance(key, GroupMember) else tuple(key) for key in members}
 
 
 def _idle_ms(alignment: Alignment) -> int:

@@ -16,13 +16,14 @@ from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
 from penstock.enumerator.snapshots.plan import plan_snapshot
+from penstock.enumerator.streams.alignment import units_within
 from penstock.enumerator.streams.plan_cache import StreamPlanCache
 from penstock.enumerator.streams.watermark import span_of
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan, Split
-from penstock.proto.model.streams import EventTimeRule, Progress, WatermarkFallback
+from penstock.proto.model.streams import EventTimeCeiling, EventTimeRule, Progress, WatermarkFallback
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.changes import change_schema
 from penstock.table.timeline.zones import instant_ms, named_zone
@@ -137,6 +138,19 @@ class KnownCommits:
                 continue  # no batch can end at a state that cannot be read; the next readable one covers its rows
             yield count, of_range
             count, before = 0, end
+
+    def commits_within(self, ceiling: EventTimeCeiling, progress: Progress) -> int:
+        """How many data commits after `progress` the next batch or round may contain. At least 1 if no later commit is
+        known: one that completes meanwhile is then read alone. 0: none."""
+        counts: list[int] = []
+
+        def spans() -> Iterator[EventTimeSpan]:
+            for count, span in self.each_after(progress, self.upto):
+                counts.append(count)
+                yield span
+
+        within = units_within(spans(), ceiling)
+        return max(sum(counts[:within]), 1) if within or not counts else 0
 
     def _span_of_range(self, after: Position, upto: Position, progress: Progress) -> EventTimeSpan | None:
         """The span of the rows of a range; None if its end can no longer be answered."""

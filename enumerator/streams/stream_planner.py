@@ -5,7 +5,7 @@ Reads the table. The caller decides when to ask for a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,7 +17,6 @@ from penstock.enumerator.handover.topic_access import TopicSource
 from penstock.enumerator.log import log_event
 from penstock.enumerator.planning.commit_order import horizon
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.planning.plan import Planning
 from penstock.enumerator.snapshots.split_list import batch_end, digest_of, verified
 from penstock.enumerator.streams.alignment import units_within
@@ -31,7 +30,7 @@ from penstock.enumerator.streams.known_commits import (
 )
 from penstock.enumerator.streams.plan_cache import StreamPlanCache
 from penstock.enumerator.streams.watermark import next_watermark, span_of, watermark_at_end
-from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired
+from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.hybrid import Hybrid, HybridMode
 from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.model.positions import InstantTime, Position
@@ -39,7 +38,6 @@ from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import (
     CommitsBatch,
-    EventTimeCeiling,
     EventTimeRule,
     NextBatch,
     NoBatch,
@@ -191,7 +189,8 @@ class StreamPlanner:
         bounds = [end for end in (self.scope.upto, self.scope.target) if end is not None]
         upto, limits = min(bounds, default=None), self.scope.limits
         if self.scope.ceiling is not None and self.scope.rule is not None:
-            commits = self._commits_within(self.scope.ceiling, point.progress, upto)
+            known = replace(self._known_commits(self.scope.rule), upto=upto)
+            commits = known.commits_within(self.scope.ceiling, point.progress)
             if commits == 0:
                 return NextBatch(point=point, held=True)
             limits = replace(limits, max_commits=min(limits.max_commits or commits, commits))
@@ -255,22 +254,6 @@ class StreamPlanner:
         if at_us is None:
             return before
         return Watermark(at_us if before.at_us is None else max(before.at_us, at_us), at_us)
-
-    def _commits_within(self, ceiling: EventTimeCeiling, progress: Progress, upto: Position | None) -> int:
-        """How many data commits after `progress` the next batch may contain. At least 1 if no later commit is known:
-        one that completes meanwhile is then read alone."""
-        rule, counts = self.scope.rule, list[int]()
-        if rule is None:
-            raise InvariantViolation(f"table {self.name}: a stream without a rule of watermarks")
-        known = self._known_commits(rule)
-
-        def spans() -> Iterator[EventTimeSpan]:
-            for count, span in known.each_after(progress, upto):
-                counts.append(count)
-                yield span
-
-        within = units_within(spans(), ceiling)
-        return max(sum(counts[:within]), 1) if within or not counts else 0
 
     def _ended(self, point: StreamPoint) -> StreamPoint:
         """The point, marked as the end of the stream if nothing can follow it up to the scope's end."""

@@ -22,7 +22,7 @@ from penstock.proto.model.hybrid import Hybrid
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
-from penstock.proto.model.streams import SnapshotProgress, request_with_rule
+from penstock.proto.model.streams import EventTimeCeiling, EventTimeRule, SnapshotProgress, request_with_rule
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import Storage
@@ -57,7 +57,9 @@ class FollowedTables:
             if following.progress.snapshot is not None:
                 return self._in_snapshot(table, path, name, following, following.progress.snapshot)
             if request.hybrid is None:
-                return self._timed(path, name, following, self._in_lake(table, name, following))
+                return self._timed(
+                    path, name, following, self._in_lake(table, name, self._within_drift(path, name, following))
+                )
             advance = advance_hybrid(
                 table,
                 name,
@@ -89,7 +91,10 @@ class FollowedTables:
             return advance
         if advance.progress.kafka is not None:
             return with_topic_times(advance, advance.progress.kafka, rule)
-        known = KnownCommits(
+        return with_event_times(advance, self._known(path, name, following, rule), later)
+
+    def _known(self, path: str, name: str, following: Following, rule: EventTimeRule) -> KnownCommits:
+        return KnownCommits(
             table=self._tables.current(path),
             path=path,
             name=name,
@@ -99,7 +104,15 @@ class FollowedTables:
             planned=self._tables.plan_table,
             cache=self._tables.streams,
         )
-        return with_event_times(advance, known, later)
+
+    def _within_drift(self, path: str, name: str, following: Following) -> Following:
+        """The request with as few commits as its drift allows: the splits of one round are read in any order."""
+        if following.max_drift_us is None or following.rule is None:
+            return following
+        any_time = EventTimeCeiling(None, following.max_drift_us, is_lowest=True)
+        commits = self._known(path, name, following, following.rule).commits_within(any_time, following.progress)
+        limits = following.limits
+        return replace(following, limits=replace(limits, max_commits=min(limits.max_commits or commits, commits)))
 
     def _in_lake(self, table: HudiTable, name: str, following: Following) -> Advance:
         return advance(

@@ -239,6 +239,7 @@ def description_to_message(description: GroupDescription) -> pb.DescribeGroupRes
             tables=[group_status_to_message(each) for each in description.tables],
             watermark_us=description.watermark_us,
             snapshot=None if description.snapshot is None else snapshot_to_message(description.snapshot),
+            alignment=None if description.alignment is None else groups.aligned_to_message(description.alignment),
         )
 
 
@@ -267,6 +268,7 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
         ),
         watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
         snapshot=snapshot_from_message(what, message.snapshot) if message.HasField("snapshot") else None,
+        alignment=groups.aligned_from_message(what, message.alignment) if message.HasField("alignment") else None,
     )
 
 

@@ -14,6 +14,7 @@ from penstock.proto.codec.splits import split_from_message, split_to_message
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.groups import (
     AssignedSplit,
+    GroupAlignment,
     GroupLag,
     GroupScope,
     GroupStart,
@@ -30,7 +31,7 @@ from penstock.proto.model.groups import (
 )
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, RoundLimits
-from penstock.proto.model.streams import EventTimeRule, WatermarkFallback
+from penstock.proto.model.streams import Alignment, EventTimeRule, WatermarkFallback
 from penstock.proto.v1 import penstock_pb2 as pb
 
 STATES = ("running", "paused", "waiting", "stopped", "ended")
@@ -53,6 +54,7 @@ def scope_to_message(scope: GroupScope) -> pb.GroupScope:
         over_tables=scope.over_tables,
         rule=None if scope.rule is None else rule_to_message(scope.rule),
         idle_timeout_us=scope.idle_timeout_us,
+        alignment=None if scope.alignment is None else alignment_to_message(scope.alignment),
     )
 
 
@@ -77,7 +79,38 @@ def scope_from_message(what: str, message: pb.GroupScope) -> GroupScope:
         over_tables=message.over_tables,
         rule=rule_from_message(what, message.rule) if message.HasField("rule") else None,
         idle_timeout_us=idle_us,
+        alignment=alignment_from_message(what, message.alignment) if message.HasField("alignment") else None,
     )
+
+
+def alignment_to_message(alignment: Alignment) -> pb.Alignment:
+    """Encodes the membership in an alignment set."""
+    return pb.Alignment(
+        set=alignment.set, max_drift_us=alignment.max_drift_us, idle_timeout_us=alignment.idle_timeout_us
+    )
+
+
+def alignment_from_message(what: str, message: pb.Alignment) -> Alignment:
+    """Decodes the membership in an alignment set. ConfigurationError for an invalid field."""
+    idle_us = None
+    if message.HasField("idle_timeout_us"):
+        idle_us = check.number(what, "scope.alignment.idle_timeout_us", message.idle_timeout_us)
+    return Alignment(
+        set=checked_name("alignment set", message.set),
+        max_drift_us=check.number(what, "scope.alignment.max_drift_us", message.max_drift_us),
+        idle_timeout_us=idle_us,
+    )
+
+
+def aligned_to_message(aligned: GroupAlignment) -> pb.GroupAlignment:
+    """Encodes how far a group may read."""
+    return pb.GroupAlignment(set=aligned.set, ceiling_us=aligned.ceiling_us, held=aligned.held)
+
+
+def aligned_from_message(what: str, message: pb.GroupAlignment) -> GroupAlignment:
+    """Decodes how far a group may read. ConfigurationError for an invalid field."""
+    ceiling_us = message.ceiling_us if message.HasField("ceiling_us") else None
+    return GroupAlignment(checked_name("alignment set", message.set), ceiling_us, message.held)
 
 
 def rule_to_message(rule: EventTimeRule) -> pb.EventTimeRule:

@@ -80,6 +80,7 @@ def group_status_to_message(status: GroupStatus) -> pb.GroupStatus:
         error_code=status.error_code,
         lag_age_ms=status.lag_age_ms,
         watermark_us=status.watermark_us,
+        alignment=None if status.alignment is None else groups.aligned_to_message(status.alignment),
     )
 
 
@@ -105,6 +106,7 @@ def group_status_from_message(what: str, message: pb.GroupStatus) -> GroupStatus
             check.number(what, "groups.lag_age_ms", message.lag_age_ms) if message.HasField("lag_age_ms") else None
         ),
         watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
+        alignment=groups.aligned_from_message(what, message.alignment) if message.HasField("alignment") else None,
     )
 
 

@@ -10,6 +10,8 @@ from penstock.proto.codec import checks as check
 from penstock.proto.codec import hybrid_checks
 from penstock.proto.codec.checks import position_from_message, position_to_message
 from penstock.proto.codec.groups import (
+    alignment_from_message,
+    alignment_to_message,
     limits_from_message,
     limits_to_message,
     required_position,
@@ -28,7 +30,6 @@ from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.model.names import checked_name
 from penstock.proto.model.queries import Changes, Incremental
 from penstock.proto.model.streams import (
-    Alignment,
     BatchContent,
     CommitsBatch,
     NextBatch,
@@ -135,7 +136,7 @@ def _scope_to_message(scope: StreamScope) -> pb.StreamScope:
         on_lost_range=scope.on_lost_range.value,
         end_watermark_us=scope.end_watermark_us,
         name=scope.name,
-        alignment=None if scope.alignment is None else _alignment_to_message(scope.alignment),
+        alignment=None if scope.alignment is None else alignment_to_message(scope.alignment),
     )
 
 
@@ -156,24 +157,7 @@ def _scope_from_message(what: str, message: pb.StreamScope) -> StreamScope:
         on_lost_range=OnLostRange(lost),
         end_watermark_us=end_us,
         name=checked_name("stream", message.name) if message.name else "",
-        alignment=_alignment_from_message(what, message.alignment) if message.HasField("alignment") else None,
-    )
-
-
-def _alignment_to_message(alignment: Alignment) -> pb.Alignment:
-    return pb.Alignment(
-        set=alignment.set, max_drift_us=alignment.max_drift_us, idle_timeout_us=alignment.idle_timeout_us
-    )
-
-
-def _alignment_from_message(what: str, message: pb.Alignment) -> Alignment:
-    idle_us = None
-    if message.HasField("idle_timeout_us"):
-        idle_us = check.number(what, "scope.alignment.idle_timeout_us", message.idle_timeout_us)
-    return Alignment(
-        set=checked_name("alignment set", message.set),
-        max_drift_us=check.number(what, "scope.alignment.max_drift_us", message.max_drift_us),
-        idle_timeout_us=idle_us,
+        alignment=alignment_from_message(what, message.alignment) if message.HasField("alignment") else None,
     )
 
 

@@ -37,6 +37,20 @@ class GroupLag:
     """Seconds until the cleaner deletes files of the next range; None: as for `loss_commits`."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupAlignment:
+    """How far an aligned group may read now."""
+
+    set: str
+    """The name of its alignment set."""
+    ceiling_us: int | None
+    """The highest event time that the set allows, UTC microseconds; None: not known. The slowest group may read one
+    split beyond it."""
+    held: bool
+    """Whether splits are pending, and all of them wait for slower members of the set; of a group over tables: whether
+    a table waits so."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
     """A group in a list of groups."""
@@ -93,6 +107,8 @@ class GroupStatus:
     """The time since the lag was measured; None: unknown."""
     watermark_us: int | None = None
     """The watermark, UTC microseconds; None: the group has none, or it is not known yet."""
+    alignment: GroupAlignment | None = None
+    """How far the group may read; None: it is not aligned."""
 
 
 @dataclass(frozen=True, slots=True)

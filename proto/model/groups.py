@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.group_status import GroupAlignment as GroupAlignment
 from penstock.proto.model.group_status import GroupLag as GroupLag
 from penstock.proto.model.group_status import GroupStatus as GroupStatus
 from penstock.proto.model.group_status import GroupSummary as GroupSummary
@@ -28,7 +29,7 @@ from penstock.proto.model.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import ServerStatus as ServerStatus
 from penstock.proto.model.splits import Split
-from penstock.proto.model.streams import EventTimeRule, SnapshotPlace
+from penstock.proto.model.streams import Alignment, EventTimeRule, SnapshotPlace
 from penstock.proto.model.streams import StartSnapshot as StartSnapshot
 
 MAX_SPLITS_A_REQUEST: Final = 1000
@@ -72,6 +73,8 @@ class GroupScope:
     """How the watermark is computed, from the event-time column of the request; None: no watermark."""
     idle_timeout_us: int | None = None
     """After this time without new commits and without unfinished splits, the watermark advances by it; None: never."""
+    alignment: Alignment | None = None
+    """The set with which the group is aligned, each table of a group over tables for itself; None: none."""
 
     def __post_init__(self) -> None:
         if self.rule is not None and not self.request.event_time:
@@ -79,6 +82,10 @@ class GroupScope:
         if self.idle_timeout_us is not None and (self.rule is None or self.idle_timeout_us < 1):
             raise ConfigurationError(
                 f"idleTimeout: got {self.idle_timeout_us} µs, expected 1 or more, with eventTime and maxOutOfOrderness"
+            )
+        if self.alignment is not None and self.rule is None:
+            raise ConfigurationError(
+                "an aligned group without a watermark: give the options eventTime and maxOutOfOrderness"
             )
 
     def of_table(self, table: str) -> GroupScope:
@@ -253,6 +260,8 @@ class GroupDescription:
     """The watermark, UTC microseconds; None: the group has none, or it is not known yet."""
     snapshot: SnapshotPlace | None = None
     """The planned progress in the snapshot with which the group starts; None after it."""
+    alignment: GroupAlignment | None = None
+    """How far the group may read; None: it is not aligned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,14 +194,15 @@ StreamStart = StartSnapshot | StartLatest | StartAfter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """A stream's membership in a set of streams whose event times stay close (FLIP-182). It needs a rule."""
+    """The membership of a stream or a consumer group in a set whose event times stay close (FLIP-182). It needs a
+    rule."""
 
     set: str
     """The name of the set. Sets of different callers are different."""
     max_drift_us: int
-    """How far above the lowest watermark of the set the stream may read, at least 1."""
+    """How far above the lowest watermark of the set the member may read, at least 1."""
     idle_timeout_us: int | None = None
-    """After so long without a batch the stream no longer holds back the others; None: the enumerator's default."""
+    """After so long without a batch the member no longer holds back the others; None: the enumerator's default."""
 
     def __post_init__(self) -> None:
         if self.max_drift_us < 1:
@@ -212,7 +213,8 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class EventTimeCeiling:
-    """The highest event time of the next batch, where batches of an aligned stream can be cut."""
+    """The highest event time of the next batch, where batches of an aligned stream can be cut, and of the next splits
+    of an aligned group."""
 
     until_us: int | None
     """No row is later, UTC microseconds; None: the first commit or split of the batch plus `max_drift_us`."""

@@ -113,18 +113,19 @@ STREAM_OPTIONS: Final[tuple[Option, ...]] = (
         name="alignWith",
         type=Text("name"),
         default="",
-        entry_points=STREAMS,
-        doc="With `eventTime` and `server`: the name of an alignment set. A stream of the set whose watermark is more "
-        "than its `maxDrift` above the lowest one of the set gets no batch, and batches of all its streams are cut at "
-        "commits and splits, so that the state of a join stays small. Sets of different callers are different. A "
-        "stream without a batch for its `idleTimeout` (not given: 5 minutes) does not hold back the others. "
-        "At most 200 letters, digits and `. _ - : @ /`.",
+        entry_points=TRIGGERED,
+        doc="With `eventTime` and `server`: the name of an alignment set of streams and consumer groups. A stream of "
+        "the set whose watermark is more than its `maxDrift` above the lowest one of the set gets no batch, and "
+        "batches of all its streams are cut at commits and splits, so that the state of a join stays small. A group "
+        "hands out splits in the same bounds; in a group over many tables each table is a member. Sets of different "
+        "callers are different. A stream or group without a batch for its `idleTimeout` (not given: 5 minutes) does "
+        "not hold back the others. At most 200 letters, digits and `. _ - : @ /`.",
     ),
     Option(
         name="maxDrift",
         type=Duration(),
-        entry_points=STREAMS,
-        doc="With `alignWith`: how far above the lowest watermark of the set the stream may read.",
+        entry_points=TRIGGERED,
+        doc="With `alignWith`: how far above the lowest watermark of the set the stream or group may read.",
     ),
     Option(
         name="endWatermark",

@@ -363,20 +363,22 @@ class RoundLimits(_message.Message):
     def __init__(self, max_commits: _Optional[int] = ..., max_files: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_rows: _Optional[int] = ...) -> None: ...
 
 class GroupScope(_message.Message):
-    __slots__ = ("request", "upto", "on_lost_range", "over_tables", "rule", "idle_timeout_us")
+    __slots__ = ("request", "upto", "on_lost_range", "over_tables", "rule", "idle_timeout_us", "alignment")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     UPTO_FIELD_NUMBER: _ClassVar[int]
     ON_LOST_RANGE_FIELD_NUMBER: _ClassVar[int]
     OVER_TABLES_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
     IDLE_TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
     request: OpenPlanRequest
     upto: Position
     on_lost_range: str
     over_tables: bool
     rule: EventTimeRule
     idle_timeout_us: int
-    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., over_tables: _Optional[bool] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., idle_timeout_us: _Optional[int] = ...) -> None: ...
+    alignment: Alignment
+    def __init__(self, request: _Optional[_Union[OpenPlanRequest, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., on_lost_range: _Optional[str] = ..., over_tables: _Optional[bool] = ..., rule: _Optional[_Union[EventTimeRule, _Mapping]] = ..., idle_timeout_us: _Optional[int] = ..., alignment: _Optional[_Union[Alignment, _Mapping]] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("table", "group", "reader_id", "epoch")
@@ -632,8 +634,18 @@ class GroupLag(_message.Message):
     loss_seconds: float
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
+class GroupAlignment(_message.Message):
+    __slots__ = ("set", "ceiling_us", "held")
+    SET_FIELD_NUMBER: _ClassVar[int]
+    CEILING_US_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    set: str
+    ceiling_us: int
+    held: bool
+    def __init__(self, set: _Optional[str] = ..., ceiling_us: _Optional[int] = ..., held: _Optional[bool] = ...) -> None: ...
+
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot", "alignment")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -648,6 +660,7 @@ class DescribeGroupResponse(_message.Message):
     TABLES_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -662,7 +675,8 @@ class DescribeGroupResponse(_message.Message):
     tables: _containers.RepeatedCompositeFieldContainer[GroupStatus]
     watermark_us: int
     snapshot: SnapshotPlace
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ...) -> None: ...
+    alignment: GroupAlignment
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., alignment: _Optional[_Union[GroupAlignment, _Mapping]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
     __slots__ = ("table", "group", "start_latest", "start_at", "start_snapshot", "dry_run", "request_id", "client_version")
@@ -723,7 +737,7 @@ class DescribeServerRequest(_message.Message):
     def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code", "lag_age_ms", "watermark_us")
+    __slots__ = ("summary", "pending_splits", "held_splits", "lag", "issued_ms", "rows", "size_bytes", "finished_splits", "expired_splits", "fenced", "rows_per_second", "bytes_per_second", "error_code", "lag_age_ms", "watermark_us", "alignment")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     PENDING_SPLITS_FIELD_NUMBER: _ClassVar[int]
     HELD_SPLITS_FIELD_NUMBER: _ClassVar[int]
@@ -739,6 +753,7 @@ class GroupStatus(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     LAG_AGE_MS_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     pending_splits: int
     held_splits: int
@@ -754,7 +769,8 @@ class GroupStatus(_message.Message):
     error_code: str
     lag_age_ms: int
     watermark_us: int
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ..., lag_age_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ...) -> None: ...
+    alignment: GroupAlignment
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., issued_ms: _Optional[int] = ..., rows: _Optional[int] = ..., size_bytes: _Optional[int] = ..., finished_splits: _Optional[int] = ..., expired_splits: _Optional[int] = ..., fenced: _Optional[int] = ..., rows_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., error_code: _Optional[str] = ..., lag_age_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ..., alignment: _Optional[_Union[GroupAlignment, _Mapping]] = ...) -> None: ...
 
 class TableStatus(_message.Message):
     __slots__ = ("table", "watermark_ms", "error_code", "error")

@@ -17,7 +17,7 @@ from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from penstock.engine.group.connect import GroupEnumerator
-    from penstock.proto.model.groups import GroupDescription, GroupSummary, ResetOutcome
+    from penstock.proto.model.groups import GroupAlignment, GroupDescription, GroupSummary, ResetOutcome
     from penstock.proto.options.registry import ParsedOptions
 
 app = typer.Typer(help="Consumer groups of a server.")
@@ -82,14 +82,23 @@ def describe(
     readers = fields.pop("members")
     if not isinstance(readers, list):
         raise InvariantViolation(f"members of group {group} are not a list")
-    lag, scope, kafka, snapshot = (fields.pop(name) for name in ("lag", "scope", "kafka", "snapshot"))
+    parts = ("lag", "scope", "kafka", "snapshot", "alignment")
+    lag, scope, kafka, snapshot, alignment = (fields.pop(name) for name in parts)
     of_tables, number = fields.pop("by_table"), fields["tables"]
     if fields["tables"] is None and fields["over"] is None:
         del fields["tables"], fields["over"]
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
     kafka_rows = _rows("kafka ", kafka) if kafka is not None else []
     snapshot_rows = _rows("snapshot ", snapshot) if snapshot is not None else []
-    rows = [*_rows("", fields), *_rows("lag ", lag), *kafka_rows, *snapshot_rows, *_rows("scope ", scope)]
+    aligned_rows = _rows("alignment ", alignment) if alignment is not None else []
+    rows = [
+        *_rows("", fields),
+        *_rows("lag ", lag),
+        *kafka_rows,
+        *snapshot_rows,
+        *aligned_rows,
+        *_rows("scope ", scope),
+    ]
     write_text_table(("field", "value"), rows)
     typer.echo()
     if partitions:
@@ -193,6 +202,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
         },
         "kafka": _kafka_fields(description),
         "watermark": None if description.watermark_us is None else moment(description.watermark_us // 1000),
+        "alignment": alignment_fields(description.alignment),
         "snapshot": None
         if description.snapshot is None
         else {"planned_splits": description.snapshot.done, "splits": description.snapshot.total},
@@ -205,6 +215,8 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             "event_time": scope.request.event_time or None,
             "max_out_of_orderness_seconds": None if scope.rule is None else scope.rule.max_out_of_orderness_us / 1e6,
             "idle_timeout_seconds": None if scope.idle_timeout_us is None else scope.idle_timeout_us / 1e6,
+            "align_with": None if scope.alignment is None else scope.alignment.set,
+            "max_drift_seconds": None if scope.alignment is None else scope.alignment.max_drift_us / 1e6,
             "max_commits": limits.max_commits,
             "max_files": limits.max_files,
             "max_bytes": limits.max_bytes,
@@ -221,6 +233,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
                 "pending_splits": each.pending_splits,
                 "held_splits": each.held_splits,
                 "watermark": None if each.watermark_us is None else moment(each.watermark_us // 1000),
+                "held": None if each.alignment is None else each.alignment.held,
                 "error_code": each.error_code or None,
             }
             for each in description.tables
@@ -235,6 +248,15 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             for reader in description.readers
         ],
     }
+
+
+def alignment_fields(alignment: GroupAlignment | None) -> dict[str, object] | None:
+    """The documented fields of how far a group may read (docs/reference/cli.md); None if it is not aligned."""
+    if alignment is None:
+        return None
+    ceiling_us = alignment.ceiling_us
+    until = None if ceiling_us is None else moment(ceiling_us // 1000)
+    return {"set": alignment.set, "until": until, "held": alignment.held}
 
 
 def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:

@@ -41,7 +41,14 @@ from penstock.enumerator.core.records import (
     WatermarkMoved,
 )
 from penstock.enumerator.core.split_facts import SplitFacts
-from penstock.enumerator.core.stored.event_time_json import rule_from_json, rule_to_json, span_from_json, span_to_json
+from penstock.enumerator.core.stored.event_time_json import (
+    alignment_from_json,
+    alignment_to_json,
+    rule_from_json,
+    rule_to_json,
+    span_from_json,
+    span_to_json,
+)
 from penstock.enumerator.core.stored.progress_json import (
     position_from_json,
     position_to_json,
@@ -208,6 +215,7 @@ def _created_fields(record: GroupCreated) -> dict[str, Any]:
         **({"at_newest": True} if record.at_newest else {}),
         **({} if scope.rule is None else {"rule": rule_to_json(scope.rule)}),
         **({} if scope.idle_timeout_us is None else {"idle_timeout_us": scope.idle_timeout_us}),
+        **({} if scope.alignment is None else {"alignment": alignment_to_json(scope.alignment)}),
     }
 
 
@@ -227,6 +235,7 @@ def _group_created(fields: Json) -> GroupCreated:
         over_tables=bool(fields.get("over_tables", False)),
         rule=rule_from_json(fields["rule"]) if "rule" in fields else None,
         idle_timeout_us=int(fields["idle_timeout_us"]) if "idle_timeout_us" in fields else None,
+        alignment=alignment_from_json(fields["alignment"]) if "alignment" in fields else None,
     )
     return GroupCreated(
         key=_key(fields),

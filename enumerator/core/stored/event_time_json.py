@@ -1,4 +1,4 @@
-"""Event times in records of a group: rules and spans as JSON values. Pure."""
+"""Event times in records of a group: rules, alignment and spans as JSON values. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
-from penstock.proto.model.streams import EventTimeRule, WatermarkFallback
+from penstock.proto.model.streams import Alignment, EventTimeRule, WatermarkFallback
 
 
 def rule_to_json(rule: EventTimeRule) -> dict[str, Any]:
@@ -24,6 +24,23 @@ def rule_from_json(fields: Mapping[str, Any]) -> EventTimeRule:
         max_out_of_orderness_us=int(fields["max_out_of_orderness_us"]),
         fallback=WatermarkFallback(fields["fallback"]),
         timezone=str(fields["timezone"]),
+    )
+
+
+def alignment_to_json(alignment: Alignment) -> dict[str, Any]:
+    """The membership in an alignment set; the inverse of `alignment_from_json`."""
+    idle_us = alignment.idle_timeout_us
+    fields = {"set": alignment.set, "max_drift_us": alignment.max_drift_us}
+    return fields if idle_us is None else {**fields, "idle_timeout_us": idle_us}
+
+
+def alignment_from_json(fields: Mapping[str, Any]) -> Alignment:
+    """The inverse of `alignment_to_json`. KeyError, ValueError, TypeError or ConfigurationError for other values."""
+    idle_us = fields.get("idle_timeout_us")
+    return Alignment(
+        set=str(fields["set"]),
+        max_drift_us=int(fields["max_drift_us"]),
+        idle_timeout_us=None if idle_us is None else int(idle_us),
     )
 
 

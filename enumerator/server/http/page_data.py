@@ -69,6 +69,7 @@ def _group(
     activity: Activity, table: str, group: str, summary: GroupActivity, now_ms: int, points: int
 ) -> dict[str, object]:
     gauges, lag = summary.gauges, summary.lag
+    aligned = None if gauges is None else gauges.alignment
     rows_s, bytes_s = summary.rates(now_ms)
     return {
         "table": table,
@@ -90,6 +91,13 @@ def _group(
         if gauges is None or gauges.issued_instant_s is None
         else round(gauges.issued_instant_s * 1000),
         "watermark_ms": None if gauges is None or gauges.watermark_us is None else gauges.watermark_us // 1000,
+        "alignment": None
+        if aligned is None
+        else {
+            "set": aligned.set,
+            "ceiling_ms": None if aligned.ceiling_us is None else aligned.ceiling_us // 1000,
+            "held": aligned.held,
+        },
         # time, pending, held, finished, lag in seconds or null, newest instant planned or null, watermark or null
         "samples": [_numbers(sample) for sample in thinned(activity.samples(table, group), points)],
     }

@@ -55,9 +55,10 @@ function legend(at, names) {
 function drawGroups(status) {
   const body = byId("groups").querySelector("tbody");
   body.replaceChildren(...status.groups.map((one) => element("tr", {},
-    ...[one.table, one.group, (one.up ? "running" : "stopped") + (one.error ? " " + one.error : ""), span(one.lag && one.lag.seconds),
+    ...[one.table, one.group, (one.up ? (one.alignment && one.alignment.held ? "held" : "running") : "stopped") + (one.error ? " " + one.error : ""), span(one.lag && one.lag.seconds),
       one.lag ? number(one.lag.commits) : "–", number(one.pending), number(one.held), number(one.finished),
-      number(one.rows_per_second), number(one.fenced), number(one.expired)].map((text, place) =>
+      number(one.rows_per_second), number(one.fenced), number(one.expired), moment(one.watermark_ms),
+      one.alignment ? one.alignment.set : "–", one.alignment ? moment(one.alignment.ceiling_ms) : "–"].map((text, place) =>
       element("td", (place === 2 && (!one.up || one.error)) || (place === 9 && one.fenced) ? { class: "bad" } : {}, text)))));
 }
 

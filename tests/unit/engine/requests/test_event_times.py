@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.requests.group import group_spec, group_start
+from penstock.engine.requests.group import group_spec, group_start, spec_over_tables
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.groups import StartSnapshot
-from penstock.proto.model.streams import EventTimeRule, WatermarkFallback
+from penstock.proto.model.streams import Alignment, EventTimeRule, WatermarkFallback
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 from tests.unit.engine.requests.test_stream import UTC_TABLE, local, never, utc
 
@@ -24,6 +24,16 @@ def test_group_with_event_times_has_a_rule_and_an_idle_timeout() -> None:
     scope = group_spec("t", given, never).scope
     assert scope.rule == EventTimeRule(max_out_of_orderness_us=600_000_000, fallback=WatermarkFallback.HOLD)
     assert (scope.request.event_time, scope.idle_timeout_us) == ("ts", 3_600_000_000)
+
+
+ALIGNED = {"eventTime": "ts", "maxOutOfOrderness": "1s", "alignWith": "s", "maxDrift": "1m", "server": "127.0.0.1:1"}
+
+
+def test_aligned_group_has_its_set_and_idle_timeout() -> None:
+    scope = group_spec("t", options(**ALIGNED, idleTimeout="1 hour"), never).scope
+    assert scope.alignment == Alignment(set="s", max_drift_us=60_000_000, idle_timeout_us=3_600_000_000)
+    over = spec_over_tables("t.*", options(**ALIGNED)).scope
+    assert over.over_tables and over.of_table("t.a").alignment == Alignment(set="s", max_drift_us=60_000_000)
 
 
 def test_event_time_alone_gives_a_group_no_watermark() -> None:
@@ -50,6 +60,11 @@ def test_commit_time_of_a_local_timeline_needs_its_zone() -> None:
         ({"eventTime": "ts", "idleTimeout": "1s"}, "idleTimeout .*give maxOutOfOrderness"),
         ({"eventTime": "ts", "watermarkFallback": "scan"}, "watermarkFallback .*give maxOutOfOrderness"),
         ({"eventTime": "ts", "maxOutOfOrderness": "1s", "idleTimeout": "0s"}, "idleTimeout: got 0"),
+        ({"maxDrift": "1s"}, "maxDrift .*give alignWith"),
+        ({**ALIGNED, "maxDrift": "0s"}, "alignWith needs maxDrift.*more than 0"),
+        ({name: value for name, value in ALIGNED.items() if name != "server"}, "alignWith needs server"),
+        ({name: value for name, value in ALIGNED.items() if name != "eventTime"}, "give eventTime"),
+        ({name: value for name, value in ALIGNED.items() if name != "maxOutOfOrderness"}, "alignWith .*maxOutOfOrder"),
         (
             {"eventTime": "ts", "maxOutOfOrderness": "1s", "query": "cdc", "cdcFormat": "hudi"},
             "eventTime=ts with cdcFormat=hudi",

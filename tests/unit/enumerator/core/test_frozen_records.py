@@ -42,7 +42,14 @@ from penstock.proto.model.hybrid import (
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Changes, PlanRequest, Query, RoundLimits
-from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, SnapshotProgress, Watermark, WatermarkFallback
+from penstock.proto.model.streams import (
+    Alignment,
+    EventTimeRule,
+    SnapshotPlace,
+    SnapshotProgress,
+    Watermark,
+    WatermarkFallback,
+)
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 
@@ -88,6 +95,7 @@ IN_SNAPSHOT = replace(
     position=Position(EARLIEST.order_key, 3),
     snapshot=SnapshotProgress(INSIDE, SnapshotPlace(done=3, total=9, digest="0123456789abcdef" * 2)),
 )
+ALIGNMENT = Alignment(set="hours", max_drift_us=3_600_000_000, idle_timeout_us=60_000_000)
 RULE = EventTimeRule(max_out_of_orderness_us=5, fallback=WatermarkFallback.COMMIT_TIME, timezone="Europe/Berlin")
 
 FROZEN: dict[int, tuple[rec.Durable, ...]] = {
@@ -187,6 +195,13 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         rec.GroupMoved(key=KEY, number=8, progress=IN_SNAPSHOT, cause=rec.Moved.LOST_RANGE, before=INSIDE),
         rec.WatermarkMoved(key=KEY, watermark=Watermark(2**40, 2**50), coming=EventTimeSpan()),
         rec.WatermarkMoved(key=KEY, watermark=Watermark(), coming=rec.UNKNOWN_SPAN),
+        rec.GroupCreated(
+            key=KEY,
+            number=11,
+            scope=replace(SCOPE, request=replace(REQUEST, event_time="zeit"), rule=RULE, alignment=ALIGNMENT),
+            limits=RoundLimits(),
+            progress=Progress(EARLIEST),
+        ),
     ),
 }
 """Version -> values of its frozen file."""

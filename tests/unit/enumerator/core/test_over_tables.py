@@ -97,9 +97,9 @@ def test_work_of_a_request_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     considered: list[str] = []
     blocked = set(core.tables[:150])
 
-    def choose(group: Any, reader: Any, most: int) -> Any:
+    def choose(group: Any, reader: Any, most: int, ceiling: Any) -> Any:
         considered.append(group.key.table)
-        return () if group.key.table in blocked else real(group, reader, most)
+        return () if group.key.table in blocked else real(group, reader, most, ceiling)
 
     real = over_tables.choose
     monkeypatch.setattr(over_tables, "choose", choose)

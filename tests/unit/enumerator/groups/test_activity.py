@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from penstock.enumerator.observer import (
     WatermarkPlanned,
 )
 from penstock.enumerator.server.http.page_data import MAX_POINTS, page_data, thinned
-from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.groups import GroupAlignment, GroupLag
 from penstock.proto.model.reports import SplitReport
 
 
@@ -191,6 +192,12 @@ def test_document_of_the_page_is_thinned_and_in_order() -> None:
     assert group["samples"][-1] == [clock.now_ms - SPACING_MS, 3, 2, 0, 12.5, 1_500_000_000_000, 1_499_000_000_000]
     assert table["watermarks"] == [[Clock.now_ms, 1_600_000_000_000]]
     assert group["lag"] == {"commits": 4, "size_bytes": 700, "seconds": 12.5}
+    assert group["alignment"] is None
+    for ceiling_us, ceiling_ms in ((5_000, 5), (None, None)):
+        aligned = GroupAlignment("s", ceiling_us, held=True)
+        activity.observe(GroupMeasured("t", "g", replace(GAUGES, alignment=aligned)))
+        (group,) = page_data(activity)["groups"]  # type: ignore[misc]
+        assert group["alignment"] == {"set": "s", "ceiling_ms": ceiling_ms, "held": True}
 
 
 def test_reports_without_a_group_are_not_activity() -> None:

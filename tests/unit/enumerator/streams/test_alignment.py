@@ -17,11 +17,18 @@ from penstock.enumerator.streams.alignment import (
     MAX_IDLE_MS,
     AlignedMember,
     ceiling_of,
+    ceilings_of,
     is_active,
     is_held,
     units_within,
 )
-from penstock.enumerator.streams.alignment_sets import MAX_MEMBERS, MAX_OF_PRINCIPAL, AlignmentSets
+from penstock.enumerator.streams.alignment_sets import (
+    MAX_MEMBERS,
+    MAX_OF_PRINCIPAL,
+    AlignmentSets,
+    GroupMember,
+    SetKey,
+)
 from penstock.enumerator.streams.watermark import HIGHEST_US, LOWEST_US
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
@@ -207,6 +214,83 @@ def test_members_of_caller_are_bounded_over_all_sets() -> None:
     with pytest.raises(ConfigurationError, match=f"all sets of this caller have {MAX_OF_PRINCIPAL}"):
         call(sets, scope("q", principal="token:bad"), point(1, 0), point(2, 10))
     call(sets, scope("q", principal="token:good"), point(1, 0), point(2, 10))
+
+
+# --- groups
+
+
+def group_set(name: str = "s", principal: str = "") -> SetKey:
+    return SetKey(principal, name)
+
+
+def groups_of(marks: dict[str, int | None]) -> dict[GroupMember, int | None]:
+    return {GroupMember(table, "g"): at_us for table, at_us in marks.items()}
+
+
+@given(
+    st.lists(st.tuples(st.none() | times, st.integers(-2_000, 0)), min_size=1, max_size=6), st.integers(1, HIGHEST_US)
+)
+@settings(max_examples=300, deadline=None)
+def test_ceilings_of_a_whole_set_are_those_of_its_members(marks: list[tuple[int | None, int]], drift: int) -> None:
+    members = {place: member(at_us, active_ms) for place, (at_us, active_ms) in enumerate(marks)}
+    watermarks = {place: each.watermark_us for place, each in members.items()}
+    for place, ceiling in ceilings_of(watermarks, drift, members.values(), 0).items():
+        others = [each for other, each in members.items() if other != place]
+        assert ceiling == ceiling_of(watermarks[place], drift, others, 0)
+
+
+def test_groups_and_streams_of_a_set_wait_for_each_other() -> None:
+    clock = Clock()
+    sets, aligned = AlignmentSets(clock), Alignment(set="s", max_drift_us=DRIFT, idle_timeout_us=1_000_000)
+    call(sets, scope("slow"), point(1, 0), point(2, 10))
+    marks = groups_of({"t": 500, "u": 100})
+    ceilings = sets.requested(group_set(), aligned, marks)
+    assert {key.table: is_held(marks[key], ceiling) for key, ceiling in ceilings.items()} == {"t": True, "u": False}
+    assert {each.until_us for each in ceilings.values()} == {10 + DRIFT}
+    assert sets.ceilings(group_set(), aligned, marks) == ceilings
+    assert not any(each.is_lowest for each in ceilings.values())
+    assert sets.requested(group_set(principal="other"), aligned, groups_of({"t": 500}))[GroupMember("t", "g")].is_lowest
+    call(sets, scope("slow"), point(2, 10), point(3, 1_000))
+    assert call(sets, scope("slow"), point(3, 1_000), point(4, 2_000)).held, "it waits for the groups"
+    sets.advanced(group_set(), groups_of({"t": 950, "u": 960}), active=())
+    assert not call(sets, scope("slow"), point(3, 1_000), point(4, 2_000)).held
+
+
+def test_group_that_neither_reads_nor_waits_is_idle_and_one_that_left_is_gone() -> None:
+    clock = Clock()
+    sets, aligned = AlignmentSets(clock), Alignment(set="s", max_drift_us=DRIFT, idle_timeout_us=1_000_000)
+    slow, fast = groups_of({"slow": 0}), groups_of({"fast": 500})
+
+    def is_waiting() -> bool:
+        [ceiling] = sets.requested(group_set(), aligned, fast).values()
+        return is_held(500, ceiling)
+
+    sets.requested(group_set(), aligned, slow)
+    for _ in range(3):
+        clock.now_ms += 900
+        sets.advanced(group_set(), slow, active=slow)
+        sets.advanced(group_set(), fast, active=fast)
+        assert is_waiting()
+    clock.now_ms += 999
+    sets.requested(group_set(), aligned, slow)
+    sets.advanced(group_set(), slow, active=())
+    assert is_waiting()
+    clock.now_ms += 1
+    assert not is_waiting(), "it called, and nothing happened"
+    sets.advanced(group_set(), slow, active=slow)
+    assert is_waiting()
+    sets.left(group_set(), slow)
+    assert not is_waiting()
+
+
+def test_tables_of_a_group_over_tables_are_one_member_of_the_limit() -> None:
+    sets, aligned = AlignmentSets(Clock()), Alignment(set="s", max_drift_us=DRIFT)
+    sets.requested(group_set(), aligned, groups_of({f"t{number}": 0 for number in range(10 * MAX_MEMBERS)}))
+    for number in range(MAX_MEMBERS - 1):
+        sets.requested(group_set(), aligned, {GroupMember("t", f"n{number}"): 0})
+    with pytest.raises(ConfigurationError, match=f"alignWith=s: the set has {MAX_MEMBERS} members"):
+        sets.requested(group_set(), aligned, {GroupMember("t", "more"): 0})
+    sets.requested(group_set(), aligned, groups_of({"new": 0}))
 
 
 # --- simulation

@@ -19,10 +19,12 @@ from penstock.proto.model.groups import (
     AssignedSplit,
     Assignments,
     EndOfGroup,
+    GroupAlignment,
     GroupDescription,
     GroupLag,
     GroupScope,
     GroupSpec,
+    GroupStatus,
     GroupSummary,
     Joined,
     Member,
@@ -39,10 +41,11 @@ from penstock.proto.model.groups import (
     sanitized_name,
 )
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
-from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
+from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
 from penstock.proto.model.reports import MergeOutcomes, SplitReport
 from penstock.proto.model.splits import DeleteMarker, FileRef, Split
+from penstock.proto.model.streams import Alignment, EventTimeRule
 from penstock.proto.v1 import penstock_pb2 as pb
 
 numbers = st.integers(0, 2**63 - 1)
@@ -177,6 +180,24 @@ def test_request_for_splits_round_trips(member: Member, most: int, sequence: int
     assert calls.ask_from_message(message) == (member, most, sequence, ())
     message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b")))
     assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"))
+
+
+@pytest.mark.parametrize("idle_us", [None, 5])
+@pytest.mark.parametrize("ceiling_us", [None, -7])
+def test_values_of_an_aligned_group_round_trip(idle_us: int | None, ceiling_us: int | None) -> None:
+    request = PlanRequest(table="t", query=Incremental(), event_time="at")
+    alignment = Alignment(set="s", max_drift_us=9, idle_timeout_us=idle_us)
+    scope = GroupScope(request=request, rule=EventTimeRule(max_out_of_orderness_us=3), alignment=alignment)
+    message = wired(calls.join_to_message("g", "r", GroupSpec(scope=scope), "q"))
+    assert calls.join_from_message(message)[2].scope == scope
+    summary = GroupSummary(table="t", group="g", state="running", committed=EARLIEST, planned=EARLIEST, readers=0)
+    aligned = GroupAlignment("s", ceiling_us, held=True)
+    status = GroupStatus(summary=summary, pending_splits=1, held_splits=0, alignment=aligned)
+    description = GroupDescription(
+        summary=summary, scope=scope, limits=RoundLimits(), rounds=0, pending_splits=0, held_splits=0, readers=(),
+        tables=(status,), alignment=aligned,
+    )  # fmt: skip
+    assert calls.description_from_message(wired(calls.description_to_message(description))) == description
 
 
 def test_values_of_a_group_over_tables_round_trip() -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock.proto.errors import StorageError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import (
+    GroupAlignment,
     GroupLag,
     GroupScope,
     GroupSpec,
@@ -21,7 +22,7 @@ from penstock.proto.model.groups import (
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaAccess, KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
-from penstock.proto.model.streams import EventTimeRule, SnapshotPlace
+from penstock.proto.model.streams import Alignment, EventTimeRule, SnapshotPlace
 
 if TYPE_CHECKING:
     from tests.unit.engine.cli.command_line import Cli
@@ -103,6 +104,22 @@ def test_group_with_a_watermark_prints_it_and_its_place_in_the_snapshot(
     cells = [line.split() for line in cli("groups", "describe", "trips", "g", *SERVER).text.splitlines()]
     assert ["snapshot", "planned_splits", "3"] in cells
     assert ["watermark", "2023-11-14T22:13:20.123Z"] in cells
+
+
+def test_aligned_group_prints_how_far_it_may_read(cli: Cli, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
+    assert (plain["alignment"], plain["scope"]["align_with"], plain["scope"]["max_drift_seconds"]) == (None, None, None)
+    assert "alignment" not in cli("groups", "describe", "trips", "g", *SERVER).text
+    request = PlanRequest(table="trips", query=Incremental(), event_time="at")
+    rule, alignment = EventTimeRule(max_out_of_orderness_us=1), Alignment(set="s", max_drift_us=60_000_000)
+    service.spec = GroupSpec(scope=GroupScope(request=request, rule=rule, alignment=alignment))
+    described, aligned = service.describe_group, GroupAlignment("s", 1_700_000_000_123_456, held=True)
+    monkeypatch.setattr(service, "describe_group", lambda *arguments: replace(described(*arguments), alignment=aligned))
+    report = cli("groups", "describe", "trips", "g", *SERVER, "--format", "json").json
+    assert report["alignment"] == {"set": "s", "until": "2023-11-14T22:13:20.123Z", "held": True}
+    assert (report["scope"]["align_with"], report["scope"]["max_drift_seconds"]) == ("s", 60.0)
+    cells = [line.split() for line in cli("groups", "describe", "trips", "g", *SERVER).text.splitlines()]
+    assert ["alignment", "held", "True"] in cells
 
 
 def test_group_without_a_topic_prints_no_kafka_fields(cli: Cli, service: Any) -> None:
