@@ -42,6 +42,8 @@ class CreateGroup(Event[None]):
     """Principal of the caller; '' if the server authenticates nobody."""
     at_newest: bool = False
     """Whether it begins after the newest instant of its table instead; for a group over tables: of each of `tables`."""
+    at_snapshot: bool = False
+    """Whether it begins with a snapshot of its table; for a group over tables: of each table."""
     tables: tuple[str, ...] = ()
     """For a group over tables: the tables that it begins with."""
 

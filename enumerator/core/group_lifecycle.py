@@ -119,6 +119,7 @@ def create(state: State, event: ev.CreateGroup, settings: CoordinatorSettings) -
         progress=event.progress,
         principal=event.principal,
         at_newest=event.at_newest and not event.scope.over_tables,
+        at_snapshot=event.at_snapshot,
     )
     return changes(created)
 
@@ -186,7 +187,7 @@ def needs_discovery(group: Group, settings: CoordinatorSettings) -> bool:
 def started(state: State, event: ev.Started) -> Decision[None]:
     """The group begins after `progress`, which discovery read. Ignored if it has begun."""
     group = state.groups.get(event.key)
-    if group is None or group.number != event.number or not group.at_newest:
+    if group is None or group.number != event.number or not (group.at_newest or group.at_snapshot):
         return changes()
     return changes(moved(group, state.last_number + 1, event.progress, Moved.STARTED))
 

@@ -72,12 +72,19 @@ def create(
 
 
 def add(state: State, event: ev.AddTables, settings: CoordinatorSettings) -> Decision[tuple[str, ...]]:
-    """Adds tables. They begin at the position where the group over tables was to start; with `latest` at the earliest,
-    because the table was not there when the group started."""
+    """Adds tables. They begin at the position where the group over tables was to start, or with their snapshot; with
+    `latest` at the earliest, because the table was not there when the group started."""
     whole = group_of(state, event.key)
     full = full_tables(state, event.key, event.tables, settings)
     tables = [table for table in event.tables if table not in full]
-    example = GroupCreated(key=whole.key, number=0, scope=whole.scope, limits=whole.limits, progress=whole.progress)
+    example = GroupCreated(
+        key=whole.key,
+        number=0,
+        scope=whole.scope,
+        limits=whole.limits,
+        progress=whole.progress,
+        at_snapshot=whole.at_snapshot,
+    )
     return Decision(tuple(_of_tables(state, example, tables, state.last_number + 1, at_newest=False)), tuple(full))
 
 
@@ -103,6 +110,7 @@ def _of_tables(
             limits=whole.limits,
             progress=Progress(EARLIEST if at_newest else whole.progress.position),
             at_newest=at_newest,
+            at_snapshot=whole.at_snapshot,
         )
         number += 1
 

@@ -86,6 +86,9 @@ class GroupCreated:
     """Principal that created the group; '' without authentication, and in a record of a release without principals."""
     at_newest: bool = False
     """Whether it begins after the newest instant of its table instead, which discovery reads first."""
+    at_snapshot: bool = False
+    """Whether it begins with a snapshot of its table, which discovery plans first; of a group over tables: whether each
+    of its tables does, also those that join later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,6 +130,8 @@ class Group:
     """Since when it has no readers, as far as a tick noticed."""
     at_newest: bool = False
     """Whether it starts after the newest instant of its table, which is not read yet."""
+    at_snapshot: bool = False
+    """Whether it starts with a snapshot of its table that is not planned yet; of a group over tables: each table."""
     turn: int = 0
     """Order among the tables of a group over tables, the lowest first: see `over_tables`."""
     fits: bool = True
@@ -226,6 +228,7 @@ def _created(record: GroupCreated) -> Group:
         record.progress.position,
         principal=record.principal,
         at_newest=record.at_newest,
+        at_snapshot=record.at_snapshot,
     )
 
 
@@ -314,7 +317,7 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
     group.progress = record.progress
     group.committed = record.progress.position
     group.rounds = {}
-    group.at_newest = False
+    group.at_newest = group.at_snapshot = False
     if record.cause is not Moved.STARTED:
         group.readers = {}
     group.stopped = None

@@ -32,6 +32,8 @@ class FollowedGroup:
     """How the group continues after a lost range."""
     at_newest: bool = False
     """Whether the newest position of the table, after which the group starts, is to be read first."""
+    snapshot_scope: GroupScope | None = None
+    """The scope of a group that starts with a snapshot of the table, which is to be planned first; None: not."""
     has_idle_timeout: bool = False
     """Whether the coordinator is notified of each discovery that finds nothing new, because the watermark may advance
     with time."""
@@ -53,8 +55,15 @@ def followed(key: GroupKey, group: Group) -> FollowedGroup:
         rule=group.scope.rule,
         max_drift_us=None if group.scope.alignment is None else group.scope.alignment.max_drift_us,
     )
-    waits = group.scope.idle_timeout_us is not None
-    return FollowedGroup(key, group.number, following, group.scope.on_lost_range, group.at_newest, waits)
+    return FollowedGroup(
+        key=key,
+        number=group.number,
+        following=following,
+        on_lost_range=group.scope.on_lost_range,
+        at_newest=group.at_newest,
+        snapshot_scope=group.scope if group.at_snapshot else None,
+        has_idle_timeout=group.scope.idle_timeout_us is not None,
+    )
 
 
 class GroupTables(Protocol):

@@ -64,13 +64,8 @@ class GroupsOverTables:
         match spec.start:
             case StartAt(position):
                 progress = Progress(position)
-            case StartLatest():
+            case StartLatest() | StartSnapshot():
                 progress = Progress(EARLIEST)
-            case StartSnapshot():
-                raise ConfigurationError(
-                    f"{key}: a group over many tables does not start with a snapshot: start it at earliest, which "
-                    "reads all rows too, or give each table a group of its own"
-                )
         created = ev.CreateGroup(
             key=key,
             scope=scope,
@@ -78,6 +73,7 @@ class GroupsOverTables:
             progress=progress,
             principal=spec.principal,
             at_newest=isinstance(spec.start, StartLatest),
+            at_snapshot=isinstance(spec.start, StartSnapshot),
             tables=self.visible(key, "consume"),
         )
         self.coordinator.handle(created)

@@ -228,11 +228,8 @@ class SplitDiscovery:
 
     def _discover_round(self, group: FollowedGroup, visit: _Visit) -> int:
         key, number, start, following = group.key, group.number, group.start, group.following
-        if group.at_newest:
-            progress = self.follows.start(self.path_of(key.table), None)
-            self.coordinator.handle(ev.Started(key, number, progress))
-            self._succeeded(key)
-            return 1
+        if group.at_newest or group.snapshot_scope is not None:
+            return self._start(group)
         in_lake = following.request.hybrid is None
         idle = self._idle.pop(key, None)
         try:
@@ -263,6 +260,24 @@ class SplitDiscovery:
             self._idle[key] = (number, start, fingerprint)
         self._succeeded(key)
         return int(isinstance(discovery, NextRound))
+
+    def _start(self, group: FollowedGroup) -> int:
+        """Reads where the group starts: after the newest instant, or with a snapshot. If files of the snapshot are
+        cleaned meanwhile, the next try plans a newer one."""
+        key, path = group.key, self.path_of(group.key.table)
+        try:
+            if group.snapshot_scope is None:
+                progress = self.follows.start(path, None)
+            else:
+                progress = self.follows.start_snapshot(path, key.table, group.snapshot_scope)
+        except PenstockError as error:
+            if is_repeated(error) or isinstance(error, PositionExpired):
+                raise
+            self.failures.stop(group, error)
+            return 0
+        self.coordinator.handle(ev.Started(key, group.number, progress))
+        self._succeeded(key)
+        return 1
 
     def _advance(self, path: str, group: FollowedGroup, visit: _Visit) -> Advance:
         """The next round of the group. The table is read once for all groups of this visit that have equal scopes and

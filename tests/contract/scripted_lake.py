@@ -22,7 +22,7 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.tables.registry import CONFIG, TableEntry, TableRegistry
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.model.access import ServerAccess
-from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.groups import GroupLag, GroupScope
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Split
@@ -55,6 +55,12 @@ class Lake:
 
     def start(self, path: str, position: Position | None) -> Progress:
         return self.scripts[path].start(path, position)
+
+    def start_snapshot(self, path: str, name: str, scope: GroupScope) -> Progress:
+        return self.scripts[path].start_snapshot(path, name, scope)
+
+    def check_rule(self, path: str, name: str, scope: GroupScope) -> None:
+        """Every rule fits."""
 
     def earliest(self, path: str, name: str, request: PlanRequest) -> Position:
         return self.scripts[path].earliest(path, name, request)

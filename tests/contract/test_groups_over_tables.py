@@ -12,8 +12,16 @@ from penstock.engine.consumer import Consumer
 from penstock.enumerator.groups.visibility import restricted
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings
-from penstock.proto.errors import ConfigurationError, CorruptFile, Fenced, PermissionDenied, TableError, UnknownGroup
-from penstock.proto.model.groups import StartAt
+from penstock.proto.errors import (
+    ConfigurationError,
+    CorruptFile,
+    Fenced,
+    PermissionDenied,
+    PositionExpired,
+    TableError,
+    UnknownGroup,
+)
+from penstock.proto.model.groups import StartAt, StartSnapshot
 from penstock.proto.model.positions import EARLIEST
 from tests.contract.scripted_lake import ManyTables, many_tables
 
@@ -96,6 +104,40 @@ def test_latest_is_for_the_tables_that_are_there(many: ManyTables) -> None:
         many.discover()
         many.clock.now_ms += 1_000
         assert rows_of(consumer) == both(2, "s.a") + both(1, "s.new")
+
+
+@pytest.mark.parametrize(("after", "old"), [("snapshot", 0), ("earliest", 1)])
+def test_each_table_starts_with_its_snapshot(many: ManyTables, after: str, old: int) -> None:
+    """The negative control is `earliest`, which reads the commits before the newest one too."""
+    many.script("s.a").newest = 2
+    with many.consumer(after=after) as consumer:
+        many.discover()
+        expected = both(2, "s.a") + both(1, "s.b")
+        assert rows_of(consumer) == expected + (both(1, "s.a") if old else Counter())
+        many.script("s.a").newest = 3
+        many.serve("s.a", "s.b", "s.new")
+        many.script("s.new").newest = 2
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None
+        many.discover()
+        many.clock.now_ms += 1_000
+        later = both(3, "s.a") + both(2, "s.new") + (both(1, "s.new") if old else Counter())
+        assert rows_of(consumer) == later, "then commit after commit; a later table starts with its snapshot too"
+
+
+def test_snapshot_that_cannot_be_planned_stops_its_table_only(many: ManyTables) -> None:
+    many.script("s.a").fails = [PositionExpired("a file was cleaned meanwhile"), TableError("it cannot be read")]
+    with many.consumer(after="snapshot") as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.b")
+        many.clock.now_ms += 100_000
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None and [*consumer.table_errors] == ["s.a"]
+        many.enumerator().reset_group("s.*", "g", StartSnapshot(), dry_run=False)
+    with many.consumer() as consumer:
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.a", "s.b")
 
 
 def test_table_that_stops_does_not_stop_the_others(many: ManyTables) -> None:

@@ -3,8 +3,8 @@
 The version of a record increases when its meaning changes. A record of a newer version than this build supports is an
 error that names the version; all older versions can be read (tests/fixtures). Records of hybrid groups have version 2:
 a build that supports only version 1 would read such a group as a group of the table, and a position in the topic as a
-position in the table. Records of groups with a watermark, and of a progress inside a snapshot, have version 4: an older
-build would lose the watermark, and skip the rest of the snapshot. All other records have version 1.
+position in the table. Records of groups with a watermark, and of a snapshot at the start, have version 4: an older
+build would lose the watermark, and skip the snapshot or the rest of it. All other records have version 1.
 
 The facts of a plan's splits are part of its record, not of the plan's pieces: a store deletes the pieces when the plan
 is no longer needed, and the records only with a compaction of the log.
@@ -73,7 +73,8 @@ TABLES_VERSION: Final = 3
 """The version of the creation of a group over tables, and of a group that starts after the newest instant of a table
 that is not read yet: an older build would read such groups from another position, or as a group of one table."""
 WATERMARK_VERSION: Final = 4
-"""The version of records of groups with a watermark, and of a progress inside a snapshot."""
+"""The version of records of groups with a watermark, of a group that starts with a snapshot, and of a progress inside
+one."""
 _encode: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
@@ -111,7 +112,7 @@ def _version(record: Durable) -> int:
             return WATERMARK_VERSION
         case GroupCreated() | RoundPlanned() | GroupMoved() if record.progress.snapshot is not None:
             return WATERMARK_VERSION
-        case GroupCreated() if record.scope.rule is not None:
+        case GroupCreated() if record.scope.rule is not None or record.at_snapshot:
             return WATERMARK_VERSION
         case RoundPlanned() if record.facts.lows_us is not None or record.coming != UNKNOWN_SPAN:
             return WATERMARK_VERSION
@@ -213,6 +214,7 @@ def _created_fields(record: GroupCreated) -> dict[str, Any]:
         **({"principal": record.principal} if record.principal else {}),
         **({"over_tables": True} if scope.over_tables else {}),
         **({"at_newest": True} if record.at_newest else {}),
+        **({"at_snapshot": True} if record.at_snapshot else {}),
         **({} if scope.rule is None else {"rule": rule_to_json(scope.rule)}),
         **({} if scope.idle_timeout_us is None else {"idle_timeout_us": scope.idle_timeout_us}),
         **({} if scope.alignment is None else {"alignment": alignment_to_json(scope.alignment)}),
@@ -245,6 +247,7 @@ def _group_created(fields: Json) -> GroupCreated:
         progress=progress_from_json(fields["progress"]),
         principal=str(fields.get("principal", "")),
         at_newest=bool(fields.get("at_newest", False)),
+        at_snapshot=bool(fields.get("at_snapshot", False)),
     )
 
 

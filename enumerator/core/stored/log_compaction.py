@@ -55,6 +55,7 @@ def _of_group(group: Group) -> Iterator[Durable]:
         progress=begin,
         principal=group.principal,
         at_newest=group.at_newest,
+        at_snapshot=group.at_snapshot,
     )
     for open_round in group.rounds.values():
         yield RoundPlanned(

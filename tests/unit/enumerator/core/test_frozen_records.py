@@ -196,6 +196,9 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
         rec.WatermarkMoved(key=KEY, watermark=Watermark(2**40, 2**50), coming=EventTimeSpan()),
         rec.WatermarkMoved(key=KEY, watermark=Watermark(), coming=rec.UNKNOWN_SPAN),
         rec.GroupCreated(
+            key=KEY, number=10, scope=SCOPE, limits=RoundLimits(), progress=Progress(EARLIEST), at_snapshot=True
+        ),
+        rec.GroupCreated(
             key=KEY,
             number=11,
             scope=replace(SCOPE, request=replace(REQUEST, event_time="zeit"), rule=RULE, alignment=ALIGNMENT),

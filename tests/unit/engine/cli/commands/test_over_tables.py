@@ -79,6 +79,22 @@ def test_tail_prints_the_rows_of_all_tables_with_their_names(
     assert cli("tail", "g.*", "--server", served[0], "--group", "g", "--exit-at-end").text == "", "all is committed"
 
 
+def test_tail_starts_with_a_snapshot_of_each_table(
+    cli: Cli, served: tuple[str, EnumeratorService], paths: dict[str, str]
+) -> None:
+    result = cli("tail", "g.*", "--server", served[0], "--group", "g", "--from", "snapshot", "--exit-at-end")
+    assert result.code == 0, result.stderr
+    rows: defaultdict[str, list[str]] = defaultdict(list)
+    for line in result.text.splitlines():
+        row = json.loads(line)
+        rows[row["_penstock_table"]].append(row["_hoodie_record_key"])
+    snapshots = {
+        name: sorted(map(str, read(path, query="snapshot").read_all().column("_hoodie_record_key").to_pylist()))
+        for name, path in paths.items()
+    }
+    assert {name: sorted(keys) for name, keys in rows.items()} == snapshots
+
+
 def test_output_folder_has_a_folder_of_each_table(
     cli: Cli, served: tuple[str, EnumeratorService], paths: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
