@@ -54,6 +54,8 @@ def happenings(world: World) -> None:
         (_kill, 0.25),
         (_reset, 0.15),
     )
+    for _ in range(world.takeovers):
+        at_some_time(lambda: _take_over(world))
     for fault, chance in (*table_faults, *process_faults):
         if rng.random() < chance:
             at_some_time(lambda fault=fault: fault(world), 0.25)

@@ -60,9 +60,11 @@ class Outcome:
 
 
 class World:
-    """The parts and the agenda of one schedule. `decodes`: records pass through the codec on the way to the ledger."""
+    """The parts and the agenda of one schedule. `decodes`: records pass through the codec on the way to the ledger.
+    `takeovers`: so many more servers take the store over than in other schedules."""
 
-    def __init__(self, seed: int, parts: Parts = Parts()) -> None:
+    def __init__(self, seed: int, parts: Parts = Parts(), takeovers: int = 0) -> None:
+        self.takeovers = takeovers
         self.rng = random.Random(seed)
         rng = self.rng
         self.parts = parts
@@ -390,9 +392,9 @@ def trace_lines(world: World) -> list[str]:
     return lines
 
 
-def run_schedule(seed: int, parts: Parts = Parts()) -> Outcome:
+def run_schedule(seed: int, parts: Parts = Parts(), takeovers: int = 0) -> Outcome:
     """Runs one schedule. CheckFailed with the seed and the last steps for any failure."""
-    world = World(seed, parts)
+    world = World(seed, parts, takeovers)
     try:
         outcome = world.run()
     except Exception as error:

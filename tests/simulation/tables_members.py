@@ -13,7 +13,7 @@ from penstock.proto.errors import Fenced, UnknownGroup
 from penstock.proto.model.groups import Joined, Member, NothingYet, SplitProgress, SplitRef
 from tests.simulation.checkers import CheckFailed, fail
 from tests.simulation.tables_ledger import Row
-from tests.simulation.tables_world import KEY, LEASE_MS, SCOPE, Rows, World, created
+from tests.simulation.tables_world import KEY, LEASE_MS, Rows, World, created
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class Reader:
         def join() -> ev.Event[Any]:
             if KEY not in self.world.state.groups:
                 self.world.handle(created(self.world))
-            return ev.Join(key=KEY, reader_id=self.reader_id, scope=SCOPE, request_id=request_id)
+            return ev.Join(key=KEY, reader_id=self.reader_id, scope=self.world.scope, request_id=request_id)
 
         self._call(join, lambda answer: self._joined(answer, sent))
 
@@ -126,7 +126,7 @@ class Reader:
             served = self.world.served()
             if KEY in self.world.state.groups:
                 self.world.handle(ev.AddTables(KEY, served))
-            return ev.RequestSplits(member, self.most, sequence, served, bad)
+            return ev.RequestSplits(member, self.most, sequence, served, bad, self.world.aligned.ceilings(served))
 
         self._call(request, self._got)
 

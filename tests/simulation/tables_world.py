@@ -2,6 +2,8 @@
 
 Tables appear, go, return and fail; members die, pause, leave and start again under their id; the server crashes;
 messages are lost, doubled and delayed. After the faults, everything that is served must be committed in a calm period.
+Half of the groups have a watermark, most of these are aligned (`tables_alignment`), and some groups start with
+snapshots of their tables.
 """
 
 from __future__ import annotations
@@ -26,16 +28,15 @@ from penstock.enumerator.core.state import Group, Reader, State, apply
 from penstock.enumerator.core.stored.codec import decode_record, encode_record
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import PenstockError, TableError
-from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import CommitRange
-from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
+from penstock.proto.model.queries import NO_LIMITS
 from tests.simulation.checkers import CheckFailed, facts_of_state, fail
+from tests.simulation.tables_alignment import KEY, SimulatedAlignment, scope_of
 from tests.simulation.tables_ledger import Ledger, Row, Table, at, number_at
+from tests.simulation.tables_snapshot import before_snapshot, next_of_snapshot, span_after
 
 LEASE_MS: Final = 2_500
 CALM_MS: Final = 120_000
-KEY: Final = GroupKey("s.*", "g")
-SCOPE: Final = GroupScope(request=PlanRequest(table="s.*", query=Incremental()), over_tables=True)
 Rows = dict[tuple[str, int], tuple[int, tuple[Row, ...]]]
 Content = dict[tuple[str, int], tuple[Row, ...]]
 
@@ -57,6 +58,7 @@ class World:
         for name, table in self.tables.items():
             table.served = name in self.first
         self.at_newest = rng.random() < 0.3
+        self._choose_times(random.Random(f"event times of {seed}"))
         self.log: list[rec.Durable] = []
         self.content: Content = {}
         self.ledger, self.state, self.ticked_ms = Ledger(), State(), self.now
@@ -64,6 +66,14 @@ class World:
         self.is_up = True
         self.readers: list[Any] = []
         self.phase_ms = rng.randint(4_000, 9_000)
+
+    def _choose_times(self, rng: random.Random) -> None:
+        for table in self.tables.values():
+            table.pace_us = rng.choice((300, 1_000, 6_000))
+        is_timed = rng.random() < 0.5
+        self.scope = scope_of(is_timed=is_timed, is_aligned=is_timed and rng.random() < 0.8)
+        self.at_snapshot = not self.at_newest and rng.random() < 0.4
+        self.aligned = SimulatedAlignment(self)
 
     # --- time and chance
 
@@ -94,6 +104,8 @@ class World:
             return error
         if isinstance(event, ev.RequestSplits):
             self._check_turns(event, decision.records)
+            self.aligned.check(event, decision.records, decision.answer)
+            self._announce(event, decision.answer)
         self._check_leases(decision.records)
         for record in decision.records:
             if isinstance(record, rec.Durable):
@@ -105,7 +117,17 @@ class World:
             apply(self.state, record)
         if isinstance(event, ev.Leave):
             self._check_left(event)
+        self.aligned.handled(event, decision.answer)
         return decision.answer
+
+    def _announce(self, event: ev.RequestSplits, answer: Any) -> None:
+        """The member gets the watermark of the table with each split, and the lowest one of all with each answer."""
+        for granted in answer.splits if isinstance(answer, SplitsGranted) else ():
+            self.ledger.announce(granted.table, granted.watermark_us)
+        for table in event.tables:
+            group = self.state.groups.get(GroupKey(table, KEY.group))
+            if group is not None and group.watermark.at_us is not None:
+                self.ledger.announce(table, answer.watermark_us)
 
     def _check_left(self, event: ev.Leave) -> None:
         for group in self.state.groups.values():
@@ -118,6 +140,8 @@ class World:
             case rec.GroupCreated(key=key) if key != KEY:
                 if key.table not in self.first and record.at_newest:
                     fail("position", f"{key} appeared later and starts at the newest instant: its rows are lost")
+                if self.at_snapshot != record.at_snapshot:
+                    fail("snapshot", f"{key} does not start as the group over tables does")
                 if not record.at_newest:
                     self.ledger.begin(key.table, record.number, record.progress.position)
             case rec.GroupMoved(key=key):
@@ -127,6 +151,7 @@ class World:
                 reported.update(dict.fromkeys(record.finished, True))
                 for place, read in rows.items():
                     if place in reported:
+                        self.ledger.check_times(self.tables[key.table], read[1])
                         self.ledger.show(key.table, place, *read, finished=reported[place])
 
     def _check_turns(self, event: ev.RequestSplits, records: tuple[rec.Record, ...]) -> None:
@@ -147,7 +172,7 @@ class World:
                 self.passed[table] = 0
             elif served and not delivers_again:  # splits that the member holds already come first
                 reader = group.readers.get(event.member.reader_id) or Reader(event.member.reader_id, 0, "")
-                is_waiting = bool(split_assignment.choose(group, reader, 1))
+                is_waiting = bool(split_assignment.choose(group, reader, 1, event.ceilings.get(table)))
                 self.passed[table] = self.passed[table] + 1 if is_waiting else 0
             if self.passed[table] > 2 * len(self.tables):
                 fail("starved", f"{table} was passed over {self.passed[table]} times")
@@ -205,6 +230,7 @@ class World:
         if facts_of_state(state) != facts_of_state(self.state):
             fail("replay", "the state after a restart differs")
         self.state, self.is_up, self.log = state, True, list(records)
+        self.aligned = SimulatedAlignment(self)
         self.handle(ev.Restarted())
 
     def tick(self) -> None:
@@ -227,6 +253,9 @@ class World:
             return
         if group.at_newest:
             self.handle(ev.Started(key, group.number, Progress(at(len(table.commits)))))
+        elif group.at_snapshot:
+            self.faults["snapshot started"] += 1
+            self.handle(ev.Started(key, group.number, before_snapshot(table)))
         elif table.fails:
             self.handle(ev.CannotGoOn(key=key, number=group.number, start=position, code=TableError.code, text="bad"))
         elif needs_discovery(group, self.settings):
@@ -234,21 +263,24 @@ class World:
 
     def _plan(self, group: Group, table: Table) -> None:
         key, start = group.key, group.progress.position
-        first, upto = number_at(start), min(len(table.commits), number_at(start) + self.rng.randint(1, 2))
-        if upto == first:
+        upto = min(len(table.commits), number_at(start) + self.rng.randint(1, 2))
+        if group.progress.snapshot is not None:
+            parts, progress, coming = next_of_snapshot(table, group.progress.snapshot, self.rng.randint(1, 2))
+        elif upto == number_at(start):
             self.handle(ev.NothingFound(key=key, number=group.number, start=start))
             return
-        rows: dict[int, list[Row]] = {}
-        for number in range(first + 1, upto + 1):
-            for file_group, count in table.commits[number - 1]:
-                rows.setdefault(file_group, []).extend((number, file_group, row) for row in range(count))
-        span = CommitRange(start, at(upto))
+        else:
+            parts, progress = list(table.splits(number_at(start), upto).items()), Progress(at(upto))
+            coming = span_after(table, upto)
+        span, is_timed = CommitRange(start, progress.position), self.scope.rule is not None
+        times = [table.span(rows) for _, rows in parts] if is_timed else None
         event = ev.Discovered(
-            key=key, number=group.number, start=start, commit_range=span, progress=Progress(at(upto)),
-            facts=facts_of((1, "p", f"f{file_group}") for file_group in rows), reshaped=frozenset(), commits=1,
+            key=key, number=group.number, start=start, commit_range=span, progress=progress,
+            facts=facts_of(((1, "p", f"f{file_group}") for file_group, _ in parts), times), reshaped=frozenset(),
+            commits=1, coming=coming if is_timed else rec.UNKNOWN_SPAN,
         )  # fmt: skip
         plan_id = rec_round_id(key, group.number, span)
-        self.content.update({(plan_id, index): tuple(part) for index, part in enumerate(rows.values())})
+        self.content.update({(plan_id, index): tuple(rows) for index, (_, rows) in enumerate(parts)})
         self.handle(event)
 
     # --- the schedule
@@ -315,12 +347,13 @@ def created(world: World) -> ev.CreateGroup:
     """The creation of the group with the tables that are served first."""
     return ev.CreateGroup(
         key=KEY,
-        scope=SCOPE,
+        scope=world.scope,
         limits=NO_LIMITS,
         progress=Progress(at(0)),
         at_newest=world.at_newest,
+        at_snapshot=world.at_snapshot,
         tables=world.first,
     )
 
 
-__all__ = ["KEY", "SCOPE", "CheckFailed", "Content", "Rows", "World", "created"]
+__all__ = ["KEY", "CheckFailed", "Content", "Rows", "World", "created"]

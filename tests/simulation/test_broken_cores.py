@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.broken_cores import BROKEN, Broken
+from tests.simulation.broken_cores import BROKEN, TAKEOVERS, Broken
 from tests.simulation.checkers import CheckFailed
 from tests.simulation.simulated_world import run_schedule
 
@@ -17,7 +17,7 @@ def test_each_broken_core_is_detected(broken: Broken) -> None:
     with broken.in_place() as parts:
         for seed in range(MOST_SCHEDULES):
             try:
-                run_schedule(seed, parts)
+                run_schedule(seed, parts, broken.takeovers)
             except CheckFailed as error:
                 result = error
                 break
@@ -28,3 +28,5 @@ def test_each_broken_core_is_detected(broken: Broken) -> None:
 def test_core_itself_passes_the_same_seeds() -> None:
     for seed in range(30):
         run_schedule(seed)
+    for seed in range(10):
+        run_schedule(seed, takeovers=TAKEOVERS)

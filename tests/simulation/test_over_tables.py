@@ -1,20 +1,24 @@
-"""Seeded schedules of a group over tables, and cores with one defect each, which they must detect."""
+"""Seeded schedules of a group over tables, with watermarks, snapshots and alignment, and cores with one defect each,
+which they must detect."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core import over_tables
+from penstock.enumerator.core import group_lifecycle, over_tables
 from penstock.enumerator.core.records import GroupCreated
 from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.state import Group, Reader, State
+from penstock.enumerator.groups import aligned_groups
+from penstock.enumerator.streams import alignment
 from tests.simulation.checkers import CheckFailed
 from tests.simulation.tables_members import run_tables_schedule
 
@@ -37,8 +41,10 @@ FAULTS = frozenset(
         "reader paused",
         "reader twice",
         "reply lost",
+        "snapshot started",
         "table appeared or went",
         "table failed",
+        "table waited",
     }
 )
 
@@ -70,32 +76,81 @@ def at_newest(state: State, event: ev.AddTables, settings: Any) -> Any:
     return Decision(tuple(records), decision.answer)
 
 
-in_turn, add = over_tables._in_turn, over_tables.add
+def without_snapshot(state: State, event: ev.AddTables, settings: Any) -> Any:
+    """A table that appears later does not start with a snapshot, as the first ones do."""
+    decision = add(state, event, settings)
+    records = [replace(record, at_snapshot=False) for record in decision.records if isinstance(record, GroupCreated)]
+    return Decision(tuple(records), decision.answer)
 
-BROKEN: dict[str, tuple[frozenset[str], str, Any]] = {
-    "the first name is always first": (frozenset({"starved"}), "_in_turn", by_name),
-    "heartbeats do not reach the tables": (frozenset({"lease"}), "leases", none_of_them),
-    "a repeated request is answered anew": (frozenset({"liveness", "answer"}), "_answered", none_of_them),
+
+def past_snapshot(state: State, event: Any, now_ms: int) -> Any:
+    """The first round of a snapshot moves the group past all of it."""
+    snapshot = event.progress.snapshot if isinstance(event, ev.Discovered) else None
+    if snapshot is not None:
+        event = replace(event, progress=Progress(snapshot.at))
+    return discovered(state, event, now_ms)
+
+
+def high_with_split(group: Group, splits: Any, epoch: int = 0) -> Any:
+    """A split has the highest event time of its table, not the watermark."""
+    return tuple(replace(one, watermark_us=group.watermark.high_us) for one in granted(group, splits, epoch))
+
+
+def highest_of(tables: Iterable[Group]) -> int | None:
+    """The highest watermark of the tables."""
+    marks = (group.watermark.at_us for group in tables)
+    return max((at_us for at_us in marks if at_us is not None), default=None)
+
+
+def without_ceiling(group: Group, reader: Reader, most: int, ceiling: Any = None) -> Any:
+    """Splits are assigned whatever other tables are at."""
+    return choose(group, reader, most)
+
+
+def slowest_waits(group: Group, reader: Reader, most: int, ceiling: Any = None) -> Any:
+    """The slowest table is bound by its ceiling too."""
+    return choose(group, reader, most, None if ceiling is None else replace(ceiling, is_lowest=False))
+
+
+in_turn, add, choose, granted = over_tables._in_turn, over_tables.add, over_tables.choose, over_tables.granted
+discovered = group_lifecycle.discovered
+TABLES, LIFECYCLE, ALIGNED = over_tables, group_lifecycle, aligned_groups
+
+BROKEN: dict[str, tuple[frozenset[str], object, str, Any]] = {
+    "the first name is always first": (frozenset({"starved"}), TABLES, "_in_turn", by_name),
+    "heartbeats do not reach the tables": (frozenset({"lease"}), TABLES, "leases", none_of_them),
+    "a repeated request is answered anew": (frozenset({"liveness", "answer"}), TABLES, "_answered", none_of_them),
     "a member that joins again keeps its epochs": (
         frozenset({"exactly once", "answer", "left"}),
+        TABLES,
         "joined",
         lambda state, event, decision: decision,
     ),
-    "a reader that left keeps its splits": (frozenset({"left"}), "departures", none_of_them),
-    "a late table starts at its newest instant": (frozenset({"position"}), "add", at_newest),
+    "a reader that left keeps its splits": (frozenset({"left"}), TABLES, "departures", none_of_them),
+    "a late table starts at its newest instant": (frozenset({"position"}), TABLES, "add", at_newest),
+    "a late table starts without its snapshot": (frozenset({"snapshot"}), TABLES, "add", without_snapshot),
+    "the rest of a snapshot is skipped": (frozenset({"exactly once"}), LIFECYCLE, "discovered", past_snapshot),
     "tables with an error stop the rest": (
-        frozenset({"liveness", "answer"}),
+        frozenset({"liveness", "answer", "held"}),
+        TABLES,
         "_in_turn",
         lambda state, whole, reader, event: [],
     ),
+    "a split has the highest event time as watermark": (frozenset({"watermark"}), TABLES, "granted", high_with_split),
+    "the group has its highest watermark": (frozenset({"watermark"}), TABLES, "watermark_of", highest_of),
+    "a table does not wait": (frozenset({"aligned"}), TABLES, "choose", without_ceiling),
+    "the slowest table waits": (frozenset({"held", "liveness"}), TABLES, "choose", slowest_waits),
+    "idle tables hold back the others": (frozenset({"liveness"}), alignment, "is_active", lambda member, now_ms: True),
+    "no table holds back the others": (frozenset({"aligned"}), alignment, "is_active", lambda member, now_ms: False),
+    "a table that waits counts as idle": (frozenset({"aligned"}), ALIGNED, "withheld", lambda group, ceiling: False),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_broken_core_is_detected(name: str) -> None:
-    noticed_by, attribute, value = BROKEN[name]
+    noticed_by, target, attribute, value = BROKEN[name]
     result = None
-    with patch.object(over_tables, attribute, value):
+    with patch.object(target, attribute, value):
         for seed in range(MOST_SCHEDULES):
             try:
                 run_tables_schedule(seed)
