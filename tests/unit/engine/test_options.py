@@ -117,6 +117,7 @@ def test_consumers_refuse_batch_options() -> None:
     of_streams = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.STREAM}}
     assert refused - of_streams == {"limit", "threads", "ordered", "asOf", "slots", "nativeParquet"}
     assert of_streams == {
+        "streamName",
         "failOnDataLoss",
         "onNewColumns",
         "endWatermark",
