@@ -90,11 +90,18 @@ def advance(
                 reshaped=reshaped_in(facts, plan.commit_range),
                 commits=_commits_in(facts, plan.commit_range, progress.ahead),
                 issued=_issued(table, end, clock_ms()),
+                is_last=again is before and hollow_after_ms is None and _is_last(facts, end, following),
             )
     raise StorageError(
         f"the timeline of table {facts.table} changed during each of {_MAX_ATTEMPTS} attempts to plan; a "
         "retry may succeed"
     )
+
+
+def _is_last(facts: TimelineFacts, end: Position, following: Following) -> bool:
+    """Whether a round after `end` would have nothing, whatever its limits."""
+    changes = isinstance(following.request.query, Changes)
+    return following.upto is None and next_end(facts, end, NO_LIMITS, changes=changes) == end
 
 
 def _is_settled(facts: TimelineFacts, upto: Position) -> bool:

@@ -80,6 +80,8 @@ class NextRound:
     """Records of a topic that were skipped because they had expired."""
     event_times: RoundEventTimes | None = None
     """The event times of the round; None without a rule of watermarks."""
+    is_last: bool = False
+    """Whether the table had nothing after the round when it was planned; false if that is not known."""
 
 
 Advance = NothingNew | NextRound

@@ -254,6 +254,10 @@ class SplitDiscovery:
             return 0
         if isinstance(discovery, NextRound):
             visit.announced.append(self._planned(group, discovery))
+            if discovery.is_last and in_lake and not group.has_idle_timeout:
+                end = discovery.progress.position
+                self.coordinator.post(ev.NothingFound(key=key, number=number, start=end))
+                self._idle[key] = (number, end, fingerprint)
         else:
             if in_lake or following.drained:  # else the topic was not read: open rounds come first
                 self.coordinator.post(ev.NothingFound(key=key, number=number, start=start))

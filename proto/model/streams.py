@@ -276,7 +276,8 @@ def commits_request(scope: StreamScope) -> PlanRequest:
 
 def request_with_rule(request: PlanRequest, rule: EventTimeRule | None) -> PlanRequest:
     """The request, with the scan of event times that the rule requires."""
-    return replace(request, scan_event_time=rule is not None and rule.fallback is WatermarkFallback.SCAN)
+    scans = rule is not None and rule.fallback is WatermarkFallback.SCAN
+    return request if request.scan_event_time == scans else replace(request, scan_event_time=scans)
 
 
 def batch_request(scope: StreamScope, point: StreamPoint) -> PlanRequest | None:

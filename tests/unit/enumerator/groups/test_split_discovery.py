@@ -90,6 +90,22 @@ def test_idle_groups_of_a_table_share_one_discovery(counted: Counted) -> None:
     assert {group.planned.order_key for group in counted.service.list_groups()} == {
         counted.script.keys[counted.script.data[-1]]
     }
+    assert counted.discover() == Counter(glance=1), "nothing was after the rounds when they were planned"
+
+
+def test_commit_that_completes_after_a_round_was_planned_is_planned(counted: Counted) -> None:
+    """The round is known to be the last one of a listing, not of the table."""
+    *_, second, last = counted.script.data
+    counted.script.remove_after(counted.script.data[-3])
+    counted.service.split_discovery.discover()
+    for group in counted.service.list_groups():
+        counted.service.reset_group("t", group.group, StartLatest(), dry_run=False)
+    for instant in (second, last):
+        counted.script.give(instant)
+        assert counted.discover()["advance"] == 1
+        planned = {group.planned.order_key for group in counted.service.list_groups()}
+        assert planned == {counted.script.keys[instant]}
+    assert counted.discover() == Counter(glance=1)
 
 
 def test_lags_of_all_groups_of_a_table_need_one_read(counted: Counted) -> None:
