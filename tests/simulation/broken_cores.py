@@ -146,7 +146,7 @@ def entry_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | No
     return Sealed(replayed=True) if is_over else None
 
 
-def choose_any(group: Group, reader: Reader, most: int) -> tuple[tuple[str, int], ...]:
+def choose_any(group: Group, reader: Reader, most: int, ceiling: object = None) -> tuple[tuple[str, int], ...]:
     """Any pending split, without the order of file groups."""
     reported = tuple(reader.undelivered)[:most]
     pending = ((one.plan_id, index) for one in group.rounds.values() for index in one.pending_in_order())
