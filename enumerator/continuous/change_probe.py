@@ -36,7 +36,10 @@ class TableFingerprint:
     is_settled: bool
     """Whether the times were old enough that every later change moves them."""
     listing: str = ""
-    """A digest of the timeline's file names and sizes, which every step of every instant changes; '' if not taken."""
+    """A digest of the timeline's file names, sizes and times, which every step of every instant changes; '' if not
+    taken."""
+    properties_settled: bool = True
+    """Whether the time of `hoodie.properties` was old enough that every later change moves it."""
 
 
 class ChangeProbe:
@@ -53,25 +56,43 @@ class ChangeProbe:
         folder = self._storage.file_info(self._folder)
         properties = self._storage.file_info(PROPERTIES_FILE)
         times = [info.modified_ns if info is not None else 0 for info in (folder, properties)]
+        settled = [0 < changed_ns <= now_ns - SETTLED_NS for changed_ns in times]
         return TableFingerprint(
             timeline_ns=times[0],
             properties_ns=times[1],
             properties_bytes=properties.size_bytes if properties is not None else 0,
             timeline_folder=self._folder,
-            is_settled=all(0 < changed_ns <= now_ns - SETTLED_NS for changed_ns in times),
+            is_settled=all(settled),
+            properties_settled=settled[1],
         )
 
-    def probe_listing(self) -> TableFingerprint:
-        """Like `probe`; if the file times prove nothing, with a digest of the timeline's listing."""
+    def probe_listing(self, before: TableFingerprint | None = None) -> TableFingerprint:
+        """Like `probe`; if the file times prove nothing, with a digest of the timeline's listing. So is the first probe
+        after `before`, whose file times proved nothing: only the listing can show that nothing has changed since."""
         fingerprint = self.probe()
-        if fingerprint.is_settled:
+        if fingerprint.is_settled and (before is None or before.is_settled):
             return fingerprint
         digest = hashlib.sha256()
         for info in self._storage.list_dir(self._folder):
-            digest.update(f"{info.name}\0{info.size_bytes}\n".encode())
+            digest.update(f"{info.name}\0{info.size_bytes}\0{info.modified_ns}\n".encode())
         return replace(fingerprint, listing=digest.hexdigest())
 
 
 def is_unchanged(before: TableFingerprint | None, now: TableFingerprint) -> bool:
     """Whether the table is certainly the same as when `before` was taken."""
-    return before is not None and (before.is_settled or bool(before.listing)) and before == now
+    if before is None or _times(before) != _times(now):
+        return False
+    if before.is_settled:
+        return now.is_settled
+    return (
+        bool(before.listing) and before.listing == now.listing and before.properties_settled == now.properties_settled
+    )
+
+
+def _times(fingerprint: TableFingerprint) -> tuple[int, int, int, str]:
+    return (
+        fingerprint.timeline_ns,
+        fingerprint.properties_ns,
+        fingerprint.properties_bytes,
+        fingerprint.timeline_folder,
+    )

@@ -235,7 +235,7 @@ class SplitDiscovery:
         try:
             path, fingerprint = self._seen(visit)
             if in_lake and idle is not None and idle[:2] == (number, start) and is_unchanged(idle[2], fingerprint):
-                self._idle[key] = idle
+                self._idle[key] = (number, start, fingerprint)
                 if group.has_idle_timeout:
                     self.coordinator.handle(ev.NothingFound(key=key, number=number, start=start))
                 self._succeeded(key)

@@ -15,7 +15,7 @@ from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
-from penstock.enumerator.streams.plan_cache import IdlePoint, StreamPlanCache
+from penstock.enumerator.streams.plan_cache import IdlePoint, LruCache, StreamPlanCache
 from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
 from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.enumerator.tables.timeline_pages import timeline_page
@@ -70,6 +70,7 @@ class OpenTables:
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
         self._commits = CommitCache()
+        self._unsettled: LruCache[str, TableFingerprint] = LruCache(max_tables)
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
         self._listed: dict[str, int] = {}
         self._listed_files = 0
@@ -193,7 +194,12 @@ class OpenTables:
         """A cheap sign of whether the table changed: two file operations for a table that is open. `closely`: also a
         listing of the timeline where file times prove nothing."""
         probe = ChangeProbe(self.last_opened(path), clock_ns=lambda: self.wall_ms() * 1_000_000)
-        return probe.probe_listing() if closely else probe.probe()
+        if not closely:
+            return probe.probe()
+        fingerprint = probe.probe_listing(self._unsettled.take(path))
+        if not fingerprint.is_settled:
+            self._unsettled.put(path, fingerprint)
+        return fingerprint
 
     def last_opened(self, path: str) -> HudiTable:
         """The table with its properties as last read; opened if it is not open."""

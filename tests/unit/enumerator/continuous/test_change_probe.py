@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import time
 from typing import Any
@@ -106,6 +107,35 @@ def test_new_commit_costs_one_more_file_read(tmp_path: pathlib.Path) -> None:
     storage.calls = 0
     assert advance(table, "t", following) == NothingNew()
     assert storage.calls == idle
+
+
+def test_listing_connects_a_probe_with_young_times_and_the_next_ones(tmp_path: pathlib.Path) -> None:
+    table = open_table(str(many_instants(tmp_path / "t", 3)))
+    timeline, properties = (table.storage.file_info(path) for path in (".hoodie/timeline", ".hoodie/hoodie.properties"))
+    assert timeline is not None and properties is not None
+    os.utime(tmp_path / "t" / ".hoodie" / "hoodie.properties", ns=(1, timeline.modified_ns - 2 * SETTLED_NS))
+    young = ChangeProbe(table, clock_ns=lambda: timeline.modified_ns + 1)
+    old = ChangeProbe(table, clock_ns=lambda: timeline.modified_ns + SETTLED_NS)
+    before = young.probe_listing()
+    assert not before.is_settled and before.properties_settled and is_unchanged(before, young.probe_listing())
+    assert not is_unchanged(before, old.probe_listing()), "without a listing a change within one tick is not seen"
+    connected = old.probe_listing(before)
+    assert connected.is_settled and connected.listing and is_unchanged(before, connected)
+    assert not old.probe_listing(connected).listing and is_unchanged(connected, old.probe_listing(connected))
+    assert not is_unchanged(connected, young.probe_listing()), "the clock ran backwards"
+    (tmp_path / "t" / ".hoodie" / "timeline" / "20270101000000000.commit.requested").touch()
+    os.utime(tmp_path / "t" / ".hoodie" / "timeline", ns=(1, timeline.modified_ns))
+    assert old.probe().timeline_ns == before.timeline_ns and not is_unchanged(before, old.probe_listing(before))
+
+
+def test_listing_does_not_stand_for_young_properties(tmp_path: pathlib.Path) -> None:
+    table = open_table(str(many_instants(tmp_path / "t", 3)))
+    properties = table.storage.file_info(".hoodie/hoodie.properties")
+    assert properties is not None
+    os.utime(tmp_path / "t" / ".hoodie" / "timeline", ns=(1, properties.modified_ns - 2 * SETTLED_NS))
+    before = ChangeProbe(table, clock_ns=lambda: properties.modified_ns + 1).probe_listing()
+    after = ChangeProbe(table, clock_ns=lambda: properties.modified_ns + SETTLED_NS).probe_listing(before)
+    assert not before.properties_settled and after.is_settled and not is_unchanged(before, after)
 
 
 def test_fingerprint_changes_with_every_step_of_an_instant(tmp_path: pathlib.Path) -> None:

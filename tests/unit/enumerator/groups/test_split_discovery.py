@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.enumerator.continuous.change_probe import SETTLED_NS
 from penstock.enumerator.continuous.types import Advance, Following
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.service import EnumeratorService
@@ -91,6 +93,17 @@ def test_idle_groups_of_a_table_share_one_discovery(counted: Counted) -> None:
         counted.script.keys[counted.script.data[-1]]
     }
     assert counted.discover() == Counter(glance=1), "nothing was after the rounds when they were planned"
+
+
+def test_table_is_not_read_again_when_its_file_times_have_aged(counted: Counted) -> None:
+    properties = counted.script.path / ".hoodie" / "hoodie.properties"
+    os.utime(properties, ns=(1, counted.wall_ms * 1_000_000 - 10 * SETTLED_NS))
+    assert counted.discover()["advance"] == 1
+    for _ in range(3):
+        assert counted.discover() == Counter(glance=1)
+        counted.wall_ms += SETTLED_NS // 1_000_000
+    counted.script.give(*{path.name[:17] for path in counted.script.aside.iterdir()})
+    assert counted.discover()["advance"] == 1
 
 
 def test_commit_that_completes_after_a_round_was_planned_is_planned(counted: Counted) -> None:
