@@ -60,9 +60,9 @@ class EnumeratorService:
     `start` begins discovery for the groups, `stop` ends it. With `poll_ms` None there are no threads: call
     `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
-    plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from` has
-    the patterns of paths that may be added. `activity` is shown by `describe_server`: the caller that passes a
-    `coordinator` makes the activity one of its observers.
+    plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
+    `Settings.add_from`. `activity` is shown by `describe_server`: the caller that passes a `coordinator` makes the
+    activity one of its observers.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class EnumeratorService:
         poll_ms: int | None = POLL_MS,
         activity: Activity | None = None,
         catalogs: Catalogs | None = None,
-        add_from: tuple[str, ...] = ("*",),
+        add_from: tuple[str, ...] | None = None,
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Final, Protocol
+from urllib.parse import unquote
 
 from penstock.enumerator.catalog.catalogs import Catalogs
 from penstock.enumerator.catalog.listing import refusal_of_name, refusal_of_path
@@ -17,7 +18,8 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.table_records import TableAdded
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.registry import ADMIN, TableEntry, TableRegistry
-from penstock.proto.errors import ConfigurationError, TableNotFound
+from penstock.enumerator.visibility import may_use
+from penstock.proto.errors import ConfigurationError, PermissionDenied, TableNotFound
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.table.storage.filesystem import folder_uri, redacted_uri, uri_without_credentials
 
@@ -37,7 +39,7 @@ class _Health(Protocol):
 
 class TableAdministration:
     """A `TableService`. Any thread. `check` opens a table at a path; `add_from` has the shell patterns of the paths
-    that may be added; without `catalogs` there is nothing to refresh."""
+    that may be added, see `Settings.add_from`; without `catalogs` there is nothing to refresh."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class TableAdministration:
         health: _Health,
         check: Callable[[str], object],
         catalogs: Catalogs | None = None,
-        add_from: tuple[str, ...] = ("*",),
+        add_from: tuple[str, ...] | None = None,
         wake: Callable[[], object] = lambda: None,
     ) -> None:
         self._registry, self._coordinator, self._health, self._check = registry, coordinator, health, check
@@ -130,11 +132,18 @@ class TableAdministration:
                 f"table {table!r}: path {described!r} has credentials: set them in the environment of the server"
             )
         is_local = not folder_uri(path)
-        if is_local and (not path.startswith("/") or ".." in path.split("/")):
+        if ".." in unquote(path).split("/") or (is_local and not path.startswith("/")):
             raise ConfigurationError(
-                f"table {table!r}: path {described!r}: expected an absolute path of the server, without `..`, or a URI"
+                f"table {table!r}: path {described!r}: expected an absolute path of the server, or a URI, without `..`"
             )
-        if not any(fnmatchcase(path, pattern) for pattern in self._add_from):
+        if self._add_from is None:
+            if not may_use()("admin", "*", ""):
+                raise PermissionDenied(
+                    f"table {table!r} at {described!r}: without `addFrom` in the configuration of this server, only "
+                    "callers with the right `admin` on all tables add tables, because a path may be that of a table on "
+                    "which they have no right: set `addFrom` to the patterns of paths that every caller may add"
+                )
+        elif not any(fnmatchcase(path, pattern) for pattern in self._add_from):
             raise ConfigurationError(
                 f"table {table!r}: this server does not allow tables at {described!r}: `addFrom` of its configuration "
                 "has the patterns of paths that may be added"

@@ -18,7 +18,9 @@ TIMEOUT_MS: Final = 30_000
 MAX_TEXT_BYTES: Final = 16 << 20
 """Longest text in a response of the Metastore."""
 MAX_ELEMENTS: Final = 1_000_000
-"""Most elements of a list in a response: tables of a database, for example."""
+"""Most elements of all lists and maps of a response together: names of tables, for example."""
+MAX_RESPONSE_BYTES: Final = 64 << 20
+"""Largest response of the Metastore."""
 MAX_DATABASES: Final = 10_000
 """Databases of a Metastore; the rest is a problem."""
 BATCH: Final = 100
@@ -69,6 +71,12 @@ class HiveCatalog:
                 yield from self._tables(client, database)
 
     def _tables(self, client: MetastoreCalls, database: str) -> Iterator[Item]:
+        try:
+            yield from self._listed_tables(client, database)
+        except _Refused as error:
+            yield UnreadablePart(database, str(error))
+
+    def _listed_tables(self, client: MetastoreCalls, database: str) -> Iterator[Item]:
         names = sorted(_call(f"database {database[:100]}", partial(client.get_all_tables, database)))
         views: dict[str, set[tuple[str, bool]]] = {}
         for first in range(0, len(names), BATCH):
@@ -106,33 +114,47 @@ def _name_of(tables: set[tuple[str, bool]]) -> str:
     return plain[0] if plain else min(name for name, _ in tables)[: -len(_VIEW_SUFFIXES[0])]
 
 
+class _Refused(StorageError):
+    """The Metastore answered with an error, and goes on."""
+
+
 def _call(what: str, call: Callable[[], list[Any]]) -> list[Any]:
-    """The result of a call. StorageError: the Metastore cannot be reached, answers with an error, or not at all."""
+    """The result of a call. StorageError: the Metastore cannot be reached, or does not answer; `_Refused`: it answers
+    with an error."""
     try:
         return list(call())
     except Exception as error:  # noqa: BLE001 - errors of sockets, of Thrift, and of the Metastore have no common class
         text = str(getattr(error, "message", "") or error)
-        raise StorageError(
+        raise (_Refused if _is_answer(error) else StorageError)(
             f"the Hive Metastore does not list {what}: {type(error).__name__}: {text[:300]}; a retry may succeed"
         ) from None
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether the error is a response of the Metastore, so that the connection remains usable."""
+    try:
+        from thrift.protocol.TProtocol import TProtocolException
+        from thrift.Thrift import TException
+        from thrift.transport.TTransport import TTransportException
+    except ImportError:  # tests connect without the extra
+        return False
+    return isinstance(error, TException) and not isinstance(error, TProtocolException | TTransportException)
 
 
 def _connector() -> Callable[[str, int], AbstractContextManager[MetastoreCalls]]:
     """Opens connections. ConfigurationError without the extra."""
     try:
         from hive_metastore.ThriftHiveMetastore import Client
-        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-        from thrift.transport.TSocket import TSocket
         from thrift.transport.TTransport import TBufferedTransport
+
+        from penstock.enumerator.catalog.bounded_thrift import BoundedProtocol, BoundedSocket
     except ImportError:
         raise ConfigurationError(NEEDS_EXTRA) from None
 
     @contextmanager
     def connect(host: str, port: int) -> Iterator[MetastoreCalls]:
-        socket = TSocket(host, port)
-        socket.setTimeout(TIMEOUT_MS)
-        transport = TBufferedTransport(socket)
-        protocol = TBinaryProtocol(transport, string_length_limit=MAX_TEXT_BYTES, container_length_limit=MAX_ELEMENTS)
+        transport = TBufferedTransport(BoundedSocket(host, port, TIMEOUT_MS, MAX_RESPONSE_BYTES))
+        protocol = BoundedProtocol(transport, MAX_TEXT_BYTES, MAX_ELEMENTS)
         try:
             transport.open()
         except Exception as error:  # noqa: BLE001 - TTransportException, and errors of sockets

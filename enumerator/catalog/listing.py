@@ -121,7 +121,12 @@ class Listing:
     def _problem(self, text: str) -> None:
         self.problem_count += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(text[:500])
+            self.problems.append(_one_line(text[:500]))
+
+
+def _one_line(text: str) -> str:
+    """The text with escapes for what is not printable, such as a new line or a sequence for a terminal."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def refusal_of_name(name: str) -> str:

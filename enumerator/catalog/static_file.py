@@ -14,6 +14,9 @@ MAX_FILE_BYTES: Final = 8 << 20
 """Largest file of tables."""
 MAX_NESTED_CHARS: Final = 400
 """Longest name of nested TOML tables."""
+MAX_DOTS: Final = 100
+"""Most dots in one line of the file: the time and memory that the parser needs grow with the square of the parts of a
+name."""
 
 
 class FileCatalog:
@@ -36,9 +39,14 @@ class FileCatalog:
             data = self._open(self._folder).read_bytes(self._name, MAX_FILE_BYTES)
         except FileNotFoundError:
             raise ConfigurationError(f"file of tables {self._described} does not exist") from None
+        dots, line = max((text.count(b"."), -number) for number, text in enumerate(data.split(b"\n"), 1))
+        if dots > MAX_DOTS:
+            raise ConfigurationError(
+                f"file of tables {self._described}: line {-line} has {dots} dots: expected at most {MAX_DOTS}"
+            )
         try:
             tables = tomllib.loads(data.decode()).get("tables", {})
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also of bytes that are no text, and of too long numbers
             raise ConfigurationError(f"file of tables {self._described} is not TOML: {str(error)[:200]}") from None
         if not isinstance(tables, dict):
             raise ConfigurationError(f'file of tables {self._described}: expected [tables] with lines NAME = "PATH"')

@@ -26,11 +26,11 @@ from penstock.enumerator.groups.descriptions import (
 )
 from penstock.enumerator.groups.groups_over_tables import GroupsOverTables, merged_description, merged_statuses
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
-from penstock.enumerator.groups.visibility import may_use
 from penstock.enumerator.log import log, log_event
 from penstock.enumerator.observer import ReaderSplits, SplitEvent, SplitKind, SplitReported, SplitsCounted
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
+from penstock.enumerator.visibility import may_use
 from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
 from penstock.proto.model.groups import (
@@ -96,6 +96,8 @@ class ConsumerGroups:
         scope = _checked_scope(spec.scope)
         key = GroupKey(scope.request.table, checked_name("group", group))
         checked_name("reader id", reader_id)
+        if is_pattern(key.table):
+            self.over_tables.require_some(key, "consume")
         if spec.scope.request.hybrid is not None and not scope.over_tables:
             self.split_discovery.follows.allow_topic(key.table, spec.scope.request.hybrid)
         if not self.coordinator.read(lambda state: key in state.groups):
@@ -189,6 +191,7 @@ class ConsumerGroups:
 
         description, progress = self.coordinator.read(read)
         if description.scope.over_tables:
+            self.over_tables.require_some(key, "read")
             may = may_use()
             statuses = [each for each in self._status(table, group).groups if each.summary.over == table]
             return merged_description(

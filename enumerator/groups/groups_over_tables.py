@@ -17,9 +17,9 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
-from penstock.enumerator.groups.visibility import EVERYTHING, MayUse, may_use
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.registry import TableRegistry
+from penstock.enumerator.visibility import EVERYTHING, MayUse, may_use
 from penstock.proto.errors import ConfigurationError, PenstockError, PermissionDenied
 from penstock.proto.model.groups import (
     MAX_TABLES_SHOWN,
@@ -111,10 +111,23 @@ class GroupsOverTables:
             self._present[key] = (names, number)
         return names
 
-    def require_all(self, key: GroupKey, right: _Right) -> None:
-        """PermissionDenied unless the caller has the right on every table that the group has or may get."""
+    def require_some(self, key: GroupKey, right: _Right) -> None:
+        """PermissionDenied unless the caller has the right on a table that the group has or may get, or, if there is
+        none yet, a rule for the pattern itself."""
         may = may_use()
-        names = {*self.visible_names(key), *self.coordinator.read(lambda state: self._tables(state, key))}
+        if may is EVERYTHING:
+            return
+        names = self._all_names(key) or {key.table}
+        if not any(may(right, name, key.group) for name in names):
+            raise PermissionDenied(
+                f"{key}: no right `{right}` on any of its tables: an [[acl]] rule of the server must grant it"
+            )
+
+    def require_all(self, key: GroupKey, right: _Right) -> None:
+        """PermissionDenied unless the caller has the right on every table that the group has or may get; if there is
+        none yet, unless a rule for the pattern itself grants it."""
+        may = may_use()
+        names = self._all_names(key) or {key.table}
         denied = sorted(name for name in names if not may(right, name, key.group))
         if denied:
             raise PermissionDenied(
@@ -122,9 +135,13 @@ class GroupsOverTables:
                 "of the server must grant it on every table that matches"
             )
 
-    def visible_names(self, key: GroupKey) -> tuple[str, ...]:
-        """The served tables of the group, whoever calls."""
-        return self.tables.matching(key.table)
+    def _all_names(self, key: GroupKey) -> set[str]:
+        """The tables that the group has or may get, whoever calls."""
+
+        def names(state: State) -> tuple[str, ...]:
+            return self._tables(state, key) if key in state.groups else ()
+
+        return {*self.tables.matching(key.table), *self.coordinator.read(names)}
 
     def require_not_of_whole(self, key: GroupKey) -> None:
         """ConfigurationError if the group is that of a served table of a group over tables: it would be created again

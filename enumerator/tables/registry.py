@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.enumerator.log import log_event
+from penstock.enumerator.visibility import EVERYTHING, may_use
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.queries import is_pattern
 from penstock.proto.model.splits import Plan
@@ -135,12 +136,7 @@ class TableRegistry:
         now = self._now
         entry = now.entries.get(table)
         if entry is None:
-            near = difflib.get_close_matches(table[:200], now.names[:1000], n=1)
-            hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
-            served = ", ".join(map(redacted_uri, now.names[:20])) + (", …" if len(now.names) > 20 else "")
-            raise TableNotFound(
-                f"no table {redacted_uri(table)[:200]!r} is registered here{hint}; registered: {served or 'none'}"
-            )
+            raise TableNotFound(_unknown(table, now.names))
         return entry
 
     def entries(self) -> tuple[TableEntry, ...]:
@@ -238,6 +234,17 @@ class TableRegistry:
             conflicts=tuple(sorted(conflicts, key=lambda conflict: conflict.refused.name)),
             beyond_limit=beyond,
         )
+
+
+def _unknown(table: str, names: tuple[str, ...]) -> str:
+    """The text for an unknown table. It names only tables that the caller may read."""
+    may = may_use()
+    readable = names if may is EVERYTHING else tuple(name for name in names if may("read", name, ""))
+    near = difflib.get_close_matches(table[:200], readable[:1000], n=1)
+    hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
+    known = ", ".join(map(redacted_uri, readable[:20])) + (", …" if len(readable) > 20 else "")
+    none = "none" if readable == names else "none that this caller may read"
+    return f"no table {redacted_uri(table)[:200]!r} is registered here{hint}; registered: {known or none}"
 
 
 def _difference(

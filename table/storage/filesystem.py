@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol, TypeVar
 
@@ -26,6 +25,8 @@ from penstock.proto.errors import (
     StorageError,
 )
 from penstock.table.storage.exact_reads import ExactFile
+from penstock.table.storage.file_info import FileInfo as FileInfo
+from penstock.table.storage.file_info import file_info, info_of_entry
 from penstock.table.storage.local_links import has_no_link
 from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
 
@@ -54,22 +55,6 @@ _SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_
 _LISTED: Final = (pafs.FileType.File, pafs.FileType.Directory)
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileInfo:
-    """A file or folder of a table."""
-
-    name: str
-    """The last part of `path`."""
-    path: str
-    """Relative to the table's base path, separated by '/'."""
-    size_bytes: int
-    """0 for a folder."""
-    is_dir: bool
-    """Whether it is a folder."""
-    modified_ns: int
-    """Time of the last change, in nanoseconds since the epoch; 0 if the store does not report it."""
 
 
 class Storage(Protocol):
@@ -257,7 +242,9 @@ class ArrowStorage:
         except FileNotFoundError:
             return []
         typed = ((entry, entry.type) for entry in entries)
-        infos = [_file_info(entry, entry.path, kind) for entry, kind in typed if kind in _LISTED]
+        infos = [
+            info_of_entry(entry, path, kind == pafs.FileType.Directory) for entry, kind in typed if kind in _LISTED
+        ]
         return sorted(infos, key=attrgetter("name"))
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
@@ -286,7 +273,7 @@ class ArrowStorage:
         except FileNotFoundError:
             return None
         kind = entry.type
-        return None if kind == pafs.FileType.NotFound else _file_info(entry, path, kind)
+        return None if kind == pafs.FileType.NotFound else file_info(entry, path, kind == pafs.FileType.Directory)
 
     def _opened(self, path: str) -> pa.NativeFile:
         """Opens the file; a remote one as `ExactFile`."""
@@ -365,17 +352,6 @@ class ArrowStorage:
 
     def _where(self, path: str) -> str:
         return f"{path or 'the base folder'} of table {redacted_uri(self._base_path)}"
-
-
-def _file_info(entry: pafs.FileInfo, path: str, kind: pafs.FileType) -> FileInfo:
-    is_dir = kind == pafs.FileType.Directory
-    return FileInfo(
-        name=path.rpartition("/")[2],
-        path=path,
-        size_bytes=0 if is_dir else int(entry.size or 0),
-        is_dir=is_dir,
-        modified_ns=int(entry.mtime_ns or 0),
-    )
 
 
 def _is_folder_error(error: Exception) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.groups.visibility import restricted
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings
+from penstock.enumerator.visibility import restricted
 from penstock.proto.errors import (
     ConfigurationError,
     CorruptFile,

@@ -228,8 +228,10 @@ class Settings:
     """The tables that are served, by name. Flags add to the file."""
     catalog: Mapping[str, CatalogSettings] = field(default_factory=dict)
     """Catalogs whose tables are served, by name: folders, files and Hive Metastores."""
-    add_from: tuple[str, ...] = ("*",)
-    """Shell patterns of the paths at which `penstock tables add` may add tables; an empty list: nowhere."""
+    add_from: tuple[str, ...] | None = None
+    """Shell patterns of the paths at which `penstock tables add` may add tables; an empty list: nowhere. Default:
+    everywhere, but with `acl` only for callers with the right `admin` on all tables, because the path may be one of
+    another table."""
     listen: str = "127.0.0.1:0"
     """HOST:PORT; with port 0 the system chooses the port. Off loopback `tls` is required."""
     state: str = ""

@@ -15,7 +15,6 @@ from typing import Any, Final, NoReturn
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from penstock.enumerator.groups.visibility import EVERYTHING, MayUse, restricted
 from penstock.enumerator.server.auth.acl import NEEDED, Needed, Of, Rights
 from penstock.enumerator.server.auth.callers import CallerNames, calling
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
@@ -29,6 +28,7 @@ from penstock.enumerator.server.rpc.wrapping import (
     with_stream,
     with_unary,
 )
+from penstock.enumerator.visibility import EVERYTHING, MayUse, restricted
 from penstock.proto.codec.errors import failure_of
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import (

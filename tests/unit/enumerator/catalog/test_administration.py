@@ -12,13 +12,14 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.tables.registry import TableEntry, TableRegistry
-from penstock.proto.errors import ConfigurationError, CorruptFile, TableNotFound
+from penstock.enumerator.visibility import restricted
+from penstock.proto.errors import ConfigurationError, CorruptFile, PermissionDenied, TableNotFound
 
 
 class World:
     """An administration without storage."""
 
-    def __init__(self, state: State | None = None, add_from: tuple[str, ...] = ("*",)) -> None:
+    def __init__(self, state: State | None = None, add_from: tuple[str, ...] | None = None) -> None:
         self.registry = TableRegistry({"own": "/own"}, max_tables=4)
         self.registry.put_source("catalog lake", [TableEntry("lake.a", "/lake/a")])
         self.troubles: dict[str, tuple[str, str]] = {}
@@ -87,6 +88,9 @@ def test_name_of_the_configuration_or_of_a_catalog_is_taken_and_not_removed(name
         ("x", ""),
         ("x", "relative/path"),
         ("x", "/lake/../etc"),
+        ("x", "file:///lake/../etc"),
+        ("x", "s3://bucket/lake/%2E%2e/etc"),
+        ("x", "s3://bucket/lake/.."),
         ("x", "s3://key:secret@bucket/x"),
         ("x", "s3://bucket/x?access_key=a&secret_key=b"),
         ("x", "ftp://host/x"),
@@ -107,6 +111,19 @@ def test_only_paths_that_the_configuration_allows_are_added() -> None:
     assert world.tables.add_table("x", "/lake/x").path == "/lake/x"
     with pytest.raises(ConfigurationError, match="addFrom"):
         World(add_from=()).tables.add_table("x", "/lake/x")
+
+
+def test_without_patterns_only_callers_that_administer_all_tables_add_paths() -> None:
+    world = World()
+    for patterns, granted, allowed in ((None, "x", False), (None, "*", True), (("/lake/*",), "x", True)):
+        world = World(add_from=patterns)
+        with restricted(lambda right, table, group, granted=granted: (right, table) == ("admin", granted)):
+            if allowed:
+                assert world.tables.add_table("x", "/lake/x").table == "x"
+            else:
+                with pytest.raises(PermissionDenied, match="addFrom"):
+                    world.tables.add_table("x", "/lake/x")
+        assert bool(world.checked) == allowed, "storage is not read for a caller that may not add the path"
 
 
 def test_table_that_cannot_be_opened_is_not_added() -> None:

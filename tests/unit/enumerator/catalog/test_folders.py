@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections import Counter
 
@@ -160,3 +161,14 @@ def test_huge_listing_ends_early_and_says_so(tmp_path: pathlib.Path, monkeypatch
     items = list(FolderCatalog(str(tmp_path)).listing())
     assert len(tables(items)) == 4
     assert isinstance(items[-1], UnreadablePart) and items[-1].name == ""
+
+
+def test_folder_whose_name_is_not_utf8_is_a_problem_and_hides_no_table(tmp_path: pathlib.Path) -> None:
+    make(tmp_path, "good", "two/x")
+    os.mkdir(os.fsencode(tmp_path) + b"/bad\xff")  # noqa: PTH102 - no text is this name
+    for levels, expected in (("*", {"good"}), ("*/*", {"two.x"})):
+        items = list(FolderCatalog(f"{tmp_path}/{levels}").listing())
+        assert set(tables(items)) == expected
+        assert [type(item) for item in items if item is not None and not isinstance(item, ListedTable)] == [
+            RefusedTable
+        ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable
+from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable, UnreadablePart
 from penstock.enumerator.catalog.hive import BATCH, HiveCatalog, location_of
 from penstock.proto.errors import ConfigurationError, StorageError
 
@@ -103,6 +103,20 @@ def test_metastore_that_fails_is_a_storage_error_that_may_be_retried() -> None:
     metastore.error = OSError("reset by peer")
     with pytest.raises(StorageError, match="reset by peer"):
         listed(metastore)
+
+
+def test_database_that_cannot_be_listed_keeps_its_tables_and_delays_no_other() -> None:
+    from hive_metastore.ttypes import MetaException
+
+    class Partly(ScriptedMetastore):
+        def get_all_tables(self, db_name: str) -> list[str]:
+            if db_name == "broken":
+                raise MetaException("no privilege")
+            return super().get_all_tables(db_name)
+
+    broken, ordinary = listed(Partly(broken=[], good=[table("t", "/t")]))
+    assert isinstance(broken, UnreadablePart) and broken.name == "broken" and "no privilege" in broken.reason
+    assert ordinary == ListedTable("good.t", "/t")
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:0", "host:x"])

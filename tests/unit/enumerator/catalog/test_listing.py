@@ -77,6 +77,14 @@ def test_names_that_no_pattern_or_flag_could_name_are_a_problem(name: str) -> No
     assert (names(listing), listing.problem_count) == (["lake.good"], 1)
 
 
+def test_each_problem_is_one_line_without_control_characters() -> None:
+    name = "a\nb\x1b[31m\udcff"
+    listing = listed(RefusedTable(name, "no\rtable"), UnreadablePart(name, "no answer"), table(name, "/x"))
+    assert listing.problem_count == 3
+    for problem in listing.problems:
+        assert problem.isprintable() and problem.encode() and r"a\nb\x1b[31m\udcff" in problem
+
+
 def test_of_two_tables_of_one_name_the_served_one_stays_and_a_problem_is_reported() -> None:
     two = (table("a", "/one/a"), table("a", "/two/a"))
     for before, path in [

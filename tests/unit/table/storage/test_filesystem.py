@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import pathlib
 import traceback
 
@@ -102,6 +103,17 @@ def test_listing_is_one_level_sorted_and_empty_if_absent(folder: pathlib.Path) -
     assert [i.path for i in storage.list_dir("p=b")] == ["p=b/two"]
     assert storage.list_dir("p=none") == [] == storage.list_dir("one")
     assert storage.list_dir("p=b")[0].modified_ns == (folder / "p=b/two").stat().st_mtime_ns
+
+
+def test_name_that_is_not_utf8_is_refused_and_hides_no_other(folder: pathlib.Path) -> None:
+    storage = open_storage(str(folder))
+    before = storage.list_dir("")
+    os.mkdir(os.fsencode(folder) + b"/bad\xff")  # noqa: PTH102 - no text is this name
+    infos = storage.list_dir("")
+    assert before and infos[:-1] == before and infos[-1].is_dir
+    for access in (storage.list_dir, storage.file_info, storage.open_input):
+        with pytest.raises(CorruptFile, match="Unicode"):
+            access(infos[-1].path)
 
 
 def test_file_info_and_missing_files(folder: pathlib.Path) -> None:

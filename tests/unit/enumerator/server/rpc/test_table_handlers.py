@@ -39,7 +39,7 @@ class Secured:
             for name in ("eu", "us")
         ]
         self.catalogs = Catalogs(catalogs, registry)
-        self.service = EnumeratorService(registry, poll_ms=None, catalogs=self.catalogs)
+        self.service = EnumeratorService(registry, poll_ms=None, catalogs=self.catalogs, add_from=(path,))
         lines = []
         for name in ("eu", "reader", "root", "nobody"):
             token, line = new_token(name)
