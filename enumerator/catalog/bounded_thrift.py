@@ -10,7 +10,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TTransportException
 
 
-class BoundedSocket(TSocket):
+class BoundedSocket(TSocket):  # type: ignore[misc]  # Thrift has no types
     """A connection that fails in a response of more than `most_bytes`. Each wait for bytes ends after `timeout_ms`."""
 
     def __init__(self, host: str, port: int, timeout_ms: int, most_bytes: int) -> None:
@@ -32,7 +32,7 @@ class BoundedSocket(TSocket):
         super().write(buff)
 
 
-class BoundedProtocol(TBinaryProtocol):
+class BoundedProtocol(TBinaryProtocol):  # type: ignore[misc]  # Thrift has no types
     """A protocol that fails on a text of more than `most_text_bytes`, and if all lists and maps of a response together
     have more than `most_elements`."""
 

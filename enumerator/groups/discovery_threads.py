@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
@@ -92,13 +93,17 @@ class DiscoveryThreads:
         if left:
             log_event("stopped during looks", level=logging.WARNING, looks=", ".join(left)[:500])
 
-    def check(self) -> None:
-        """Restarts threads that have ended, and reports whether all threads run. Any thread."""
+    def check(self, completed: _Loop | None = None) -> None:
+        """Restarts threads that have ended, and reports whether all threads run. `completed` has completed a round. Any
+        thread."""
         with self._checking:
             if self._ended.is_set():
                 return
-            self._allow_for_standstill()
-            reason = next(filter(None, (loop.trouble() for loop in self._loops)), "")
+            now_ms = self._split_discovery.clock_ms()  # once: the process may be suspended between two reads
+            self._allow_for_standstill(now_ms)
+            if completed is not None:
+                completed.completed_ms = now_ms
+            reason = next(filter(None, (loop.trouble(now_ms) for loop in self._loops)), "")
             for loop in self._loops:
                 if loop.died():
                     self._split_discovery.coordinator.observer.observe(ThreadFailed(loop.name))
@@ -109,12 +114,12 @@ class DiscoveryThreads:
                 log_event("background threads", level=level, state=reason or "all threads run again")
                 self.on_trouble(reason)
 
-    def _allow_for_standstill(self) -> None:
+    def _allow_for_standstill(self, now_ms: int) -> None:
         """Does not report threads as stalled if the whole process was suspended."""
-        before_ms, self._checked_ms = self._checked_ms, self._split_discovery.clock_ms()
-        if self._checked_ms - before_ms >= STALLED_MS // 2:
+        before_ms, self._checked_ms = self._checked_ms, now_ms
+        if now_ms - before_ms >= STALLED_MS // 2:
             for loop in self._loops:
-                loop.completed_ms = self._checked_ms
+                loop.completed_ms = now_ms
 
     def _tick(self) -> None:
         self._split_discovery.coordinator.tick()
@@ -200,7 +205,7 @@ class _Loop:
         clock_ms: Callable[[], int],
         failed: Callable[[str, BaseException], None],
         ended: threading.Event,
-        check: Callable[[], None],
+        check: Callable[[_Loop | None], None],
     ) -> None:
         self.name, self.woken = name, threading.Event()
         self.completed_ms = clock_ms()
@@ -223,11 +228,11 @@ class _Loop:
     def died(self) -> bool:
         return self._thread is not None and not self._thread.is_alive()
 
-    def trouble(self) -> str:
+    def trouble(self, now_ms: int) -> str:
         """Why the loop does not run, '' if it does; a restarted thread must complete a round first."""
         if self.died() or self._restarted:
             return f"thread {self.name} ended{self._error}; it is started again"
-        silent_ms = self._clock_ms() - self.completed_ms
+        silent_ms = now_ms - self.completed_ms
         if silent_ms > max(STALLED_MS, 3000 * self._interval_s):
             return f"thread {self.name} has completed no round for {STALLED_MS // 1000} s{self._error}"
         return ""
@@ -235,9 +240,10 @@ class _Loop:
     def _run(self) -> None:
         while not self._ended.is_set():
             self.woken.clear()
-            if self._succeeds(self._step):
-                self.completed_ms, self._restarted, self._error = self._clock_ms(), False, ""
-            self._succeeds(self._check)
+            completed = self._succeeds(self._step)
+            if completed:
+                self._restarted, self._error = False, ""
+            self._succeeds(partial(self._check, self if completed else None))
             if not self._ended.is_set():
                 self.woken.wait(self._wait_s())
 

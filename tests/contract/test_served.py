@@ -273,10 +273,18 @@ def test_clients_of_one_address_share_a_connection_and_pickle_as_an_address(serv
 
 
 def open_sockets(port: int) -> int:
-    """TCP connections to the port on this machine, counted at the client."""
+    """TCP connections of this process to the port, counted at the client. Other processes may have a server at a port
+    of the same number."""
+    own = set()
+    for file in pathlib.Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            own.add(str(file.readlink()))
     lines = [line for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()[1:]]
-    ends = [line.split()[1:4] for line in lines]
-    return sum(int(remote.rpartition(":")[2], 16) == port and state == "01" for _, remote, state in ends)
+    ends = [(fields[2], fields[3], fields[9]) for fields in map(str.split, lines)]
+    return sum(
+        int(remote.rpartition(":")[2], 16) == port and state == "01" and f"socket:[{inode}]" in own
+        for remote, state, inode in ends
+    )
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/net/tcp").exists(), reason="counts sockets as Linux lists them")

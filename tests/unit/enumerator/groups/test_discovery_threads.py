@@ -14,6 +14,7 @@ from penstock.enumerator.groups import table_jobs
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Incremental, PlanRequest
+from tests.progress import PROGRESS_S
 from tests.unit.enumerator.scripted_service import Clock, Script, at, spec_of
 
 
@@ -32,8 +33,8 @@ class Blocking(Script):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits until the condition holds; fails after 30 s."""
-    end_s = time.monotonic() + 30
+    """Waits until the condition holds; fails after PROGRESS_S."""
+    end_s = time.monotonic() + PROGRESS_S
     while not holds():
         assert time.monotonic() < end_s
         threading.Event().wait(0.005)

@@ -23,6 +23,7 @@ from penstock.enumerator.server.run import warn_of_open_ports
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.server_status import StreamState, StreamStatus
+from tests.progress import PROGRESS_S
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -127,7 +128,7 @@ def bounded(seconds: float) -> Iterator[HttpPort]:
 
 
 def connected(port: HttpPort, data: bytes = b"") -> socket.socket:
-    peer = socket.create_connection(("127.0.0.1", port.port), timeout=30)
+    peer = socket.create_connection(("127.0.0.1", port.port), timeout=PROGRESS_S)
     peer.sendall(data)
     return peer
 
@@ -148,7 +149,7 @@ GET = b"GET /metrics HTTP/1.0\r\n\r\n"
 
 
 def test_connections_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    with bounded(seconds=120) as port:
+    with bounded(seconds=PROGRESS_S) as port:
         idle = [connected(port) for _ in range(3)]
         assert [received(connected(port, GET)) for _ in range(3)] == [b""] * 3
         assert "3 connections are open: further ones are closed at once" in caplog.text
