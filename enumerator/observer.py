@@ -92,6 +92,12 @@ class GroupGauges:
     """Code of the error that stopped the group, or of the discoveries that fail now; '' if there is none."""
     alignment: GroupAlignment | None = None
     """How far the group may read; None if it is not aligned."""
+    over: str = ""
+    """Of the group of a table: the pattern of the group over tables to which it belongs; '' if to none."""
+    tables: int = 0
+    """Of a group over tables: the number of its tables, whose gauges it merges."""
+    failing_tables: int = 0
+    """Of a group over tables: how many of its tables have an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,8 @@ class SplitsCounted:
     """How many splits."""
     query: str = ""
     """Label of the query of a plan; '' for a group."""
+    over: str = ""
+    """See `GroupGauges.over`."""
 
 
 @dataclass(frozen=True, slots=True)

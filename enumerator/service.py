@@ -130,6 +130,7 @@ class EnumeratorService:
             aligned,
             self._wake,
             self.streams.statuses,
+            (lambda: ()) if catalogs is None else catalogs.statuses,
         )
         self.administration = TableAdministration(
             names, self.coordinator, self.checks, check, catalogs, add_from, self._wake

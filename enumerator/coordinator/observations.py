@@ -44,17 +44,17 @@ def observe_records(observer: Observer, state: State, records: Sequence[Record])
     for record in records:
         match record:
             case RoundPlanned(key=key):
-                _count(observer, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
+                _count(observer, state, state.groups[key], SplitEvent.DISCOVERED, len(record.facts))
             case SplitsAssigned(key=key, reader_id=reader_id) if record.splits:
-                _count(observer, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
+                _count(observer, state, state.groups[key], SplitEvent.ASSIGNED, len(record.splits))
                 observer.observe(ReaderSplits(SplitEvent.ASSIGNED, key.table, key.group, reader_id, record.splits))
             case SplitsCommitted(key=key):
-                _count(observer, state.groups[key], SplitEvent.FINISHED, len(record.finished))
+                _count(observer, state, state.groups[key], SplitEvent.FINISHED, len(record.finished))
                 _observe_finished(observer, state.groups[key], record.finished)
             case ReaderGone(key=key, reader_id=reader_id, cause=cause):
                 held = tuple(state.groups[key].readers[reader_id].held)
                 event = SplitEvent.EXPIRED if cause is Gone.EXPIRED else SplitEvent.RETURNED
-                _count(observer, state.groups[key], event, len(held))
+                _count(observer, state, state.groups[key], event, len(held))
                 observer.observe(ReaderSplits(event, key.table, key.group, reader_id, held))
             case GroupDeleted(key):
                 observer.observe(GroupRemoved(key.table, key.group))
@@ -72,9 +72,16 @@ def _observe_finished(observer: Observer, group: Group, finished: Sequence[tuple
         observer.observe(ReaderSplits(SplitEvent.FINISHED, group.key.table, group.key.group, reader_id, tuple(splits)))
 
 
-def _count(observer: Observer, group: Group, event: SplitEvent, count: int) -> None:
+def over_of(state: State, group: Group) -> str:
+    """See `GroupGauges.over`."""
+    whole = state.names.whole_of(group)
+    return "" if whole is None else whole.key.table
+
+
+def _count(observer: Observer, state: State, group: Group, event: SplitEvent, count: int) -> None:
     if count:
-        observer.observe(SplitsCounted(event, group.key.table, group.key.group, kind_of(group), count))
+        table, name, over = group.key.table, group.key.group, over_of(state, group)
+        observer.observe(SplitsCounted(event, table, name, kind_of(group), count, over=over))
 
 
 def topic_measured(group: Group) -> TopicMeasured | None:
@@ -99,11 +106,13 @@ def gauges_of(
     poll_interval_s: float | None = None,
     trouble_code: str = "",
     alignment: GroupAlignment | None = None,
+    over: str = "",
 ) -> GroupGauges:
     """The gauges of the group now.
 
     `discovery_age_s`: time since the last discovery of its table. `issued`: of the newest round that this process
     planned. `poll_interval_s`: interval of discovery of the table. `trouble_code`: error code of failed discoveries.
+    `over`: see `GroupGauges.over`.
     """
     rounds = tuple(group.rounds.values())
     return GroupGauges(
@@ -120,4 +129,5 @@ def gauges_of(
         up=group.stopped is None,
         error_code=trouble_code if group.stopped is None else group.stopped[0],
         alignment=alignment,
+        over=over,
     )

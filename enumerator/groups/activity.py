@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.enumerator.catalog_events import TableRemoved
+from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.enumerator.observer import (
     GroupGauges,
     GroupMeasured,
@@ -106,6 +106,18 @@ class RoundSeen:
     """The round."""
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogSeen:
+    """The last listing of a catalog and its time."""
+
+    at_ms: int
+    """When it ended."""
+    listed_ms: int | None
+    """When the last successful listing ended; None: never."""
+    listing: CatalogListed
+    """The listing."""
+
+
 @dataclass(slots=True)
 class GroupActivity:
     """The activity of a group since the first event of it in this process."""
@@ -179,6 +191,7 @@ class Activity:
         self._open: OrderedDict[tuple[str, str, str, int], Bar] = OrderedDict()
         self._bars: deque[Bar] = deque(maxlen=MAX_BARS)
         self._streams: tuple[StreamStatus, ...] = ()
+        self._catalogs: dict[str, CatalogSeen] = {}
         self._subscriptions = Subscriptions()
         self._subscriptions.subscribe(GroupMeasured, self._group_measured)
         self._subscriptions.subscribe(LagMeasured, self._lag_measured)
@@ -188,6 +201,7 @@ class Activity:
         self._subscriptions.subscribe(RoundDiscovered, self._round_discovered)
         self._subscriptions.subscribe(TableChecked, self._table_checked)
         self._subscriptions.subscribe(TableRemoved, self._table_removed)
+        self._subscriptions.subscribe(CatalogListed, self._catalog_listed)
         self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
         self._subscriptions.subscribe(StreamsMeasured, self._streams_measured)
 
@@ -262,6 +276,18 @@ class Activity:
         with self._lock:
             self._health.pop(event.table, None)
             self._tables.pop(event.table, None)
+
+    def _catalog_listed(self, event: CatalogListed) -> None:
+        now_ms = self._clock_ms()
+        with self._lock:
+            before = self._catalogs.get(event.catalog)
+            listed_ms = now_ms if not event.code else None if before is None else before.listed_ms
+            self._catalogs[event.catalog] = CatalogSeen(now_ms, listed_ms, event)
+
+    def catalogs(self) -> tuple[CatalogSeen, ...]:
+        """The last listing of each catalog, by name. The configuration has few."""
+        with self._lock:
+            return tuple(seen for _, seen in sorted(self._catalogs.items()))
 
     def health(self) -> dict[str, str]:
         """By table: '' if it can be opened, or the code of the error."""

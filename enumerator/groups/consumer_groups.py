@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.coordinator.observations import kind_of
+from penstock.enumerator.coordinator.observations import kind_of, over_of
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
@@ -33,6 +33,7 @@ from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.visibility import may_use
 from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, Fenced, TableNotFound, code_and_text
+from penstock.proto.model.catalogs import CatalogStatus
 from penstock.proto.model.groups import (
     AssignedSplit,
     Assignments,
@@ -85,6 +86,8 @@ class ConsumerGroups:
     """Starts a discovery now: called after a reader joined or a group was reset."""
     streams_of: Callable[[str], tuple[StreamStatus, ...]] = lambda table: ()
     """The streams of a table, or of all tables for ''."""
+    catalogs_of: Callable[[], tuple[CatalogStatus, ...]] = lambda: ()
+    """The catalogs of the server."""
     over_tables: GroupsOverTables = field(init=False)
     """The groups over tables."""
 
@@ -247,7 +250,8 @@ class ConsumerGroups:
 
     def describe_server(self, table: str = "") -> ServerStatus:
         """See `GroupService.describe_server`."""
-        return self._status(table)
+        status = self._status(table)
+        return status if table else replace(status, catalogs=self.catalogs_of())
 
     def _status(self, table: str, group: str = "") -> ServerStatus:
         """The status of the server, of one table, or of a group over tables (by its pattern) and its tables."""
@@ -284,10 +288,15 @@ class ConsumerGroups:
         try:
             return call()
         except Fenced:
-            group = self.coordinator.read(lambda state: state.groups.get(GroupKey(member.table, member.group)))
-            kind = SplitKind.MOR if group is None else kind_of(group)
+            key = GroupKey(member.table, member.group)
+
+            def counted(state: State) -> tuple[SplitKind, str]:
+                group = state.groups.get(key)
+                return (SplitKind.MOR, "") if group is None else (kind_of(group), over_of(state, group))
+
+            kind, over = self.coordinator.read(counted)
             observer = self.coordinator.observer
-            observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind))
+            observer.observe(SplitsCounted(SplitEvent.FENCED, member.table, member.group, kind, over=over))
             observer.observe(ReaderSplits(SplitEvent.FENCED, member.table, member.group, member.reader_id, ()))
             log_event("reader fenced", level=logging.WARNING, table=member.table, group=member.group,
                  reader=member.reader_id, epoch=member.epoch)  # fmt: skip

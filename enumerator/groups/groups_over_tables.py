@@ -17,6 +17,7 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.members import group_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.groups.merged_groups import merged_lag
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.visibility import EVERYTHING, MayUse, may_use
@@ -24,7 +25,6 @@ from penstock.proto.errors import ConfigurationError, PenstockError, PermissionD
 from penstock.proto.model.groups import (
     MAX_TABLES_SHOWN,
     GroupDescription,
-    GroupLag,
     GroupScope,
     GroupSpec,
     GroupStart,
@@ -227,7 +227,7 @@ def merged_status(whole: GroupStatus, tables: Sequence[GroupStatus]) -> GroupSta
         summary=summary,
         pending_splits=sum(each.pending_splits for each in tables),
         held_splits=sum(each.held_splits for each in tables),
-        lag=_merged_lag(lags),
+        lag=merged_lag(lags),
         rows=sum(each.rows for each in tables),
         size_bytes=sum(each.size_bytes for each in tables),
         finished_splits=sum(each.finished_splits for each in tables),
@@ -243,18 +243,6 @@ def merged_status(whole: GroupStatus, tables: Sequence[GroupStatus]) -> GroupSta
 def _merged_state(states: Sequence[str]) -> str:
     """A table that stopped does not stop the group: then it runs, and shows the error."""
     return next((state for state in ("running", "paused", "waiting", "stopped", "ended") if state in states), "")
-
-
-def _merged_lag(lags: Sequence[GroupLag]) -> GroupLag | None:
-    if not lags:
-        return None
-    return GroupLag(
-        commits=sum(lag.commits for lag in lags),
-        size_bytes=sum(lag.size_bytes for lag in lags),
-        seconds=max(lag.seconds for lag in lags),
-        loss_commits=min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None),
-        loss_seconds=min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None),
-    )
 
 
 def merged_description(whole: GroupDescription, tables: Sequence[GroupStatus]) -> GroupDescription:

@@ -11,11 +11,12 @@ from typing import Final
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
 from penstock.enumerator.continuous.types import Progress
-from penstock.enumerator.coordinator.observations import gauges_of, topic_measured
+from penstock.enumerator.coordinator.observations import gauges_of, over_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
+from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, TableMeasured, TopicMeasured
@@ -58,6 +59,7 @@ class LagMonitor:
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
     _caught_up: dict[str, _CaughtUp] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
+    _lags: dict[GroupKey, GroupLag] = field(default_factory=dict)
 
     def measure(self) -> None:
         """`gauges`, and `measure_table` of the tables that are due."""
@@ -66,10 +68,22 @@ class LagMonitor:
             self.measure_table(table)
 
     def gauges(self) -> None:
-        """Sends the gauges of all groups to the observer. Reads no storage."""
+        """Sends the gauges of all groups to the observer, for groups over tables the merged gauges and lags of their
+        tables. Reads no storage."""
         observer = self.split_discovery.coordinator.observer
-        for key, gauges in self.split_discovery.coordinator.peek(self._gauges).items():
+        all_gauges = self.split_discovery.coordinator.peek(self._gauges)
+        for key in set(self._lags.copy()) - all_gauges.keys():
+            self._lags.pop(key, None)
+        members: dict[GroupKey, list[GroupKey]] = {}
+        for key, gauges in all_gauges.items():
             observer.observe(GroupMeasured(key.table, key.group, gauges))
+            if gauges.over:
+                members.setdefault(GroupKey(gauges.over, key.group), []).append(key)
+        for whole in self.split_discovery.coordinator.peek(_over_tables):
+            keys = members.get(whole, [])
+            observer.observe(GroupMeasured(whole.table, whole.group, merged_gauges([all_gauges[key] for key in keys])))
+            lags = [lag for lag in map(self._lags.get, keys) if lag is not None]
+            observer.observe(LagMeasured(whole.table, whole.group, merged_lag(lags)))
         for measured in self.split_discovery.coordinator.peek(_topics_of):
             observer.observe(measured)
 
@@ -109,6 +123,7 @@ class LagMonitor:
                     lag = self.split_discovery.follows.lag(self.split_discovery.path_of(table), progress, committed)
             except Exception as error:  # noqa: BLE001 - the other groups are measured all the same
                 code, text = code_and_text(error)
+                self._lags.pop(key, None)
                 observer.observe(LagMeasured(table, key.group, None))
                 log_event(
                     "lag cannot be measured",
@@ -119,6 +134,7 @@ class LagMonitor:
                     reason=text[:500],
                 )
                 continue
+            self._lags[key] = lag
             observer.observe(LagMeasured(table, key.group, lag))
             lags.append(lag)
             if _is_close(lag):
@@ -183,6 +199,7 @@ class LagMonitor:
                 poll_interval_s=interval_ms(key.table) / 1000 or None,
                 trouble_code="" if (trouble := self.split_discovery.trouble_of(key)) is None else trouble.code,
                 alignment=aligned.get(key),
+                over=over_of(state, group),
             )
             for key, group in state.groups.items()
             if not group.scope.over_tables
@@ -207,6 +224,10 @@ def _positions_of(state: State, table: str) -> dict[GroupKey, tuple[Progress, Po
         for key, group in state.names.of_table.get(table, {}).items()
         if not (group.ended or group.scope.over_tables)
     }
+
+
+def _over_tables(state: State) -> list[GroupKey]:
+    return [whole.key for whole in state.names.over_tables.values()]
 
 
 def _topics_of(state: State) -> list[TopicMeasured]:

@@ -8,11 +8,13 @@ from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec.hybrid import place_from_message, place_to_message
+from penstock.proto.codec.table_calls import catalog_to_message, catalogs_from_message
 from penstock.proto.model.groups import GroupStatus, ServerStatus, TableStatus
 from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.v1 import penstock_pb2 as pb
 
-MAX_LISTED: Final = 10_000
+MAX_LISTED: Final = 100_000
+"""Tables, groups and streams of a status: three groups of each of 10,000 tables, and more."""
 MAX_TABLE_ERROR_CHARS: Final = 2_000
 
 
@@ -34,6 +36,7 @@ def status_to_message(status: ServerStatus) -> pb.DescribeServerResponse:
             ],
             groups=[group_status_to_message(each) for each in status.groups],
             streams=[_stream_to_message(each) for each in status.streams],
+            catalogs=[catalog_to_message(each) for each in status.catalogs],
         )
 
 
@@ -59,6 +62,7 @@ def status_from_message(message: pb.DescribeServerResponse) -> ServerStatus:
         streams=tuple(
             _stream_from_message(what, each) for each in check.counted(what, "streams", message.streams, MAX_LISTED)
         ),
+        catalogs=catalogs_from_message(message),
     )
 
 

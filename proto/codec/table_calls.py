@@ -97,7 +97,9 @@ def list_from_message(message: pb.ListTablesResponse) -> TableList:
     )
 
 
-def catalogs_from_message(message: pb.ListTablesResponse | pb.RefreshTablesResponse) -> tuple[CatalogStatus, ...]:
+def catalogs_from_message(
+    message: pb.ListTablesResponse | pb.RefreshTablesResponse | pb.DescribeServerResponse,
+) -> tuple[CatalogStatus, ...]:
     """ConfigurationError for a field that cannot be."""
     listed = check.counted("catalogs", "catalogs", message.catalogs, MAX_CATALOGS)
     return tuple(map(catalog_from_message, listed))

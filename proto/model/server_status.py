@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.proto.model.catalogs import CatalogStatus
 from penstock.proto.model.group_status import GroupLag, GroupStatus, TableStatus
 from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.positions import Position
@@ -80,3 +81,5 @@ class ServerStatus:
     """The groups on them."""
     streams: tuple[StreamStatus, ...] = ()
     """The streams on them whose callers store the points, by table and name."""
+    catalogs: tuple[CatalogStatus, ...] = ()
+    """Its catalogs, in the order of the configuration; only in the status of all tables."""

@@ -785,20 +785,22 @@ class TableStatus(_message.Message):
     def __init__(self, table: _Optional[str] = ..., watermark_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DescribeServerResponse(_message.Message):
-    __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups", "streams")
+    __slots__ = ("version", "now_ms", "uptime_ms", "tables", "groups", "streams", "catalogs")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
+    CATALOGS_FIELD_NUMBER: _ClassVar[int]
     version: str
     now_ms: int
     uptime_ms: int
     tables: _containers.RepeatedCompositeFieldContainer[TableStatus]
     groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
     streams: _containers.RepeatedCompositeFieldContainer[StreamStatus]
-    def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[StreamStatus, _Mapping]]] = ...) -> None: ...
+    catalogs: _containers.RepeatedCompositeFieldContainer[CatalogStatus]
+    def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[StreamStatus, _Mapping]]] = ..., catalogs: _Optional[_Iterable[_Union[CatalogStatus, _Mapping]]] = ...) -> None: ...
 
 class StreamStatus(_message.Message):
     __slots__ = ("table", "name", "state", "committed", "planned", "batches", "silent_ms", "watermark_us", "snapshot", "kafka", "lag", "lag_age_ms", "error_code", "alignment", "ceiling_us")

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.engine.consumer import Consumer
+from penstock.enumerator.groups.lag_monitor import LagMonitor
+from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
+from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, Observation, SplitsCounted
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings
 from penstock.enumerator.visibility import restricted
@@ -21,7 +24,7 @@ from penstock.proto.errors import (
     TableError,
     UnknownGroup,
 )
-from penstock.proto.model.groups import StartAt, StartSnapshot
+from penstock.proto.model.groups import GroupLag, StartAt, StartSnapshot
 from penstock.proto.model.positions import EARLIEST
 from tests.contract.scripted_lake import ManyTables, many_tables
 
@@ -230,6 +233,37 @@ def test_operators_see_the_group_and_its_tables(many: ManyTables) -> None:
     assert enumerator.list_groups() == ()
     with pytest.raises(UnknownGroup):
         enumerator.describe_group("s.*", "g")
+
+
+def test_measurements_of_the_group_are_those_of_its_tables(many: ManyTables) -> None:
+    measured: dict[tuple[str, str], GroupGauges] = {}
+    lags: dict[tuple[str, str], GroupLag | None] = {}
+
+    class Measured:
+        def observe(self, event: Observation) -> None:
+            match event:
+                case GroupMeasured(table, group, gauges):
+                    measured[table, group] = gauges
+                case LagMeasured(table, group, lag):
+                    lags[table, group] = lag
+                case SplitsCounted():
+                    assert event.over == "s.*"
+
+    many.service.coordinator.observer = Measured()
+    with many.consumer() as consumer:
+        consumer.join()
+        many.discover()
+        monitor = LagMonitor(many.service.split_discovery)
+        monitor.measure()
+        monitor.gauges()
+    assert measured["s.*", "g"] == merged_gauges([measured["s.a", "g"], measured["s.b", "g"]])
+    assert (measured["s.a", "g"].over, measured["s.*", "g"].tables, measured["s.*", "g"].pending_splits) == (
+        "s.*",
+        2,
+        4,
+    )
+    parts = [lag for table in ("s.a", "s.b") if (lag := lags[table, "g"]) is not None]
+    assert len(parts) == 2 and lags["s.*", "g"] == merged_lag(parts)
 
 
 def test_one_group_name_has_one_pattern(many: ManyTables) -> None:

@@ -140,6 +140,9 @@ class Stage:
         self.client = EnumeratorClient(self.address, RETRY_DELAYS)
         until(lambda: self._processes[0].stdout and self._processes[0].stdout.readline(), "the server is up")
         self._processes.append(self._server("second", self.second, self.second_metrics))
+        over = GroupScope(request=PlanRequest(table="*", query=Incremental()), over_tables=True)
+        self.client.join_group("everything", "r", GroupSpec(scope=over), "everything-first")
+        self.client.join_group("times", "r", TIMED_GROUP, "times-first")
         for group, table in (("idle", "merged"), ("behind", "cleaned"), ("nobody", "vanishing")):
             self.client.join_group(group, "r", spec(table), f"{group}-first")
         self.client.join_group("stopped", "r", spec("lost", Changes(ChangeFormat.ROWS)), "stopped-first")
@@ -158,12 +161,20 @@ class Stage:
             f'state = "{self.folder / "state"}"',
             "pollIntervalMs = 200",
             f"leaseMs = {LEASE_MS}",
+            f'[catalog.more]\nfile = "{self._catalog_file()}"\nrefreshIntervalMs = 1000',
+            f'[catalog.broken]\nfile = "{self.folder / "none.toml"}"\nrefreshIntervalMs = 1000',
             *(f'[tables.{table}]\npath = "{path}"' for table, path in self.tables.items()),
             f'[tables.orders.kafka]\nbootstrap.servers = "{self.brokers}"',
         ]
         file = self.folder / f"{name}.toml"
         file.write_text("\n".join(lines) + "\n")
         return penstock("serve", "--config", file, log=self.folder / f"{name}.log")
+
+    def _catalog_file(self) -> pathlib.Path:
+        """A catalog with a table, and with a problem."""
+        file = self.folder / "tables.toml"
+        file.write_text(f'[tables]\ncopy = "{self.tables["merged"]}"\n"a b" = "/none"\n')
+        return file
 
     def _watch(self) -> None:
         (self.folder / "alerts.yml").write_text(shortened(ALERTS.read_text()))
@@ -227,9 +238,7 @@ class Stage:
 
     def _stream(self) -> None:
         """The calls of a Spark stream, with event times."""
-        request = PlanRequest(table="timed", query=Incremental(), event_time="ts", event_time_unit="ms")
-        rule = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
-        scope = StreamScope(request=request, rule=rule)
+        scope = StreamScope(request=TIMED, rule=_TIMES)
         self.client.next_batch(scope, self.client.start_stream(scope, StartAfter(EARLIEST)))
         self._ended.wait(1)
 
@@ -274,6 +283,11 @@ class Stage:
         for value in values:
             self._producer.produce("orders", key=b"k", value=value, partition=partition)
         self._producer.flush(20)
+
+
+_TIMES: Final = EventTimeRule(max_out_of_orderness_us=1_000_000, fallback=WatermarkFallback.COMMIT_TIME, timezone="UTC")
+TIMED: Final = PlanRequest(table="timed", query=Incremental(), event_time="ts", event_time_unit="ms")
+TIMED_GROUP: Final = GroupSpec(scope=GroupScope(request=TIMED, rule=_TIMES))
 
 
 def spec(table: str, query: Incremental | Changes = Incremental()) -> GroupSpec:  # noqa: B008

@@ -26,11 +26,12 @@ import penstock
 from penstock.enumerator.server.auth.tokens import new_token
 from tests.faults.served import end, until
 from tests.ops.places import REPOSITORY
+from tests.progress import PROGRESS_S
 
-pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(3 * PROGRESS_S)]
 CASE = "A_merge_event_long_v9_h120"
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-EXTRAS = ("server", "kafka", "polars", "duckdb", "daft", "ray")
+EXTRAS = ("server", "kafka", "hive", "polars", "duckdb", "daft", "ray")
 IMPORT_ALL = """
 import importlib, json, sys
 failed = {}
@@ -78,7 +79,7 @@ def python() -> pathlib.Path:
             "--disable-pip-version-check",
             "--no-compile",
         ]
-        subprocess.run([*install, *pins], check=True, timeout=500)
+        subprocess.run([*install, *pins], check=True, timeout=2 * PROGRESS_S)
         (home / "complete").touch()
     return interpreter
 
@@ -104,7 +105,12 @@ def module_names(folder: pathlib.Path, package: str) -> Iterator[str]:
 
 def run(python: pathlib.Path, environment: dict[str, str], *arguments: str, input_text: str = "") -> str:
     result = subprocess.run(
-        [python, "-P", *arguments], env=environment, input=input_text, capture_output=True, text=True, timeout=300
+        [python, "-P", *arguments],
+        env=environment,
+        input=input_text,
+        capture_output=True,
+        text=True,
+        timeout=PROGRESS_S,
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     return result.stdout

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from penstock.engine.cli.commands.tables import catalog_fields
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.moments import moment
 from penstock.engine.cli.output.rows import ReportFormat, write_json
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from penstock.engine.group.connect import GroupEnumerator
+    from penstock.proto.model.catalogs import CatalogStatus
     from penstock.proto.model.groups import GroupLag, GroupStatus, ServerStatus
 
 _CONNECTING = ("server", "serverCa", "serverCert", "serverKey", "serverToken")
@@ -116,11 +118,21 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
     followed = {group.summary.table for group in status.groups}
     others = [f"{name} watermark {moment(at)}" for name, at in watermarks.items() if at and name not in followed]
     served = f"{len(status.tables)} tables" + "".join(f"; {other}" for other in others)
+    served += "".join(f"; catalog {each.catalog} {each.tables} tables" for each in status.catalogs)
     left_out = [name for index, name in enumerate(COLUMNS) if index not in visible]
     if left_out:
         served += f"; no room for: {', '.join(left_out)}"
-    closed = [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
+    closed = [catalog_line(each) for each in status.catalogs if each.error_code or each.problem_count]
+    closed += [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
     return Group(head, table, Text(served, style="dim"), *(Text(line, style="red") for line in closed))
+
+
+def catalog_line(status: CatalogStatus) -> str:
+    """A catalog that cannot be listed, or that has problems."""
+    if not status.error_code:
+        return f"catalog {status.catalog} has {status.problem_count} problems: see penstock tables list --catalogs"
+    listed = "never" if status.listed_ms is None else moment(status.listed_ms)
+    return f"catalog {status.catalog} cannot be listed: {status.error_code}; last listed: {listed}"
 
 
 def shown_groups(status: ServerStatus) -> list[GroupStatus]:
@@ -189,6 +201,7 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
             }
             for each in status.tables
         ],
+        "catalogs": [catalog_fields(each) for each in status.catalogs],
         "groups": [
             {
                 "table": each.summary.table,

@@ -6,10 +6,11 @@ is bounded by `Activity`; each series has at most MAX_POINTS points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity, Sample
+from penstock.enumerator.groups.merged_groups import hidden_tables
 from penstock.proto.model.server_status import StreamStatus
 
 MAX_POINTS: Final = 240
@@ -22,15 +23,30 @@ _T = TypeVar("_T")
 
 def page_data(activity: Activity) -> dict[str, object]:
     """The document. Times are milliseconds since 1970 UTC. A comment states the order of each list of numbers."""
-    now_ms, groups, tables = activity.now_ms(), activity.groups(), activity.tables()
+    now_ms, all_groups, tables = activity.now_ms(), activity.groups(), activity.tables()
+    gauges = {key: each.gauges for key, each in all_groups.items() if each.gauges is not None}
+    hidden = hidden_tables(gauges, {key: each.lag for key, each in all_groups.items()})
+    groups = {key: each for key, each in all_groups.items() if key not in hidden}
+    members = _members(all_groups)
     group_points, table_points = _points(len(groups)), _points(len(tables))
     bars = sorted(activity.bars(), key=lambda bar: bar.begin_ms)[-MAX_BARS:]
     return {
         "now_ms": now_ms,
         "started_ms": activity.started_ms,
         "groups": [
-            _group(activity, table, group, summary, now_ms, group_points)
+            _group(activity, table, group, summary, members.get((table, group), [summary]), now_ms, group_points)
             for (table, group), summary in sorted(groups.items())
+        ],
+        "catalogs": [
+            {
+                "catalog": seen.listing.catalog,
+                "error": seen.listing.code,
+                "tables": seen.listing.tables,
+                "problems": seen.listing.problems,
+                "listed_ms": seen.listed_ms,
+                "spent_s": round(seen.listing.spent_s, 1),
+            }
+            for seen in activity.catalogs()
         ],
         "streams": [_stream(status) for status in activity.streams()[:MAX_STREAMS]],
         "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
@@ -50,6 +66,7 @@ def page_data(activity: Activity) -> dict[str, object]:
             {
                 "table": bar.table,
                 "group": bar.group,
+                "over": gauges[bar.table, bar.group].over if (bar.table, bar.group) in gauges else "",
                 "reader": bar.reader_id,
                 "split": f"{bar.plan_id}#{bar.index}",
                 "begin_ms": bar.begin_ms,
@@ -65,25 +82,44 @@ def _points(owners: int) -> int:
     return MAX_POINTS if owners <= FULL else max(LEAST_POINTS, MAX_POINTS * FULL // owners)
 
 
+def _members(groups: Mapping[tuple[str, str], GroupActivity]) -> dict[tuple[str, str], list[GroupActivity]]:
+    """The activities of the tables of each group over tables, by its pattern and name."""
+    members: dict[tuple[str, str], list[GroupActivity]] = {}
+    for (_, group), each in groups.items():
+        if each.gauges is not None and each.gauges.over:
+            members.setdefault((each.gauges.over, group), []).append(each)
+    return members
+
+
 def _group(
-    activity: Activity, table: str, group: str, summary: GroupActivity, now_ms: int, points: int
+    activity: Activity,
+    table: str,
+    group: str,
+    summary: GroupActivity,
+    counted: Sequence[GroupActivity],
+    now_ms: int,
+    points: int,
 ) -> dict[str, object]:
+    """The group. Its counters are those of `counted`: the group itself, or the tables of a group over tables."""
     gauges, lag = summary.gauges, summary.lag
     aligned = None if gauges is None else gauges.alignment
-    rows_s, bytes_s = summary.rates(now_ms)
+    rates = [each.rates(now_ms) for each in counted]
     return {
         "table": table,
         "group": group,
+        "over": "" if gauges is None else gauges.over,
+        "tables": 0 if gauges is None else gauges.tables,
+        "failing": 0 if gauges is None else gauges.failing_tables,
         "up": gauges is None or gauges.up,
         "error": "" if gauges is None else gauges.error_code,
         "pending": 0 if gauges is None else gauges.pending_splits,
         "held": 0 if gauges is None else gauges.assigned_splits,
-        "finished": summary.finished,
-        "expired": summary.expired,
-        "fenced": summary.fenced,
-        "rows": summary.rows,
-        "rows_per_second": round(rows_s, 1),
-        "bytes_per_second": round(bytes_s, 1),
+        "finished": sum(each.finished for each in counted),
+        "expired": sum(each.expired for each in counted),
+        "fenced": sum(each.fenced for each in counted),
+        "rows": sum(each.rows for each in counted),
+        "rows_per_second": round(sum(rows_s for rows_s, _ in rates), 1),
+        "bytes_per_second": round(sum(bytes_s for _, bytes_s in rates), 1),
         "lag": None
         if lag is None
         else {"commits": lag.commits, "size_bytes": lag.size_bytes, "seconds": round(lag.seconds, 1)},

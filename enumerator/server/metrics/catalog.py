@@ -61,7 +61,10 @@ class LabelEntry:
 
 LABELS: Final[Mapping[str, LabelEntry]] = {
     "table": LabelEntry(
-        "The table's name on the server. Beyond `limits.shown` tables counters of splits are summed under `other`."
+        "The table's name on the server. Beyond `limits.shown` tables counters of splits are summed under `other`. Of "
+        "a group over tables the pattern of their names: its series merge those of its tables (sums, the longest lag, "
+        "the nearest loss). Only its 20 worst tables have gauges of their own too (those that are stopped, that fail, "
+        "that are about to lose data, that lag most), and none has counters."
     ),
     "group": LabelEntry(
         "The consumer group; empty for reads without one. Beyond `limits.shown` groups counters are summed under "
@@ -134,6 +137,13 @@ def _seconds(name: str, doc: str, buckets: tuple[float, ...], *labels: str) -> M
 _ENTRIES: Final = (
     _gauge(
         "penstock_enumerator_up", "0 or 1", "1: the group is followed, 0: it is stopped by an error.", *_GROUP_TABLE
+    ),
+    _gauge("penstock_group_tables", "tables", "Tables of a group over tables.", *_GROUP_TABLE),
+    _gauge(
+        "penstock_group_failing_tables",
+        "tables",
+        "Tables of a group over tables that are stopped by an error, or whose discovery fails now.",
+        *_GROUP_TABLE,
     ),
     _gauge(
         "penstock_table_up",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.enumerator.catalog_events import CatalogListed
@@ -51,11 +51,19 @@ if TYPE_CHECKING:
 
 
 class LagGauges(LatestValues[GroupLag]):
-    """A collector of the Prometheus client."""
+    """A collector of the Prometheus client, without the groups that `hidden` returns."""
+
+    def __init__(
+        self, most: int, hidden: Callable[[Mapping[tuple[str, str], GroupLag]], Collection[tuple[str, str]]]
+    ) -> None:
+        super().__init__(most)
+        self._hidden = hidden
 
     def collect(self) -> Iterator[Metric]:
         """Called by the client at each scrape."""
-        lags = {(group, table): lag for (table, group), lag in self.snapshot().items()}
+        values = self.snapshot()
+        hidden = self._hidden(values)
+        lags = {(group, table): lag for (table, group), lag in values.items() if (table, group) not in hidden}
         yield gauge("penstock_group_lag_commits", {key: lag.commits for key, lag in lags.items()})
         yield gauge("penstock_group_lag_bytes", {key: lag.size_bytes for key, lag in lags.items()})
         yield gauge("penstock_group_lag_seconds", {key: lag.seconds for key, lag in lags.items()})

@@ -9,11 +9,12 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
 from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.groups.merged_groups import hidden_tables
 from penstock.enumerator.observer import (
     CallHandled,
     CallStarted,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
+    from penstock.proto.model.group_status import GroupLag
+
 MAX_NAMES: Final = 5_000
 """Groups, and tables, with gauges of their own; counters of further groups are summed under OTHER."""
 OTHER: Final = "other"
@@ -83,14 +86,14 @@ class Metrics:
         self._started = counter("grpc_server_started", registry)
         self._handled = counter("grpc_server_handled", registry)
         self._handling = histogram("grpc_server_handling_seconds", registry)
-        self._state = _StateGauges(clock_s, max_names)
-        self.registry.register(self._state)
+        self._state = _StateGauges(clock_s, max_names, lambda: self._lags.snapshot())
         self._topics = TopicGauges(max_names)
         self.registry.register(self._topics)
         self._catalogs = CatalogGauges(clock_s)
         self.registry.register(self._catalogs)
-        self._lags = LagGauges(max_names)
+        self._lags = LagGauges(max_names, self._state.hidden)
         self.registry.register(self._lags)
+        self.registry.register(self._state)
         self._streams = StreamGauges(max_names)
         self.registry.register(self._streams)
         self._subscriptions = self._subscribe()
@@ -126,15 +129,15 @@ class Metrics:
         return subscriptions
 
     def _splits_counted(self, event: SplitsCounted) -> None:
-        group, table = self._names.of(event.group), self._tables.of(event.table)
+        group, table = self._names.of(event.group), self._tables.of(event.over or event.table)
         self._events.labels(event.event.value, group, event.kind.value, table, event.query).inc(event.count)
 
     def _group_measured(self, event: GroupMeasured) -> None:
         """The counters of a new group begin at 0, so that the first event is an increase."""
         if self._state.set_group(event.table, event.group, event.gauges):
-            name = self._names.of(event.group)
+            name, table = self._names.of(event.group), self._tables.of(event.gauges.over or event.table)
             for kind in SplitEvent:
-                self._events.labels(kind.value, name, event.gauges.kind.value, self._tables.of(event.table), "")
+                self._events.labels(kind.value, name, event.gauges.kind.value, table, "")
 
     def _lag_measured(self, event: LagMeasured) -> None:
         if event.lag is None:
@@ -143,7 +146,8 @@ class Metrics:
             self._lags.set(event.table, event.group, event.lag)
 
     def _discovery_failed(self, event: DiscoveryFailed) -> None:
-        self._discovery_failures.labels(event.code, self._names.of(event.group), event.table).inc()
+        table = self._tables.of(self._state.over_of(event.table, event.group) or event.table)
+        self._discovery_failures.labels(event.code, self._names.of(event.group), table).inc()
 
     def _group_removed(self, event: GroupRemoved) -> None:
         self._state.drop_group(event.table, event.group)
@@ -198,9 +202,11 @@ class _CappedNames:
 class _StateGauges:
     """Gauges of groups and tables, computed at each scrape: ages grow, and removed groups disappear."""
 
-    def __init__(self, clock_s: Callable[[], float], most: int) -> None:
+    def __init__(
+        self, clock_s: Callable[[], float], most: int, lags: Callable[[], Mapping[tuple[str, str], GroupLag]]
+    ) -> None:
         self._clock_s = clock_s
-        self._most = most
+        self._most, self._lags = most, lags
         self._lock = threading.Lock()
         self._groups: dict[tuple[str, str], tuple[GroupGauges, float]] = {}
         """The gauges of each group, and when they were measured."""
@@ -226,6 +232,18 @@ class _StateGauges:
     def drop_group(self, table: str, group: str) -> None:
         with self._lock:
             self._groups.pop((table, group), None)
+
+    def over_of(self, table: str, group: str) -> str:
+        """See `GroupGauges.over`."""
+        with self._lock:
+            known = self._groups.get((table, group))
+        return "" if known is None else known[0].over
+
+    def hidden(self, lags: Mapping[tuple[str, str], GroupLag]) -> frozenset[tuple[str, str]]:
+        """The groups without gauges of their own: see `hidden_tables`."""
+        with self._lock:
+            gauges = {key: gauges for key, (gauges, _) in self._groups.items()}
+        return hidden_tables(gauges, lags)
 
     def set_table(self, event: TableMeasured) -> None:
         with self._lock:
@@ -264,10 +282,13 @@ class _StateGauges:
         with self._lock:
             up: Values = {(table,): float(is_up) for table, is_up in self._up.items()}
         yield gauge("penstock_table_up", up)
-        yield from self._followed(groups, epoch)
+        hidden = self.hidden(self._lags())
+        yield from self._followed({key: value for key, value in groups.items() if key not in hidden}, epoch)
         splits: dict[tuple[str, ...], float] = defaultdict(float)
         pending_bytes: dict[tuple[str, ...], float] = defaultdict(float)
         for (_, group), (gauges, _) in groups.items():
+            if gauges.tables:
+                continue  # the sums of its tables
             for state, count in (
                 ("pending", gauges.pending_splits),
                 ("assigned", gauges.assigned_splits),
@@ -314,6 +335,10 @@ class _StateGauges:
         yield each("poll_interval_seconds", lambda gauges: gauges.poll_interval_s)
         yield each("leader_epoch", lambda gauges: epoch)
         yield each("up", lambda gauges: float(gauges.up))
+        wholes = {(group, table): gauges for (table, group), (gauges, _) in groups.items() if gauges.tables}
+        yield gauge("penstock_group_tables", {key: float(gauges.tables) for key, gauges in wholes.items()})
+        failing: Values = {key: float(gauges.failing_tables) for key, gauges in wholes.items()}
+        yield gauge("penstock_group_failing_tables", failing)
 
 
 class HasRegistry(Protocol):

@@ -55,11 +55,25 @@ function legend(at, names) {
 function drawGroups(status) {
   const body = byId("groups").querySelector("tbody");
   body.replaceChildren(...status.groups.map((one) => element("tr", {},
-    ...[one.table, one.group, (one.up ? (one.alignment && one.alignment.held ? "held" : "running") : "stopped") + (one.error ? " " + one.error : ""), span(one.lag && one.lag.seconds),
+    ...[groupTable(one), one.group, (one.up ? (one.alignment && one.alignment.held ? "held" : "running") : "stopped") + (one.error ? " " + one.error : ""), span(one.lag && one.lag.seconds),
       one.lag ? number(one.lag.commits) : "–", number(one.pending), number(one.held), number(one.finished),
       number(one.rows_per_second), number(one.fenced), number(one.expired), moment(one.watermark_ms),
       one.alignment ? one.alignment.set : "–", one.alignment ? moment(one.alignment.ceiling_ms) : "–"].map((text, place) =>
       element("td", (place === 2 && (!one.up || one.error)) || (place === 9 && one.fenced) ? { class: "bad" } : {}, text)))));
+}
+
+// The table of a group; of a group over tables the pattern and the number of its tables.
+function groupTable(one) {
+  if (!one.tables) return one.table;
+  return `${one.table} (${number(one.tables)} tables${one.failing ? `, ${number(one.failing)} with errors` : ""})`;
+}
+
+function drawCatalogs(status) {
+  byId("catalogs").hidden = !status.catalogs.length;
+  byId("catalogs").querySelector("tbody").replaceChildren(...status.catalogs.map((one) => element("tr", {},
+    ...[[one.catalog], [one.error || "listed", one.error], [number(one.tables)], [moment(one.listed_ms)],
+      [span(one.spent_s)], [number(one.problems), one.problems]].map(
+      ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)))));
 }
 
 // A time of event data as text: any 64-bit time, also one that no Date can hold.
@@ -138,7 +152,7 @@ function drawClock(group, table, from, now) {
 }
 
 function drawGantt(status, group, from, now) {
-  const bars = status.bars.filter((one) => group && one.table === group.table && one.group === group.group);
+  const bars = status.bars.filter((one) => group && one.group === group.group && (one.table === group.table || one.over === group.table));
   if (!bars.length) return put("gantt", null);
   const readers = [...new Set(bars.map((one) => one.reader))].sort();
   const begin = Math.max(from, Math.min(...bars.map((one) => one.begin_ms)));
@@ -179,6 +193,7 @@ function draw() {
   const times = [...(group ? group.samples.map((one) => one[0]) : []), ...(table ? table.rounds.map((one) => one[0]) : [])];
   const now = status.now_ms, from = Math.min(now - 60000, ...times);
   drawGroups(status);
+  drawCatalogs(status);
   drawStreams(status);
   drawHealth(status);
   drawCadence(table, from, now);

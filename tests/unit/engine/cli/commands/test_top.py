@@ -18,6 +18,7 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.codec.server_status import MAX_TABLE_ERROR_CHARS, status_from_message, status_to_message
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.catalogs import CatalogStatus
 from penstock.proto.model.groups import GroupLag, GroupStatus, GroupSummary, ServerStatus, TableStatus
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.v1 import penstock_pb2 as pb
@@ -98,6 +99,25 @@ def test_status_survives_encoding_and_bad_messages_are_refused() -> None:
     message.groups[0].ClearField("summary")
     with pytest.raises(ConfigurationError, match="summary"):
         status_from_message(message)
+
+
+def test_catalogs_are_shown_with_their_errors_and_problems() -> None:
+    from rich.console import Console
+
+    listed = CatalogStatus(catalog="lake", kind="folders", tables=7, listed_ms=1_700_000_000_000)
+    problems = replace(listed, catalog="more", problem_count=3, problems=("a",))
+    down = replace(listed, catalog="old", error_code="STORAGE", error="no answer")
+    never = replace(down, catalog="new", tables=0, listed_ms=None)
+    sent = replace(STATUS, catalogs=(listed, problems, down, never))
+    status = status_from_message(status_to_message(sent))
+    assert status == sent
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(frame(status, "address", 400))
+    text = console.export_text()
+    assert "catalog lake 7 tables" in text and "catalog more has 3 problems" in text
+    assert "catalog old cannot be listed: STORAGE; last listed: 2023" in text
+    assert "catalog new cannot be listed: STORAGE; last listed: never" in text
+    assert [each["catalog"] for each in status_fields(status)["catalogs"]] == ["lake", "more", "old", "new"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.golden

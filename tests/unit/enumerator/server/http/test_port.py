@@ -13,8 +13,18 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.enumerator.catalog_events import CatalogListed
 from penstock.enumerator.groups.activity import Activity
-from penstock.enumerator.observer import GroupGauges, GroupMeasured, Observer, StreamsMeasured
+from penstock.enumerator.groups.merged_groups import MAX_SHOWN_TABLES, merged_gauges
+from penstock.enumerator.observer import (
+    GroupGauges,
+    GroupMeasured,
+    LagMeasured,
+    Observer,
+    ReaderSplits,
+    SplitEvent,
+    StreamsMeasured,
+)
 from penstock.enumerator.server.config.settings import Settings
 from penstock.enumerator.server.http.page_data import MAX_STREAMS, page_data
 from penstock.enumerator.server.http.port import HttpBounds, HttpPort
@@ -104,6 +114,37 @@ def test_document_has_streams() -> None:
     assert stream["lag"] == {"commits": 3, "seconds": 12.5, "loss_commits": 4, "loss_seconds": None}
     activity.observe(StreamsMeasured((status,) * (MAX_STREAMS + 1)))
     assert len(json.loads(json.dumps(page_data(activity)))["streams"]) == MAX_STREAMS
+
+
+def test_document_has_catalogs_without_texts_of_errors() -> None:
+    clock = [1_000]
+    activity = Activity(lambda: clock[0])
+    activity.observe(CatalogListed("lake", "", 7, 2, 1.25))
+    clock[0] = 9_000
+    activity.observe(CatalogListed("lake", "STORAGE", 7, 0, 3.0))
+    activity.observe(CatalogListed(EVIL, "STORAGE", 0, 0, 3.0))
+    evil, lake = json.loads(json.dumps(page_data(activity)))["catalogs"]
+    assert (evil["catalog"], evil["listed_ms"]) == (EVIL, None)
+    assert lake == {
+        "catalog": "lake", "error": "STORAGE", "tables": 7, "problems": 0, "listed_ms": 1_000, "spent_s": 3.0
+    }  # fmt: skip
+
+
+def test_document_has_a_row_for_a_group_over_tables_and_for_its_worst_tables() -> None:
+    activity = Activity(lambda: 1_700_000_000_000)
+    member = GroupGauges(pending_splits=1, assigned_splits=0, finished_splits=0, over="s.*")
+    for number in range(1000):
+        activity.observe(GroupMeasured(f"s.{number:03}", "g", member))
+        activity.observe(ReaderSplits(SplitEvent.ASSIGNED, f"s.{number:03}", "g", "r", (("p", 0),)))
+        activity.observe(ReaderSplits(SplitEvent.FINISHED, f"s.{number:03}", "g", "r", (("p", 0),)))
+    activity.observe(LagMeasured("s.777", "g", GroupLag(commits=1, size_bytes=1, seconds=60.0)))
+    activity.observe(GroupMeasured("s.*", "g", merged_gauges([member] * 1000)))
+    document = json.loads(json.dumps(page_data(activity)))
+    whole, *tables = document["groups"]
+    assert (whole["table"], whole["tables"], whole["pending"], whole["finished"]) == ("s.*", 1000, 1000, 1000)
+    assert len(tables) == MAX_SHOWN_TABLES and {table["over"] for table in tables} == {"s.*"}
+    assert "s.777" in {table["table"] for table in tables}
+    assert {bar["over"] for bar in document["bars"]} == {"s.*"}
 
 
 @pytest.mark.parametrize("path", ["/nosuch", "/page/index.html", "/../settings.py", "/status.json/", "*"])

@@ -11,10 +11,12 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.enumerator.groups.merged_groups import MAX_SHOWN_TABLES, merged_gauges
 from penstock.enumerator.observer import (
     NO_OBSERVER,
     CallHandled,
     CallStarted,
+    DiscoveryFailed,
     Duration,
     DurationMeasured,
     EpochAcquired,
@@ -198,6 +200,32 @@ def test_series_of_groups_are_bounded_and_removed_with_the_group(caplog: pytest.
     _, samples = scraped(metrics)
     assert ("penstock_pending_bytes", labels(group="g0")) not in samples
     assert samples["penstock_pending_bytes", labels(group="g4")] == 700
+
+
+def test_group_over_1000_tables_has_few_series() -> None:
+    metrics = Metrics(Clock())
+    tables = [f"s.{number:03}" for number in range(1000)]
+    lag = GroupLag(commits=1, size_bytes=10, seconds=1.0)
+    member = replace(GAUGES, over="s.*")
+    for table in tables:
+        metrics.observe(SplitsCounted(SplitEvent.DISCOVERED, table, "g", SplitKind.MOR, 2, over="s.*"))
+        metrics.observe(GroupMeasured(table, "g", member))
+        metrics.observe(LagMeasured(table, "g", replace(lag, seconds=99.0) if table == "s.500" else lag))
+        metrics.observe(DiscoveryFailed(table, "g", "STORAGE"))
+    metrics.observe(GroupMeasured("s.*", "g", merged_gauges([member] * 1000)))
+    metrics.observe(LagMeasured("s.*", "g", replace(lag, commits=1000, seconds=99.0)))
+    _, samples = scraped(metrics)
+    assert len(samples) < 1000
+    whole = labels(group="g", table="s.*")
+    assert samples["penstock_group_lag_commits", whole] == samples["penstock_group_tables", whole] == 1000
+    assert samples["penstock_group_failing_tables", whole] == 1000 * bool(GAUGES.error_code)
+    assert samples["penstock_group_lag_seconds", labels(group="g", table="s.500")] == 99, "the worst one is shown"
+    shown = {key[1] for key in samples if key[0] == "penstock_enumerator_up"}
+    assert len(shown) == 1 + MAX_SHOWN_TABLES
+    discovered = labels(event="discovered", group="g", kind="mor", query="", table="s.*")
+    assert samples["penstock_split_events_total", discovered] == 2000
+    assert samples["penstock_discovery_failures_total", labels(code="STORAGE", group="g", table="s.*")] == 1000
+    assert samples["penstock_splits", labels(group="g", kind="mor", state="pending")] == 3000, "counted once"
 
 
 def test_counters_of_a_group_start_at_zero_before_the_first_event() -> None:
