@@ -62,7 +62,10 @@ class HiveCatalog:
     def listing(self) -> Iterator[Item]:
         """See `CatalogAdapter.listing`. One call for each database, and for BATCH tables. StorageError."""
         with self._connect(self._host, self._port) as client:
-            databases = sorted(_call("the databases", client.get_all_databases))
+            try:
+                databases = sorted(_call("the databases", client.get_all_databases))
+            except _Refused as error:
+                raise StorageError(str(error)) from None
             for number, database in enumerate(databases):
                 if number >= MAX_DATABASES:
                     yield UnreadablePart("", f"more than {MAX_DATABASES} databases: the first ones in order are served")
@@ -114,7 +117,7 @@ def _name_of(tables: set[tuple[str, bool]]) -> str:
     return plain[0] if plain else min(name for name, _ in tables)[: -len(_VIEW_SUFFIXES[0])]
 
 
-class _Refused(StorageError):
+class _Refused(Exception):
     """The Metastore answered with an error, and goes on."""
 
 

@@ -119,6 +119,17 @@ def test_database_that_cannot_be_listed_keeps_its_tables_and_delays_no_other() -
     assert ordinary == ListedTable("good.t", "/t")
 
 
+def test_metastore_that_refuses_to_list_databases_is_a_storage_error() -> None:
+    from hive_metastore.ttypes import MetaException
+
+    class Refusing(ScriptedMetastore):
+        def get_all_databases(self) -> list[str]:
+            raise MetaException("no privilege")
+
+    with pytest.raises(StorageError, match="no privilege"):
+        listed(Refusing())
+
+
 @pytest.mark.parametrize("address", ["", "host", "host:0", "host:x"])
 def test_wrong_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigurationError):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
@@ -18,6 +23,7 @@ import penstock
 from penstock.enumerator.server.auth.tokens import new_token
 from tests.certificates import Authority
 from tests.loopback_ports import free_port
+from tests.progress import PROGRESS_S
 from tests.unit.engine.flight.served import Client
 
 if TYPE_CHECKING:
@@ -87,44 +93,79 @@ def test_server_process(golden: GoldenTables, number: signal.Signals) -> None:
     assert "flight sent principal=" in log and " table=orders " in log
 
 
+class StallingProxy:
+    """Forwards one connection to a server, until it has received `stops_after` bytes from it: then it reads no more."""
+
+    def __init__(self, address: str, stops_after: int) -> None:
+        host, _, port = address.rpartition(":")
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.stalled = threading.Event()
+        self._server = socket.create_connection((host, int(port)))
+        self._client: socket.socket | None = None
+        self._threads = [threading.Thread(target=self._serve, args=(stops_after,))]
+        self._threads[0].start()
+
+    def _serve(self, stops_after: int) -> None:
+        with contextlib.suppress(OSError):
+            self._client, _ = self._listening.accept()
+            requests = threading.Thread(target=self._forward, args=(self._client, self._server))
+            self._threads.append(requests)
+            requests.start()
+            while stops_after > 0 and (data := self._server.recv(1 << 16)):
+                self._client.sendall(data)
+                stops_after -= len(data)
+            self.stalled.set()
+
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+
+    def close(self) -> None:
+        """Ends both connections."""
+        for each in (self._listening, self._server, self._client):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+        for thread in self._threads:
+            thread.join()
+
+
 @pytest.mark.golden
 def test_process_ends_although_a_client_neither_reads_nor_goes(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
-    """A stopped process holds its connection. One signal ends the server after the grace, with exit code 0."""
+    """The server is in the middle of a batch that no buffer can hold, and whose rest is not read. One signal ends it
+    after the grace, with exit code 0."""
     table = big_table(golden, tmp_path)
     settings = tmp_path / "server.toml"
     settings.write_text("graceMs = 100\n")
     with started("--table", f"big={table}", "--config", settings) as server:
-        reader = subprocess.Popen(
-            [sys.executable, "-P", "-c", READ_ONE_BATCH, address_of(server)], stdout=subprocess.PIPE, text=True
-        )
+        proxy = StallingProxy(address_of(server), stops_after=1 << 20)
+        reader = threading.Thread(target=read_one_batch, args=(proxy.address,))
+        reader.start()
         try:
-            assert reader.stdout is not None and reader.stdout.readline() == "1000\n"
-            reader.send_signal(signal.SIGSTOP)
+            assert proxy.stalled.wait(PROGRESS_S)
             server.send_signal(signal.SIGTERM)
-            _, log = server.communicate(timeout=120)
+            _, log = server.communicate(timeout=PROGRESS_S)
         finally:
-            for process in (reader, server):
-                process.kill()
-                process.wait()
-            if reader.stdout is not None:
-                reader.stdout.close()
+            server.kill()
+            server.wait()
+            proxy.close()
+            reader.join()
     assert server.returncode == 0
     assert "Traceback" not in log
     assert "flight not sent to its end" in log and "the server is stopping" in log
     assert "their clients read nothing" in log
 
 
-READ_ONE_BATCH = """
-import json, sys
-import pyarrow.flight as fl
-client = fl.connect("grpc://" + sys.argv[1])
-command = fl.FlightDescriptor.for_command(json.dumps({"table": "big", "batchRows": 1000}))
-reader = client.do_get(client.get_flight_info(command).endpoints[0].ticket)
-print(reader.read_chunk().data.num_rows, flush=True)
-import time
-while True:
-    time.sleep(60)
-"""
+def read_one_batch(address: str) -> None:
+    """Reads a batch of as many rows as possible; the connection ends before."""
+    client = fl.connect(f"grpc://{address}")
+    command = fl.FlightDescriptor.for_command(json.dumps({"table": "big", "batchRows": 400_000}))
+    with contextlib.suppress(pa.ArrowException, OSError):
+        reader = client.do_get(client.get_flight_info(command).endpoints[0].ticket)
+        raise AssertionError(f"a batch of {reader.read_chunk().data.nbytes} bytes fits into the buffers")
 
 
 def big_table(golden: GoldenTables, folder: pathlib.Path) -> pathlib.Path:
