@@ -13,6 +13,7 @@ from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unc
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.observations import gauges_of, over_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import needs_discovery
+from penstock.enumerator.core.over_tables import watermark_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
@@ -79,9 +80,10 @@ class LagMonitor:
             observer.observe(GroupMeasured(key.table, key.group, gauges))
             if gauges.over:
                 members.setdefault(GroupKey(gauges.over, key.group), []).append(key)
-        for whole in self.split_discovery.coordinator.peek(_over_tables):
+        for whole, watermark_us in self.split_discovery.coordinator.peek(_over_tables):
             keys = members.get(whole, [])
-            observer.observe(GroupMeasured(whole.table, whole.group, merged_gauges([all_gauges[key] for key in keys])))
+            merged = merged_gauges([all_gauges[key] for key in keys], watermark_us)
+            observer.observe(GroupMeasured(whole.table, whole.group, merged))
             lags = [lag for lag in map(self._lags.get, keys) if lag is not None]
             observer.observe(LagMeasured(whole.table, whole.group, merged_lag(lags)))
         for measured in self.split_discovery.coordinator.peek(_topics_of):
@@ -226,8 +228,12 @@ def _positions_of(state: State, table: str) -> dict[GroupKey, tuple[Progress, Po
     }
 
 
-def _over_tables(state: State) -> list[GroupKey]:
-    return [whole.key for whole in state.names.over_tables.values()]
+def _over_tables(state: State) -> list[tuple[GroupKey, int | None]]:
+    """The groups over tables, and their watermarks."""
+    return [
+        (whole.key, None if whole.scope.rule is None else watermark_of(state.names.of(whole)))
+        for whole in state.names.over_tables.values()
+    ]
 
 
 def _topics_of(state: State) -> list[TopicMeasured]:

@@ -28,12 +28,11 @@ def merged_lag(lags: Sequence[GroupLag]) -> GroupLag | None:
     )
 
 
-def merged_gauges(tables: Sequence[GroupGauges]) -> GroupGauges:
+def merged_gauges(tables: Sequence[GroupGauges], watermark_us: int | None = None) -> GroupGauges:
     """The sums of splits, and of other gauges the extremes. The group is up while one of its tables is, and its
-    discovery is as late as that of its latest table. Its watermark is the lowest one, None if one is not known."""
+    discovery is as late as that of its latest table. `watermark_us`: see `over_tables.watermark_of`."""
     checked = [(each.discovery_age_s, each.poll_interval_s) for each in tables if each.discovery_age_s is not None]
     age_s, interval_s = max(checked, key=lambda each: each[0] / (each[1] or 1.0), default=(None, None))
-    known_us = [each.watermark_us for each in tables if each.watermark_us is not None]
     aligned = [each.alignment for each in tables if each.alignment is not None]
     issued_s = [each.issued_instant_s for each in tables if each.issued_instant_s is not None]
     delays_s = [each.issued_delay_s for each in tables if each.issued_delay_s is not None]
@@ -43,7 +42,7 @@ def merged_gauges(tables: Sequence[GroupGauges]) -> GroupGauges:
         finished_splits=sum(each.finished_splits for each in tables),
         pending_bytes=sum(each.pending_bytes for each in tables),
         issued_instant_s=max(issued_s, default=None),
-        watermark_us=min(known_us) if known_us and len(known_us) == len(tables) else None,
+        watermark_us=watermark_us,
         issued_delay_s=max(delays_s, default=None),
         discovery_age_s=age_s,
         poll_interval_s=interval_s,

@@ -24,9 +24,9 @@ ONE = GroupGauges(
 
 
 def test_sums_and_extremes_of_the_tables() -> None:
-    late = replace(ONE, watermark_us=-7, discovery_age_s=3.0, poll_interval_s=1.0, issued_instant_s=200.0)
+    late = replace(ONE, discovery_age_s=3.0, poll_interval_s=1.0, issued_instant_s=200.0)
     stopped = replace(ONE, up=False, error_code="CORRUPT_FILE", discovery_age_s=None)
-    assert merged_gauges([ONE, late, stopped]) == GroupGauges(
+    assert merged_gauges([ONE, late, stopped], -7) == GroupGauges(
         pending_splits=3,
         assigned_splits=6,
         finished_splits=9,
@@ -41,7 +41,6 @@ def test_sums_and_extremes_of_the_tables() -> None:
         tables=3,
         failing_tables=1,
     )
-    assert merged_gauges([ONE, replace(ONE, watermark_us=None)]).watermark_us is None
     assert not merged_gauges([stopped, stopped]).up
     assert merged_gauges([]) == GroupGauges(pending_splits=0, assigned_splits=0, finished_splits=0)
 
