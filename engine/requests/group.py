@@ -73,7 +73,8 @@ def no_table_of(pattern: str) -> NoReturn:
     """Raises instead of describing a table."""
     raise ConfigurationError(
         f"tables {pattern}: a time cannot be converted to an instant, because each table may have a time zone of its "
-        "own: give the digits of an instant, earliest or latest"
+        "own, also one that joins later: give the digits of an instant, earliest or latest, or move single tables to a "
+        "time, each in its zone: penstock groups reset TABLE GROUP --to TIME"
     )
 
 
