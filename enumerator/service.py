@@ -111,11 +111,9 @@ class EnumeratorService:
             names.names, lambda name: check(names.path(name)), clock_ms, self.coordinator.observer
         )
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
+        observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
-            self.streams,
-            lambda table, positions: follows.lags(names.path(table), positions),
-            clock_ms,
-            self.coordinator.observer,
+            self.streams, lambda name, points: follows.lags(names.path(name), points), clock_ms, observer
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
         shared = (self.checks, self.stream_monitor, aligned)
