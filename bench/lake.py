@@ -247,8 +247,8 @@ def growth(tables: int, groups: int, commits: int) -> dict[str, float]:
     groups, and a scan of all groups, for each table."""
     with tempfile.TemporaryDirectory() as scratch:
         lake = SimulatedLake.create(pathlib.Path(scratch) / "lake", tables, commits, 1_700_000_000_000)
-        now_ms = 0
-        reads = OpenTables(wall_ms=lambda: lake.newest_write_ms() + 3_600_000 + now_ms)
+        now_ms, newest_ms = 0, lake.newest_write_ms()
+        reads = OpenTables(wall_ms=lambda: newest_ms + 3_600_000 + now_ms)
         registry = TableRegistry(lake.paths, default_interval_ms=5_000)
         service = EnumeratorService(
             registry, reads=reads, follows=FollowedTables(reads), clock_ms=lambda: now_ms, poll_ms=None
@@ -272,6 +272,7 @@ def growth(tables: int, groups: int, commits: int) -> dict[str, float]:
         scan_us = spent_us(lambda: (discovery.due_times(), monitor.gauges(), monitor.due()))
         for table in lake.tables.values():
             table.commit(1_700_000_100_000)
+        newest_ms = lake.newest_write_ms()
         now_ms += 5_000
         plan_us = spent_us(lambda: [discovery.discover_table(name) for name in lake.tables])
         return {"look_us": look_us, "plan_us": plan_us, "scan_us": scan_us}

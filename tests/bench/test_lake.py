@@ -23,8 +23,8 @@ def test_each_group_of_thirty_tables_receives_each_commit_once() -> None:
 @pytest.mark.timeout(1800)
 def test_thousand_tables_with_three_groups_each() -> None:
     """The goals: idle at most 5 % of a core, 1.5 GiB; commit to hand-out p95 at most 2 s, for which the server needs
-    less than half a core at this rate. The record has the figures; only those fail this test that other work on the
-    machine hardly changes."""
+    at most three quarters of a core at this rate. The record has the figures; only those fail this test that other work
+    on the machine hardly changes."""
     plan = Plan()
     figures = measure(plan)
     if path := os.environ.get("PENSTOCK_NOTES"):
@@ -34,4 +34,4 @@ def test_thousand_tables_with_three_groups_each() -> None:
     assert load["handed_out"] == load["expected"]
     assert max(phase["peak_mib"] for phase in figures.values()) <= 1536
     assert figures["idle"]["cpu_percent"] <= 5
-    assert load["cpu_ms_per_commit"] * plan.rate <= 500
+    assert load["cpu_ms_per_commit"] * plan.rate <= 750
