@@ -77,8 +77,10 @@ class SimulatedAlignment:
             granted = answer.splits if isinstance(answer, SplitsGranted) else ()
             self.groups.answered(KEY, event.ceilings, {one.table for one in granted})
         elif isinstance(event, ev.CommitSplits) and isinstance(answer, Committed):
-            self.groups.committed(GroupKey(event.member.table, event.member.group))
-            self._moved_ms[event.member.table] = self.world.now
+            key = GroupKey(event.member.table, event.member.group)
+            self.groups.committed(key)
+            if self.world.state.groups[key].stopped is None:  # one that is stopped does not hold back the others
+                self._moved_ms[key.table] = self.world.now
 
     # --- checks
 
