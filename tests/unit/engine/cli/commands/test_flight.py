@@ -102,6 +102,7 @@ class StallingProxy:
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
         self.stalled = threading.Event()
         self._server = socket.create_connection((host, int(port)))
+        self._server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # it does not grow to hold the batch
         self._client: socket.socket | None = None
         self._threads = [threading.Thread(target=self._serve, args=(stops_after,))]
         self._threads[0].start()
