@@ -46,7 +46,7 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
             return split_assignment.commit(state, event, now_ms, settings)
         case ev.Leave(member):
             left = members.leave(state, member)
-            return changes(*over_tables.departures(state, left.records), *left.records)
+            return changes(*over_tables.departures(state, member), *left.records)
         case ev.Reset(key, progress):
             group = members.group_of(state, key)
             return changes(group_lifecycle.moved(group, state.last_number + 1, progress, Moved.RESET))

@@ -40,7 +40,7 @@ from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
 from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted, withheld
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Overloaded, TooManyGroups
-from penstock.proto.model.groups import EndOfGroup, Joined, NothingYet, TableTrouble
+from penstock.proto.model.groups import EndOfGroup, Joined, Member, NothingYet, TableTrouble
 from penstock.proto.model.positions import EARLIEST
 
 BOUND: Final = "over tables, epoch "
@@ -132,14 +132,13 @@ def leases(state: State, whole: Group, reader: Reader, until_ms: int) -> Iterato
         yield LeaseRenewed(key=group.key, reader_id=reader.reader_id, until_ms=until_ms)
 
 
-def departures(state: State, left: Iterable[Record]) -> Iterator[ReaderGone]:
-    """The members that leave a group over tables (`left`) leave the groups of tables."""
-    for gone in left:
-        if isinstance(gone, ReaderGone):
-            whole = state.groups[gone.key]
-            reader = whole.readers[gone.reader_id]
-            for group, _ in _memberships(state, whole, reader.reader_id, reader.principal):
-                yield ReaderGone(key=group.key, reader_id=reader.reader_id, cause=Gone.LEFT)
+def departures(state: State, member: Member) -> Iterator[ReaderGone]:
+    """The member leaves the groups of tables, also if its lease in the group over tables has ended: commits alone
+    renew the leases in the groups of tables."""
+    whole = group_of(state, GroupKey(member.table, member.group))
+    for group, reader in _memberships(state, whole, member.reader_id, member.principal):
+        if reader.request_id == f"{BOUND}{member.epoch}":
+            yield ReaderGone(key=group.key, reader_id=member.reader_id, cause=Gone.LEFT)
 
 
 def delete(state: State, whole: Group) -> Decision[None]:

@@ -23,6 +23,8 @@ from tests.simulation.checkers import CheckFailed
 from tests.simulation.tables_members import run_tables_schedule
 
 SCHEDULES = 120
+FOUND = (301, 466)
+"""Schedules that found a defect: a member whose lease had ended left, and stayed a member of a table's group."""
 MOST_SCHEDULES = 60
 """Within which a defect is detected."""
 
@@ -51,7 +53,7 @@ FAULTS = frozenset(
 
 def test_every_row_of_every_table_is_committed_once() -> None:
     faults: Counter[str] = Counter()
-    for seed in range(SCHEDULES):
+    for seed in (*range(SCHEDULES), *FOUND):
         world = run_tables_schedule(seed)
         assert world.events > 30
         faults += world.faults
