@@ -28,6 +28,7 @@ from penstock.enumerator.core.state import Group, Reader, State, apply
 from penstock.enumerator.core.stored.codec import decode_record, encode_record
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import PenstockError, TableError
+from penstock.proto.model.groups import Joined, Member
 from penstock.proto.model.positions import CommitRange
 from penstock.proto.model.queries import NO_LIMITS
 from tests.simulation.checkers import CheckFailed, facts_of_state, fail
@@ -117,6 +118,8 @@ class World:
             apply(self.state, record)
         if isinstance(event, ev.Leave):
             self._check_left(event)
+        if isinstance(decision.answer, Joined):
+            self._check_joined(decision.answer.member)
         self.aligned.handled(event, decision.answer)
         return decision.answer
 
@@ -134,6 +137,13 @@ class World:
             reader = group.readers.get(event.member.reader_id)
             if reader is not None and reader.request_id == f"{BOUND}{event.member.epoch}":
                 fail("left", f"{event.member} left and is a member of {group.key}")
+
+    def _check_joined(self, member: Member) -> None:
+        """An earlier process of the member must not commit in a table any more."""
+        for group in self.state.groups.values():
+            reader = group.readers.get(member.reader_id)
+            if group.key != KEY and reader is not None and reader.request_id != f"{BOUND}{member.epoch}":
+                fail("epochs", f"{member} joined, and {group.key} knows it as {reader.request_id}")
 
     def _note(self, record: rec.Record, event: ev.Event[Any], rows: Rows) -> None:
         match record:
