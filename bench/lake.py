@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ class HandOut:
     """Members that request splits as soon as a round is planned. An `Observer`."""
 
     def __init__(self) -> None:
-        self.ages_ms: list[int] = []
+        self.ages_ms: deque[int] = deque()
         self._planned = [queue.SimpleQueue[tuple[str, str]]() for _ in range(THREADS)]
         self._members: dict[tuple[str, str], tuple[Member, int]] = {}
 
@@ -109,8 +110,8 @@ def serve(folder: pathlib.Path, state: str, groups: int, interval_ms: int) -> No
             threading.Thread(target=hand_out.run, args=(service, number), daemon=True).start()
         print("ready", flush=True)
         for _ in sys.stdin:
-            print(json.dumps(hand_out.ages_ms), flush=True)
-            hand_out.ages_ms.clear()
+            ages = [hand_out.ages_ms.popleft() for _ in range(len(hand_out.ages_ms))]  # others append meanwhile
+            print(json.dumps(ages), flush=True)
 
 
 @dataclass(frozen=True, slots=True)
