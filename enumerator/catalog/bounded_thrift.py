@@ -1,54 +1,58 @@
-"""Thrift's binary protocol with limits for a whole response. Needs the extra `hive`: import it late."""
+"""Thrift's binary protocol with limits for a whole response. Thrift is imported late: the module loads without the
+extra `hive`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.protocol.TProtocol import TProtocolException
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TTransportException
 
+def bounded_connection(
+    host: str, port: int, *, timeout_ms: int, most_bytes: int, most_text_bytes: int, most_elements: int
+) -> tuple[Any, Any]:
+    """The transport, not open yet, and the protocol of a connection. ImportError without the extra.
 
-class BoundedSocket(TSocket):  # type: ignore[misc]  # Thrift has no types
-    """A connection that fails in a response of more than `most_bytes`. Each wait for bytes ends after `timeout_ms`."""
+    Each wait for bytes ends after `timeout_ms`. A response fails with more than `most_bytes`, with a text of more than
+    `most_text_bytes`, and if all its lists and maps together have more than `most_elements`.
+    """
+    from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+    from thrift.protocol.TProtocol import TProtocolException
+    from thrift.transport.TSocket import TSocket
+    from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-    def __init__(self, host: str, port: int, timeout_ms: int, most_bytes: int) -> None:
-        super().__init__(host, port)
-        self.setTimeout(timeout_ms)
-        self._most_bytes, self._read_bytes = most_bytes, 0
+    class BoundedSocket(TSocket):  # type: ignore[misc]  # Thrift has no types
+        """Counts the bytes of each response."""
 
-    def read(self, sz: int) -> bytes:
-        """See `TSocket.read`. TTransportException beyond the limit."""
-        data: bytes = super().read(sz)
-        self._read_bytes += len(data)
-        if self._read_bytes > self._most_bytes:
-            raise TTransportException(message=f"its response has more than {self._most_bytes} bytes")
-        return data
+        read_bytes = 0
 
-    def write(self, buff: bytes) -> None:
-        """See `TSocket.write`. Begins a request: its response has the whole limit."""
-        self._read_bytes = 0
-        super().write(buff)
+        def read(self, sz: int) -> bytes:
+            data: bytes = super().read(sz)
+            self.read_bytes += len(data)
+            if self.read_bytes > most_bytes:
+                raise TTransportException(message=f"its response has more than {most_bytes} bytes")
+            return data
 
+        def write(self, buff: bytes) -> None:
+            self.read_bytes = 0
+            super().write(buff)
 
-class BoundedProtocol(TBinaryProtocol):  # type: ignore[misc]  # Thrift has no types
-    """A protocol that fails on a text of more than `most_text_bytes`, and if all lists and maps of a response together
-    have more than `most_elements`."""
+    class BoundedProtocol(TBinaryProtocol):  # type: ignore[misc]  # Thrift has no types
+        """Counts the elements of each response."""
 
-    def __init__(self, transport: Any, most_text_bytes: int, most_elements: int) -> None:
-        super().__init__(transport, strictRead=True, string_length_limit=most_text_bytes)
-        self._most_elements, self._elements = most_elements, 0
+        elements = 0
 
-    def readMessageBegin(self) -> tuple[str, int, int]:
-        """See `TBinaryProtocol.readMessageBegin`."""
-        self._elements = 0
-        begun: tuple[str, int, int] = super().readMessageBegin()
-        return begun
+        def readMessageBegin(self) -> tuple[str, int, int]:
+            self.elements = 0
+            begun: tuple[str, int, int] = super().readMessageBegin()
+            return begun
 
-    def _check_container_length(self, length: int) -> None:
-        self._elements += max(0, length)
-        if length < 0 or self._elements > self._most_elements:
-            raise TProtocolException(
-                TProtocolException.SIZE_LIMIT, f"its response has more than {self._most_elements} elements"
-            )
+        def _check_container_length(self, length: int) -> None:
+            self.elements += max(0, length)
+            if length < 0 or self.elements > most_elements:
+                raise TProtocolException(
+                    TProtocolException.SIZE_LIMIT, f"its response has more than {most_elements} elements"
+                )
+
+    connection = BoundedSocket(host, port)
+    connection.setTimeout(timeout_ms)
+    transport = TBufferedTransport(connection)
+    return transport, BoundedProtocol(transport, strictRead=True, string_length_limit=most_text_bytes)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from penstock.enumerator.catalog.adapter import Item, ListedTable, RefusedTable, UnreadablePart
+from penstock.enumerator.catalog.bounded_thrift import bounded_connection
 from penstock.proto.errors import ConfigurationError, StorageError
 from penstock.proto.model.access import host_and_port
 
@@ -147,17 +148,21 @@ def _is_answer(error: Exception) -> bool:
 def _connector() -> Callable[[str, int], AbstractContextManager[MetastoreCalls]]:
     """Opens connections. ConfigurationError without the extra."""
     try:
+        import thrift  # noqa: F401
         from hive_metastore.ThriftHiveMetastore import Client
-        from thrift.transport.TTransport import TBufferedTransport
-
-        from penstock.enumerator.catalog.bounded_thrift import BoundedProtocol, BoundedSocket
     except ImportError:
         raise ConfigurationError(NEEDS_EXTRA) from None
 
     @contextmanager
     def connect(host: str, port: int) -> Iterator[MetastoreCalls]:
-        transport = TBufferedTransport(BoundedSocket(host, port, TIMEOUT_MS, MAX_RESPONSE_BYTES))
-        protocol = BoundedProtocol(transport, MAX_TEXT_BYTES, MAX_ELEMENTS)
+        transport, protocol = bounded_connection(
+            host,
+            port,
+            timeout_ms=TIMEOUT_MS,
+            most_bytes=MAX_RESPONSE_BYTES,
+            most_text_bytes=MAX_TEXT_BYTES,
+            most_elements=MAX_ELEMENTS,
+        )
         try:
             transport.open()
         except Exception as error:  # noqa: BLE001 - TTransportException, and errors of sockets
