@@ -62,6 +62,8 @@ class GroupNames(Generic[G]):
             del self.of_table[group.key.table]
         if group.scope.over_tables:
             del self.over_tables[name]
+            for each in self.tables.get(name, {}).values():
+                each.fits = True
             return
         del self.tables[name][group.key.table]
         if not self.tables[name]:
@@ -72,14 +74,17 @@ class GroupNames(Generic[G]):
         return self.tables.get(whole.key.group, {})
 
     def of(self, whole: G) -> Iterator[G]:
-        """The groups of the tables of a group over tables, those of tables that are no longer served included."""
+        """The groups of the tables of a group over tables, those of tables that are no longer served included.
+
+        A group of its name that consumes something else is not one of them.
+        """
         for table, group in self.by_table(whole).items():
-            if fnmatchcase(table, whole.key.table):
+            if group.fits and fnmatchcase(table, whole.key.table):
                 yield group
 
     def whole_of(self, group: G) -> G | None:
         """The group over tables to which the group of a table belongs; None if there is none."""
         whole = self.over_tables.get(group.key.group)
-        if whole is None or whole is group or not fnmatchcase(group.key.table, whole.key.table):
+        if whole is None or whole is group or not group.fits or not fnmatchcase(group.key.table, whole.key.table):
             return None
         return whole

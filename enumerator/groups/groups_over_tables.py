@@ -108,7 +108,8 @@ class GroupsOverTables:
                 log_event("table takes no further group", level=logging.WARNING, table=table, group=key.group)
             if len(self._present) >= _MOST_CACHED:
                 self._present.clear()
-            self._present[key] = (names, number)
+            if not full:  # else the next request tries again: an operator may have made room
+                self._present[key] = (names, number)
         return names
 
     def require_some(self, key: GroupKey, right: _Right) -> None:

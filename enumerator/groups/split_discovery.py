@@ -17,6 +17,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import needs_discovery, round_id
 from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey
+from penstock.enumerator.core.rounds import NO_ROWS
 from penstock.enumerator.core.split_facts import facts_of, hash_of
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.discovery_failures import DiscoveryFailures, Trouble, is_repeated
@@ -27,8 +28,8 @@ from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Duration, DurationMeasured, RecordsExpired, RoundDiscovered
 from penstock.enumerator.tables.table_checks import SLOW_DISCOVERY_MS
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, Look, TableWatch
-from penstock.proto.errors import PenstockError, PositionExpired, StorageError
-from penstock.proto.model.positions import Position
+from penstock.proto.errors import PenstockError, PositionExpired, StorageError, TableNotFound
+from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, RoundLimits
 from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import EventTimeRule
@@ -254,7 +255,9 @@ class SplitDiscovery:
             return 0
         if isinstance(discovery, NextRound):
             visit.announced.append(self._planned(group, discovery))
-            if discovery.is_last and in_lake and not group.has_idle_timeout:
+            times = discovery.event_times
+            nothing_comes = times is None or times.coming == NO_ROWS
+            if discovery.is_last and nothing_comes and in_lake and not group.has_idle_timeout:
                 end = discovery.progress.position
                 self.coordinator.post(ev.NothingFound(key=key, number=number, start=end))
                 self._idle[key] = (number, end, fingerprint)
@@ -274,6 +277,8 @@ class SplitDiscovery:
                 progress = self.follows.start(path, None)
             else:
                 progress = self.follows.start_snapshot(path, key.table, group.snapshot_scope)
+        except TableNotFound:
+            progress = Progress(EARLIEST)  # the group reads all of a table that is created later
         except PenstockError as error:
             if is_repeated(error) or isinstance(error, PositionExpired):
                 raise

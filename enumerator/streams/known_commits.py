@@ -16,6 +16,7 @@ from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.planning.plan import Planning, newest_schema
 from penstock.enumerator.planning.scan import check_event_time, event_time_column
 from penstock.enumerator.snapshots.plan import plan_snapshot
+from penstock.enumerator.snapshots.split_list import digest_of
 from penstock.enumerator.streams.alignment import units_within
 from penstock.enumerator.streams.plan_cache import StreamPlanCache
 from penstock.enumerator.streams.watermark import span_of
@@ -70,14 +71,19 @@ def listed_snapshot(
     at: Position,
     planned: Planning,
     cache: StreamPlanCache,
+    digest: str = "",
 ) -> tuple[Plan, tuple[Split, ...]]:
-    """The plan of the snapshot at a position, and its splits in event-time order; planned if it is not cached."""
+    """The plan of the snapshot at a position, and its splits in event-time order.
+
+    `digest` is that of the list that a read is in: then a cached list is used. Without it the snapshot is planned now,
+    because files of an earlier list may be cleaned after a service replaced them.
+    """
     changes = request.query.format if isinstance(request.query, Changes) else None
     key = (path, replace(request, table="", slots=0, of_stream="", query=Incremental(EARLIEST, at)), changes)
-    snapshot = cache.lists.get(key)
+    snapshot = cache.lists.get((*key, digest)) if digest else None
     if snapshot is None:
         snapshot = plan_snapshot(table, name, request, at, changes, planned)
-        cache.lists.put(key, snapshot)
+        cache.lists.put((*key, digest_of(snapshot[1])), snapshot)
     return snapshot
 
 

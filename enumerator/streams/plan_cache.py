@@ -76,10 +76,10 @@ class StreamPlanCache:
 
     plans: LruCache[tuple[str, PlanRequest], Plan] = field(default_factory=lambda: LruCache(MAX_PLANS))
     """Plans by (path, request). Each is used once."""
-    lists: LruCache[tuple[str, PlanRequest, ChangeFormat | None], tuple[Plan, tuple[Split, ...]]] = field(
+    lists: LruCache[tuple[str, PlanRequest, ChangeFormat | None, str], tuple[Plan, tuple[Split, ...]]] = field(
         default_factory=lambda: LruCache(MAX_LISTS)
     )
-    """Snapshots by (path, request of the whole snapshot, format of changes)."""
+    """Snapshots by (path, request of the whole snapshot, format of changes, digest of the splits)."""
     spans: LruCache[tuple[str, PlanRequest, EventTimeRule], EventTimeSpan] = field(
         default_factory=lambda: LruCache(MAX_SPANS)
     )

@@ -165,7 +165,7 @@ class StreamPlanner:
         return StreamPoint(progress=newest, snapshot=place, watermark=watermark)
 
     def _in_snapshot(self, point: StreamPoint, place: SnapshotPlace) -> NextBatch:
-        plan, splits = self._list(point.progress.position)
+        plan, splits = self._list(point.progress.position, place.digest)
         verified(splits, place.digest, self.name, str(point.progress.position))
         end = batch_end(splits, place.done, self.scope.limits, lambda split: self.max_rows_of(self.table, split))
         rule, ceiling = self.scope.rule, self.scope.ceiling
@@ -234,9 +234,9 @@ class StreamPlanner:
             cache=self.cache,
         )
 
-    def _list(self, at: Position) -> tuple[Plan, tuple[Split, ...]]:
-        """The plan of the whole snapshot, and its splits in order."""
-        return listed_snapshot(self.table, self.path, self.name, self._request, at, self.planned, self.cache)
+    def _list(self, at: Position, digest: str = "") -> tuple[Plan, tuple[Split, ...]]:
+        """The plan of the whole snapshot, and its splits in order; see `listed_snapshot`."""
+        return listed_snapshot(self.table, self.path, self.name, self._request, at, self.planned, self.cache, digest)
 
     def _watermark(
         self, point: StreamPoint, planned: tuple[Split, ...], progress: Progress, later: tuple[Split, ...]

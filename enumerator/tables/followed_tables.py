@@ -76,7 +76,7 @@ class FollowedTables:
     ) -> NextRound:
         tables = self._tables
         plan, splits = listed_snapshot(
-            table, path, name, following.request, snapshot.at, tables.plan_table, tables.streams
+            table, path, name, following.request, snapshot.at, tables.plan_table, tables.streams, snapshot.place.digest
         )
         next_round = snapshot_round(name, following, plan, splits, lambda split: tables.max_rows_of(table, split))
         done = snapshot.place.done + len(next_round.plan.splits)

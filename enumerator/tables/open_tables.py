@@ -211,6 +211,7 @@ class OpenTables:
         """Closes the table, whose cache is no longer needed."""
         with self._lock:
             self._opened.pop(path, None)
+            self._count_files(path, 0)
 
     def current(self, path: str) -> HudiTable:
         """The table with its properties as they are now."""

@@ -24,7 +24,7 @@ from penstock.proto.errors import (
     TableError,
     UnknownGroup,
 )
-from penstock.proto.model.groups import GroupLag, StartAt, StartSnapshot
+from penstock.proto.model.groups import GroupLag, StartAt, StartLatest, StartSnapshot
 from penstock.proto.model.positions import EARLIEST
 from tests.contract.scripted_lake import ManyTables, many_tables
 
@@ -279,6 +279,14 @@ def test_group_of_a_table_that_consumes_something_else_is_left_alone(many: ManyT
         many.discover()
         assert rows_of(consumer) == both(1, "s.b")
         assert "consumes something else" in str(consumer.table_errors["s.a"])
+    enumerator = many.enumerator()
+    position = enumerator.describe_group("s.a", "g").summary.committed
+    moved = enumerator.reset_group("s.*", "g", StartLatest(), dry_run=False)
+    assert enumerator.describe_group("s.a", "g").summary.committed == position, moved
+    enumerator.delete_group("s.*", "g")
+    with pytest.raises(UnknownGroup):
+        enumerator.describe_group("s.b", "g")
+    enumerator.delete_group("s.a", "g")
 
 
 def test_group_that_ends_ends_when_all_tables_did(many: ManyTables) -> None:

@@ -97,6 +97,24 @@ def test_open_tables_keep_a_bounded_number_of_timeline_files(
     assert opened_paths == [one, other, other, one]
 
 
+def test_files_of_a_forgotten_table_do_not_count(golden: Any, tmp_path: pathlib.Path, opened_paths: list[str]) -> None:
+    """Tables that come and go must not use up the number of files that open tables may have."""
+    one, other, third = str(golden.table(CASE)), str(golden.table(OTHER)), str(golden.copy(CASE, tmp_path / "copy"))
+    tables = OpenTables()
+    for _ in range(2):  # files are counted when the table is used again
+        tables.newest(one, None, 0)
+    tables.forget(one)
+    for path in (other, third):
+        tables.newest(path, None, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            open_tables, "MAX_LISTED_FILES", sum(tables.current(path).listed_files for path in (other, third))
+        )
+        for path in (other, third, other):
+            tables.newest(path, None, 0)
+    assert opened_paths == [one, other, third]
+
+
 def test_commits_are_parsed_once_also_after_a_table_was_closed(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = str(golden.table(CASE)), str(golden.table(OTHER))
     parsed: list[str] = []
