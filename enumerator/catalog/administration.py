@@ -143,15 +143,20 @@ class TableAdministration:
                     "callers with the right `admin` on all tables add tables, because a path may be that of a table on "
                     "which they have no right: set `addFrom` to the patterns of paths that every caller may add"
                 )
-        elif not any(fnmatchcase(path, pattern) for pattern in self._add_from):
+        elif not any(_is_below(path, pattern) for pattern in self._add_from):
             raise ConfigurationError(
                 f"table {table!r}: this server does not allow tables at {described!r}: `addFrom` of its configuration "
                 "has the patterns of paths that may be added"
             )
 
     def _check_free(self, entry: TableEntry) -> None:
-        """ConfigurationError if another table has the name."""
+        """ConfigurationError if another table has the name, or if there is no room."""
         if entry.name not in self._registry.names():
+            if self._registry.is_full:
+                raise ConfigurationError(
+                    f"table {entry.name!r}: this server has as many tables as it may: raise `limits.tables`, or remove "
+                    "tables"
+                )
             return
         served = self._registry.entry(entry.name)
         if (served.source, served.path) != (ADMIN, entry.path):
@@ -180,3 +185,13 @@ class TableAdministration:
                 f"{self._registry.beyond_limit} tables beyond limits.tables are not served: raise it, or exclude some"
             )
         return tuple(lines)
+
+
+def _is_below(path: str, pattern: str) -> bool:
+    """Whether a pattern of `addFrom` allows a path. The query of a URI is not matched by wildcards: it may name another
+    host."""
+    if "://" not in path:
+        return fnmatchcase(path, pattern)
+    place, _, query = path.partition("?")
+    allowed_place, _, allowed_query = pattern.partition("?")
+    return query == allowed_query and fnmatchcase(place, allowed_place)

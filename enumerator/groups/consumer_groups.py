@@ -143,6 +143,8 @@ class ConsumerGroups:
             try:
                 split = self.coordinator.plan_store.splits(granted.plan_id, [granted.index])[0]
             except KeyError:
+                if tables:
+                    continue  # the group of that table was moved meanwhile: it gives its splits again
                 raise Fenced(f"reader {member.reader_id!r}: its group was reset meanwhile; join again") from None
             ref = SplitRef(granted.plan_id, granted.index)
             table, epoch, watermark_us = granted.table, granted.epoch, granted.watermark_us
@@ -180,6 +182,8 @@ class ConsumerGroups:
     def describe_group(self, table: str, group: str) -> GroupDescription:
         """See `GroupService.describe_group`."""
         key = GroupKey(table, group)
+        if is_pattern(table):
+            self.over_tables.require_some(key, "read")
         now_ms, waiting = self.clock_ms(), key in self.split_discovery.failures.waiting()
 
         def read(state: State) -> tuple[GroupDescription, Progress]:
@@ -194,7 +198,6 @@ class ConsumerGroups:
 
         description, progress = self.coordinator.read(read)
         if description.scope.over_tables:
-            self.over_tables.require_some(key, "read")
             may = may_use()
             statuses = [each for each in self._status(table, group).groups if each.summary.over == table]
             return merged_description(

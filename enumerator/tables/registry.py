@@ -207,6 +207,11 @@ class TableRegistry:
                 _report(listener, change)
             return change
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a further table would not be served."""
+        return len(self._now.entries) >= self._max_tables
+
     def source(self, source: str) -> tuple[TableEntry, ...]:
         """The tables of a source, also those that are not served; in its order."""
         with self._changing:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.engine.consumer import Consumer
+from penstock.enumerator.core import over_tables
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, Observation, SplitsCounted
@@ -22,6 +23,7 @@ from penstock.proto.errors import (
     PermissionDenied,
     PositionExpired,
     TableError,
+    TableNotFound,
     UnknownGroup,
 )
 from penstock.proto.model.groups import GroupLag, StartAt, StartLatest, StartSnapshot
@@ -107,6 +109,31 @@ def test_latest_is_for_the_tables_that_are_there(many: ManyTables) -> None:
         many.discover()
         many.clock.now_ms += 1_000
         assert rows_of(consumer) == both(2, "s.a") + both(1, "s.new")
+
+
+def test_latest_reads_all_of_a_table_that_is_created_later(many: ManyTables) -> None:
+    many.script("s.a").fails = [TableNotFound("it does not exist yet")]
+    with many.consumer(after="latest") as consumer:
+        consumer.join()
+        for _ in range(2):
+            many.discover()
+            many.clock.now_ms += 100_000
+        assert rows_of(consumer) == both(1, "s.a")
+
+
+def test_full_table_joins_once_there_is_room(many: ManyTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = many.consumer()
+    with monkeypatch.context() as patch:
+        patch.setattr(over_tables, "full_tables", lambda *_: {"s.a": None})
+        consumer.join()
+        many.discover()
+        assert rows_of(consumer) == both(1, "s.b")
+    with consumer:
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None
+        many.discover()
+        many.clock.now_ms += 1_000
+        assert rows_of(consumer) == both(1, "s.a")
 
 
 @pytest.mark.parametrize(("after", "old"), [("snapshot", 0), ("earliest", 1)])

@@ -113,6 +113,24 @@ def test_only_paths_that_the_configuration_allows_are_added() -> None:
         World(add_from=()).tables.add_table("x", "/lake/x")
 
 
+def test_wildcards_do_not_allow_another_host() -> None:
+    """The query of a URI may name the host that gets signed requests."""
+    world = World(add_from=("s3://bucket/*", "s3://east/*?region=us-east-1"))
+    for path in ("s3://bucket/t?endpoint_override=other.example&scheme=http", "s3://east/t", "s3://east/t?region=x"):
+        with pytest.raises(ConfigurationError, match="does not allow tables at"):
+            world.tables.add_table("x", path)
+    world.tables.add_table("x", "s3://east/t?region=us-east-1")
+
+
+def test_table_for_which_there_is_no_room_is_not_added() -> None:
+    world = World()
+    for name in "xy":
+        world.tables.add_table(name, f"/{name}")
+    with pytest.raises(ConfigurationError, match=r"as many tables as it may: raise `limits.tables`"):
+        world.tables.add_table("z", "/z")
+    assert "z" not in world.coordinator.read(lambda state: state.tables)
+
+
 def test_without_patterns_only_callers_that_administer_all_tables_add_paths() -> None:
     world = World()
     for patterns, granted, allowed in ((None, "x", False), (None, "*", True), (("/lake/*",), "x", True)):
