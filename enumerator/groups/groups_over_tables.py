@@ -104,12 +104,12 @@ class GroupsOverTables:
         number = self.coordinator.read(lambda state: group_of(state, key).number)
         if known is None or known[0] != names or known[1] != number:
             full = self.coordinator.handle(ev.AddTables(key, names))
-            for table in full:
+            for table in full if known is None or known[0] != names else ():
                 log_event("table takes no further group", level=logging.WARNING, table=table, group=key.group)
             if len(self._present) >= _MOST_CACHED:
                 self._present.clear()
-            if not full:  # else the next request tries again: an operator may have made room
-                self._present[key] = (names, number)
+            # The number of no group, if a table is full: the next request tries again, an operator may have made room.
+            self._present[key] = (names, -1 if full else number)
         return names
 
     def require_some(self, key: GroupKey, right: _Right) -> None:
