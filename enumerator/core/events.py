@@ -49,9 +49,9 @@ class CreateGroup(Event[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class AddTables(Event[tuple[str, ...]]):
-    """Tables join a group over tables. Those that it has are ignored. The answer has the tables that take no further
-    group."""
+class AddTables(Event[Mapping[str, str]]):
+    """Tables join a group over tables. Those that it has are ignored. The answer has the tables for which there is no
+    room, with the name of the limit."""
 
     key: GroupKey
     """The group over tables."""

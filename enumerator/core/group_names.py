@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -41,6 +42,10 @@ class GroupNames(Generic[G]):
     """Groups of one table, by name and table."""
     of_table: dict[str, dict[GroupKey, G]] = field(default_factory=dict)
     """All groups by table, those over tables by their pattern. A table without groups is not listed."""
+    sizes: Counter[str] = field(default_factory=Counter)
+    """How many groups `of` returns, by the name of the group over tables."""
+    removed: int = 0
+    """How many groups were removed: since then there may be room for others."""
 
     def add(self, group: G) -> None:
         """Adds a group that was created, and notes which groups consume what the group over tables consumes."""
@@ -53,21 +58,26 @@ class GroupNames(Generic[G]):
         whole = self.over_tables.get(name)
         for each in self.tables.get(name, {}).values() if group is whole else (group,):
             each.fits = whole is None or each.scope == whole.scope.of_table(each.key.table)
+            self.sizes[name] += self.whole_of(each) is not None
 
     def remove(self, group: G) -> None:
         """Removes a group that was deleted."""
         name = group.key.group
+        self.removed += 1
+        self.sizes[name] -= self.whole_of(group) is not None
         del self.of_table[group.key.table][group.key]
         if not self.of_table[group.key.table]:
             del self.of_table[group.key.table]
         if group.scope.over_tables:
-            del self.over_tables[name]
+            del self.over_tables[name], self.sizes[name]
             for each in self.tables.get(name, {}).values():
                 each.fits = True
             return
         del self.tables[name][group.key.table]
         if not self.tables[name]:
             del self.tables[name]
+            if not self.sizes[name]:
+                del self.sizes[name]
 
     def by_table(self, whole: G) -> dict[str, G]:
         """The groups with the name of a group over tables by table; maybe also of tables that do not match."""

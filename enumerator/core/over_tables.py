@@ -12,10 +12,9 @@ considered is last afterwards: every table is considered once before another one
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from penstock.enumerator.continuous.types import Progress
@@ -50,6 +49,10 @@ MAX_CONSIDERED_TABLES: Final = 64
 MAX_TROUBLES: Final = 20
 """Tables with an error in one answer."""
 MAX_TROUBLE_CHARS: Final = 500
+GROUPS: Final = "limits.groupsPerTable"
+"""The limit of a table that is full."""
+GROUP_TABLES: Final = "limits.groupTablesPerPrincipal"
+"""The limit of a principal whose groups over tables have as many tables as they may."""
 
 
 # --- creation, joining, leaving, deletion
@@ -58,25 +61,35 @@ MAX_TROUBLE_CHARS: Final = 500
 def create(
     state: State, event: ev.CreateGroup, decision: Decision[None], settings: CoordinatorSettings
 ) -> Decision[None]:
-    """Creates the group over tables (`decision`) with the groups of its first tables, except full ones."""
+    """Creates the group over tables (`decision`) with the groups of its first tables, except full ones. TooManyGroups:
+    its principal may not have so many tables."""
     other = state.names.over_tables.get(event.key.group)
     if other is not None and other.key != event.key:
         raise ConfigurationError(
-            f"{event.key}: there is a {other.key} already, and a group name is for one pattern: use another group name"
+            f"{event.key}: the group name is in use for another pattern, and has one pattern on a server, whoever uses "
+            "it: give the pattern of that group (`penstock groups list` shows it to callers with the right `read` on "
+            "one of its tables), or use another group name"
         )
     first = [record for record in decision.records if isinstance(record, GroupCreated)]
-    full = full_tables(state, event.key, event.tables, settings)
-    tables = [table for table in event.tables if table not in full]
+    refused = without_room(state, event.key, event.principal, event.tables, settings) if first else {}
+    if GROUP_TABLES in refused.values():
+        raise TooManyGroups(
+            f"{event.key}: it would have {len(event.tables)} tables, and the groups over tables of its principal have "
+            f"{_tables_of(state, event.principal)} already; {GROUP_TABLES} allows "
+            f"{settings.max_group_tables_of_principal}: give a pattern with fewer tables, delete groups that nobody "
+            "reads (`penstock groups delete`), or raise it"
+        )
+    tables = [table for table in event.tables if table not in refused]
     of_tables = (_of_tables(state, each, tables, each.number + 1, at_newest=event.at_newest) for each in first)
     return changes(*first, *chain.from_iterable(of_tables))
 
 
-def add(state: State, event: ev.AddTables, settings: CoordinatorSettings) -> Decision[tuple[str, ...]]:
-    """Adds tables. They begin at the position where the group over tables was to start, or with their snapshot; with
-    `latest` at the earliest, because the table was not there when the group started."""
+def add(state: State, event: ev.AddTables, settings: CoordinatorSettings) -> Decision[Mapping[str, str]]:
+    """Adds the tables for which there is room. They begin at the position where the group over tables was to start, or
+    with their snapshot; with `latest` at the earliest, because the table was not there when the group started."""
     whole = group_of(state, event.key)
-    full = full_tables(state, event.key, event.tables, settings)
-    tables = [table for table in event.tables if table not in full]
+    refused = without_room(state, event.key, whole.principal, event.tables, settings)
+    tables = [table for table in event.tables if table not in refused]
     example = GroupCreated(
         key=whole.key,
         number=0,
@@ -85,15 +98,37 @@ def add(state: State, event: ev.AddTables, settings: CoordinatorSettings) -> Dec
         progress=whole.progress,
         at_snapshot=whole.at_snapshot,
     )
-    return Decision(tuple(_of_tables(state, example, tables, state.last_number + 1, at_newest=False)), tuple(full))
+    return Decision(tuple(_of_tables(state, example, tables, state.last_number + 1, at_newest=False)), refused)
 
 
-def full_tables(state: State, key: GroupKey, tables: Iterable[str], settings: CoordinatorSettings) -> dict[str, None]:
-    """Those of the tables that do not have the group, and take no further one."""
-    counts = Counter(each.table for each in state.groups)
+def without_room(
+    state: State, key: GroupKey, principal: str, tables: Iterable[str], settings: CoordinatorSettings
+) -> dict[str, str]:
+    """Those of the tables that do not have the group and cannot get it, with the name of the limit. `principal`: that
+    of the group over tables; '' has no limit."""
     present = state.names.tables.get(key.group, {})
-    most = settings.max_groups_of_table
-    return {table: None for table in tables if counts[table] >= most and table not in present}
+    room = settings.max_group_tables_of_principal - _tables_of(state, principal)
+    refused: dict[str, str] = {}
+    for table in tables:
+        if table in present:
+            continue
+        if _is_full(state, table, settings):
+            refused[table] = GROUPS
+        elif principal and room <= 0:
+            refused[table] = GROUP_TABLES
+        else:
+            room -= 1
+    return refused
+
+
+def _is_full(state: State, table: str, settings: CoordinatorSettings) -> bool:
+    return len(state.names.of_table.get(table, ())) >= settings.max_groups_of_table
+
+
+def _tables_of(state: State, principal: str) -> int:
+    """The tables of all groups over tables that the principal created; a table counts once for each group."""
+    names = state.names
+    return sum(names.sizes[name] for name, whole in names.over_tables.items() if whole.principal == principal)
 
 
 def _of_tables(
@@ -261,8 +296,7 @@ def _in_turn(state: State, whole: Group, reader: Reader, event: ev.RequestSplits
 
 def _waits(group: Group, event: ev.RequestSplits) -> bool:
     """Whether the table waits for slower tables. It keeps its turn."""
-    ceiling = event.ceilings.get(group.key.table)
-    return ceiling is not None and withheld(group, ceiling)
+    return withheld(group, event.ceilings.get(group.key.table))
 
 
 def _turn(group: Group) -> int:
@@ -295,11 +329,8 @@ def _nothing(
     present = state.names.by_table(whole)
     groups = [present.get(table) for table in event.tables if table not in event.without]
     healthy = [group for group in groups if group is not None and _may_assign(group)]
-    troubles = [
-        _trouble(table, group)
-        for table, group in zip(event.tables, map(present.get, event.tables), strict=True)
-        if group is None or not _may_assign(group)
-    ]
+    failing = (table for table in event.tables if (group := present.get(table)) is None or not _may_assign(group))
+    troubles = [_trouble(state, table, present.get(table), settings) for table in islice(failing, MAX_TROUBLES)]
     if not event.tables:
         troubles = [TableTrouble(whole.key.table, "TABLE_NOT_FOUND", "no table that is served matches the pattern")]
     ended = all(state_of(group) is GroupState.ENDED for group in healthy)
@@ -307,12 +338,17 @@ def _nothing(
     if ended and healthy and not troubles and not event.without:
         return EndOfGroup(watermark_us)
     caught_up = all(not group.rounds and (group.caught_up or group.ended) for group in healthy)
-    return NothingYet(settings.retry_ms, caught_up, tuple(troubles[:MAX_TROUBLES]), watermark_us)
+    return NothingYet(settings.retry_ms, caught_up, tuple(troubles), watermark_us)
 
 
-def _trouble(table: str, group: Group | None) -> TableTrouble:
+def _trouble(state: State, table: str, group: Group | None, settings: CoordinatorSettings) -> TableTrouble:
     if group is None:
-        text = f"table {table!r} takes no further consumer group (limits.groupsPerTable)"
+        if _is_full(state, table, settings):
+            text = f"table {table!r} takes no further consumer group ({GROUPS})"
+        else:
+            text = (
+                f"table {table!r}: the groups over tables of the group's principal take no further one ({GROUP_TABLES})"
+            )
         return TableTrouble(table, TooManyGroups.code, text)
     code, text = group.stopped or (
         ConfigurationError.code,

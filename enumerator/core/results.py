@@ -38,6 +38,8 @@ class CoordinatorSettings:
     """Groups of one table."""
     max_groups_of_principal: int = 1_000
     """Groups that the readers of one principal created."""
+    max_group_tables_of_principal: int = 10_000
+    """Tables of the groups over tables that the readers of one principal created; a table counts for each group."""
     group_expiry_ms: int | None = None
     """After how long without readers a group is deleted; None: never."""
 

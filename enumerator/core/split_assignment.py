@@ -34,10 +34,12 @@ def choose(
 ) -> tuple[tuple[str, int], ...]:
     """At most `most` splits for the reader, in the order to be read.
 
-    `ceiling`, in an aligned group: no split with a later event time. The slowest group of a set gets at least one
-    split, and so does a group whose next split has no bounds.
+    `ceiling`, in an aligned group: no split with a later event time; None: none but those that the reader holds
+    already. The slowest group of a set gets at least one split, and so does a group whose next split has no bounds.
     """
     undelivered = tuple(reader.undelivered)[:most]
+    if ceiling is None and group.scope.alignment is not None:
+        return undelivered
     if ceiling is not None and is_held(group.watermark.at_us, ceiling):
         return undelivered
     chosen: dict[str, set[int]] = defaultdict(set)
@@ -94,9 +96,14 @@ def _until_us(group: Group, ceiling: EventTimeCeiling | None) -> int | None:
     return beyond_gap if ceiling.until_us is None else max(ceiling.until_us, beyond_gap)
 
 
-def withheld(group: Group, ceiling: EventTimeCeiling) -> bool:
-    """Whether splits of the group are pending, and all of them wait for slower groups of its set."""
-    if ceiling.is_lowest or not group.pending:
+def withheld(group: Group, ceiling: EventTimeCeiling | None) -> bool:
+    """Whether splits of the group are pending, and all of them wait for slower groups of its set; None as in
+    `choose`."""
+    if group.scope.alignment is None or not group.pending:
+        return False
+    if ceiling is None:
+        return True
+    if ceiling.is_lowest:
         return False
     if is_held(group.watermark.at_us, ceiling):
         return True

@@ -28,6 +28,8 @@ class _Members:
     set_key: SetKey
     alignment: Alignment
     watermarks: dict[GroupMember, int | None] = field(default_factory=dict)
+    without_times: list[GroupMember] = field(default_factory=list)
+    """Those without an event time so far, of which none is known to come: they hold back no other member."""
     ended: list[GroupMember] = field(default_factory=list)
 
 
@@ -49,7 +51,11 @@ class AlignedGroups:
         if members.ended:
             self.sets.left(members.set_key, members.ended)
         ceilings = self.sets.requested(members.set_key, members.alignment, members.watermarks)
-        return {each.table: ceiling for each, ceiling in ceilings.items()}
+        lowest = EventTimeCeiling(None, members.alignment.max_drift_us, is_lowest=True)
+        return {
+            **{each.table: ceiling for each, ceiling in ceilings.items()},
+            **{each.table: lowest for each in members.without_times},
+        }
 
     def answered(self, key: GroupKey, ceilings: Mapping[str, EventTimeCeiling], received: Collection[str]) -> None:
         """The request was answered with splits of the tables `received`. A table that waits for slower ones is not
@@ -111,8 +117,7 @@ def _groups(state: State, key: GroupKey, tables: Iterable[str]) -> Iterable[Grou
 
 
 def _members(state: State, groups: Iterable[Group]) -> _Members | None:
-    """The groups as members of their set. A group that is stopped does not call; one without an event time, of which
-    nothing is known to come, has nothing to align."""
+    """The groups as members of their set. A group that is stopped does not call."""
     members: _Members | None = None
     for group in groups:
         alignment = group.scope.alignment
@@ -125,6 +130,8 @@ def _members(state: State, groups: Iterable[Group]) -> _Members | None:
             members.ended.append(member)
         elif group.watermark.at_us is not None or span_to_come(group.rounds.values(), group.coming) != NO_ROWS:
             members.watermarks[member] = group.watermark.at_us
+        else:
+            members.without_times.append(member)
     return members
 
 

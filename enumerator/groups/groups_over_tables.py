@@ -7,7 +7,7 @@ They join the group with the first request of such a member. A table that is no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -37,8 +37,20 @@ from penstock.proto.model.groups import (
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import is_pattern
 
-_MOST_CACHED: Final = 256
+_MOST_CACHED: Final = 1_024
 _Right = str
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """Tables that were added to a group."""
+
+    number: int
+    """The generation of the group."""
+    removed: int
+    """How many groups had been removed until then: after another one there may be room for those refused."""
+    refused: Mapping[str, str]
+    """The tables for which there was no room, with the limit."""
 
 
 @dataclass(slots=True)
@@ -50,7 +62,8 @@ class GroupsOverTables:
     tables: TableRegistry
     """The served tables."""
     _matching: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
-    _present: dict[GroupKey, tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    _added: dict[tuple[GroupKey, tuple[str, ...]], _Added] = field(default_factory=dict)
+    """By group and tables: members with different rights have different tables."""
 
     def create(self, key: GroupKey, scope: GroupScope, spec: GroupSpec) -> None:
         """Creates the group with the tables that are there now. ConfigurationError: no pattern, or a hybrid read."""
@@ -100,16 +113,16 @@ class GroupsOverTables:
     def present(self, key: GroupKey) -> tuple[str, ...]:
         """The tables of the group from which the caller may receive splits. New ones are added to the group."""
         names = self.visible(key, "consume")
-        known = self._present.get(key)
-        number = self.coordinator.read(lambda state: group_of(state, key).number)
-        if known is None or known[0] != names or known[1] != number:
-            full = self.coordinator.handle(ev.AddTables(key, names))
-            for table in full if known is None or known[0] != names else ():
-                log_event("table takes no further group", level=logging.WARNING, table=table, group=key.group)
-            if len(self._present) >= _MOST_CACHED:
-                self._present.clear()
-            # The number of no group, if a table is full: the next request tries again, an operator may have made room.
-            self._present[key] = (names, -1 if full else number)
+        at = self.coordinator.read(lambda state: (group_of(state, key).number, state.names.removed))
+        known = self._added.get((key, names))
+        if known is not None and known.number == at[0] and (not known.refused or known.removed == at[1]):
+            return names
+        refused = self.coordinator.handle(ev.AddTables(key, names))
+        if known is None or known.refused != refused:
+            _log_refused(key, refused)
+        if len(self._added) >= _MOST_CACHED:
+            self._added.clear()
+        self._added[key, names] = _Added(*at, refused)
         return names
 
     def require_some(self, key: GroupKey, right: _Right) -> None:
@@ -194,6 +207,21 @@ class GroupsOverTables:
     @staticmethod
     def _tables(state: State, key: GroupKey) -> tuple[str, ...]:
         return tuple(sorted(group.key.table for group in state.names.of(group_of(state, key))))
+
+
+def _log_refused(key: GroupKey, refused: Mapping[str, str]) -> None:
+    """One line for each limit, however many tables there are."""
+    for limit in sorted(set(refused.values())):
+        tables = [table for table, of_table in refused.items() if of_table == limit]
+        log_event(
+            "tables take no further group",
+            level=logging.WARNING,
+            table=key.table,
+            group=key.group,
+            limit=limit,
+            count=len(tables),
+            tables=",".join(tables[:5]),
+        )
 
 
 def merged_statuses(

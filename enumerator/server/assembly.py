@@ -82,6 +82,7 @@ def running_service(
         lease_ms=settings.lease_ms,
         max_groups_of_table=settings.limits.groups_per_table,
         max_groups_of_principal=settings.limits.groups_per_principal,
+        max_group_tables_of_principal=settings.limits.group_tables_per_principal,
         group_expiry_ms=settings.group_expiry_ms,
     )
     activity = activity or Activity(wall_ms, threading.Lock(), settings.limits.shown)

@@ -21,7 +21,7 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member, SplitProgress
 from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
-from penstock.proto.model.streams import Alignment, EventTimeRule
+from penstock.proto.model.streams import Alignment, EventTimeCeiling, EventTimeRule
 from penstock.reader.read_split import read_split
 from tests.unit.enumerator.scripted_service import Clock
 
@@ -147,7 +147,9 @@ def test_group_that_ignores_its_ceiling_runs_ahead(golden: Any) -> None:
     path = golden.table(CASE)
     drift_us = drift_of(path)
     with (
-        patch.object(split_assignment, "choose", lambda group, reader, most, ceiling=None: choose(group, reader, most)),
+        patch.object(
+            split_assignment, "choose", lambda group, reader, most, ceiling=None: choose(group, reader, most, UNLIMITED)
+        ),
         deployed(path) as one,
     ):
         fast, slow = one.join("fast", max_drift_us=drift_us), one.join("slow", max_drift_us=drift_us)
@@ -161,6 +163,7 @@ def test_group_that_ignores_its_ceiling_runs_ahead(golden: Any) -> None:
 
 
 choose = split_assignment.choose
+UNLIMITED = EventTimeCeiling(2**63 - 1, 0, is_lowest=True)
 
 
 def test_tables_of_one_group_are_aligned_with_each_other(golden: Any) -> None:

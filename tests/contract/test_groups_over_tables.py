@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from penstock.engine.consumer import Consumer
-from penstock.enumerator.core import over_tables
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, Observation, SplitsCounted
@@ -24,6 +28,7 @@ from penstock.proto.errors import (
     PositionExpired,
     TableError,
     TableNotFound,
+    TooManyGroups,
     UnknownGroup,
 )
 from penstock.proto.model.groups import GroupLag, StartAt, StartLatest, StartSnapshot
@@ -121,19 +126,76 @@ def test_latest_reads_all_of_a_table_that_is_created_later(many: ManyTables) -> 
         assert rows_of(consumer) == both(1, "s.a")
 
 
-def test_full_table_joins_once_there_is_room(many: ManyTables, monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = many.consumer()
-    with monkeypatch.context() as patch:
-        patch.setattr(over_tables, "full_tables", lambda *_: {"s.a": None})
-        consumer.join()
+def test_full_table_joins_once_there_is_room(many: ManyTables, caplog: pytest.LogCaptureFixture) -> None:
+    many.service.coordinator.settings = CoordinatorSettings(lease_ms=10_000_000, max_groups_of_table=1)
+    other = Consumer(table="s.a", group="other", reader_id="o", enumerator=many.enumerator())
+    other.join()
+    other.close()
+    with many.consumer() as consumer, caplog.at_level(logging.WARNING, logger="penstock"):
         many.discover()
-        assert rows_of(consumer) == both(1, "s.b")
-    with consumer:
-        many.clock.now_ms += 1_000
+        for _ in range(3):
+            rows_of(consumer)
+            many.clock.now_ms += 1_000
+        assert "limits.groupsPerTable" in str(consumer.table_errors["s.a"])
+        [line] = [record for record in caplog.records if "take no further group" in record.getMessage()]
+        assert "s.a" in line.getMessage() + str(vars(line))
+        many.enumerator().delete_group("s.a", "other")
         assert consumer.poll(0) is None
         many.discover()
         many.clock.now_ms += 1_000
-        assert rows_of(consumer) == both(1, "s.a")
+        assert rows_of(consumer) == both(1, "s.a") and not consumer.table_errors
+
+
+def test_tables_of_a_principal_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """A caller with the right `consume` on all tables cannot create more groups than the limit, by any group name."""
+    token, line = new_token("one")
+    (tmp_path / "tokens").write_text(line)
+    (tmp_path / "one").write_text(token)
+    acl = (AclRule(principal="token:one", rights=("read", "consume")),)
+    settings = Settings(tokens=str(tmp_path / "tokens"), acl=acl)
+    with many_tables(monkeypatch, served=True, settings=settings) as many:
+        many.service.coordinator.settings = CoordinatorSettings(lease_ms=10_000_000, max_group_tables_of_principal=5)
+        many.serve(*(f"s.{number}" for number in range(3)))
+        for number in range(4):
+            consumer = Consumer(
+                tables="s.*", group=f"g{number}", reader_id="r", enumerator=many.enumerator(str(tmp_path / "one"))
+            )
+            if number == 0:
+                consumer.join()
+                continue
+            with pytest.raises(TooManyGroups, match=r"groupTablesPerPrincipal allows 5.*a pattern with fewer tables"):
+                consumer.join()
+        assert len(many.service.list_groups()) == 4
+        many.serve("s.0", "s.1")
+        with many.consumer(tables="s.*", token=str(tmp_path / "one")) as consumer:
+            many.serve(*(f"s.{number}" for number in range(3)))
+            many.clock.now_ms += 1_000
+            many.discover()
+            assert rows_of(consumer) == both(1, "s.0", "s.1")
+            assert "groupTablesPerPrincipal" in str(consumer.table_errors["s.2"])
+
+
+def test_members_with_different_rights_do_not_repeat_the_addition_of_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with many_tables(monkeypatch, served=False) as many, many.consumer() as consumer:
+        consumer.join()
+        handle, added = many.service.coordinator.handle, list[ev.AddTables]()
+
+        def counted(event: Any) -> Any:
+            if isinstance(event, ev.AddTables):
+                added.append(event)
+            return handle(event)
+
+        monkeypatch.setattr(many.service.coordinator, "handle", counted)
+        for _ in range(5):
+            for hidden in ("s.a", "s.b", ""):
+                with restricted(lambda right, table, group, hidden=hidden: table != hidden):
+                    many.service.groups.over_tables.present(GroupKey("s.*", "g"))
+        assert len(added) == 3, "once for each set of tables"
+        many.serve("s.a", "s.b", "s.new")
+        many.service.groups.over_tables.present(GroupKey("s.*", "g"))
+        assert len(added) == 4
 
 
 @pytest.mark.parametrize(("after", "old"), [("snapshot", 0), ("earliest", 1)])

@@ -12,7 +12,7 @@ from penstock.engine.consumer import Consumer
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings
 from penstock.proto.client.client import EnumeratorClient
-from penstock.proto.errors import PermissionDenied, TableNotFound
+from penstock.proto.errors import ConfigurationError, PermissionDenied, TableNotFound
 from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.groups import GroupScope, GroupSpec, StartAt
 from penstock.proto.model.positions import EARLIEST
@@ -83,6 +83,19 @@ def test_group_over_tables_of_others_cannot_be_created_seen_or_changed(teams: Te
             for call in calls:
                 with pytest.raises(PermissionDenied):
                     call()
+
+
+def test_group_name_of_another_team_is_refused_with_what_to_do_and_without_its_pattern(teams: Teams) -> None:
+    with teams.many.consumer(tables="hr.*", token=teams.token("hr")) as theirs:
+        theirs.join()
+        with pytest.raises(ConfigurationError, match=r"one pattern on a server.*use another group name") as caught:
+            teams.many.consumer(tables="s.*", token=teams.token("sales")).join()
+        assert "hr" not in str(caught.value), "the pattern is not shown to a caller without a right on it"
+        own = Consumer(tables="s.*", group="mine", enumerator=teams.client("sales"), reader_id="r")
+        own.join()
+        own.close()
+        with pytest.raises(ConfigurationError, match=r"'mine' of table 'hr\.\*'.*one pattern on a server"):
+            Consumer(tables="hr.*", group="mine", enumerator=teams.client("hr"), reader_id="r").join()
 
 
 def test_group_over_tables_that_do_not_exist_yet_is_for_callers_of_the_pattern(teams: Teams) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 KEY: Final = GroupKey("s.*", "g")
 DRIFT_US: Final = 4_000
 IDLE_MS: Final = 3_000
+UNLIMITED: Final = EventTimeCeiling(2**63 - 1, 0, is_lowest=True)
+"""Withholds nothing."""
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 T = TypeVar("T")
 
@@ -141,5 +143,5 @@ class SimulatedAlignment:
             at_us = group.watermark.at_us
             is_lowest = at_us is None or all(mark is not None and at_us <= mark for mark in marks)
             reader = group.readers.get(event.member.reader_id) or Reader(event.member.reader_id, 0, "")
-            if is_lowest and choose(group, reader, 1):
+            if is_lowest and choose(group, reader, 1, UNLIMITED):
                 fail("held", f"{table} at {at_us} is the slowest table, has splits to read, and received none")

@@ -20,6 +20,7 @@ from penstock.enumerator.core.state import Group, Reader, State
 from penstock.enumerator.groups import aligned_groups
 from penstock.enumerator.streams import alignment
 from tests.simulation.checkers import CheckFailed
+from tests.simulation.tables_alignment import UNLIMITED
 from tests.simulation.tables_members import run_tables_schedule
 
 SCHEDULES = 120
@@ -106,7 +107,7 @@ def highest_of(tables: Iterable[Group]) -> int | None:
 
 def without_ceiling(group: Group, reader: Reader, most: int, ceiling: Any = None) -> Any:
     """Splits are assigned whatever other tables are at."""
-    return choose(group, reader, most)
+    return choose(group, reader, most, UNLIMITED)
 
 
 def slowest_waits(group: Group, reader: Reader, most: int, ceiling: Any = None) -> Any:

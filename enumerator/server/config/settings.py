@@ -165,6 +165,7 @@ class LimitSettings:
         "shown": (1, 100_000),
         "groups_per_table": (1, 1_000_000),
         "groups_per_principal": (1, 1_000_000),
+        "group_tables_per_principal": (1, 1_000_000),
     }
 
     request_bytes: int = 4 << 20
@@ -203,6 +204,9 @@ class LimitSettings:
     groups_per_principal: int = 1_000
     """Maximum number of consumer groups, over all tables, that one authenticated principal created; a reader that would
     create another gets `TOO_MANY_GROUPS`."""
+    group_tables_per_principal: int = 10_000
+    """Maximum number of tables of all groups over tables that one authenticated principal created; a table counts once
+    for each group. A new group with more is `TOO_MANY_GROUPS`; a table that comes later is an error of that table."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():

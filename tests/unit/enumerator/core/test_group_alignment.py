@@ -135,3 +135,14 @@ def test_no_split_beyond_the_ceiling_and_the_slowest_is_never_held(
 def test_alignment_needs_a_watermark() -> None:
     with pytest.raises(ConfigurationError, match="maxOutOfOrderness"):
         GroupScope(request=PlanRequest(table="t", query=Incremental()), alignment=ALIGNED.alignment)
+
+
+def test_aligned_group_without_a_ceiling_receives_nothing_new() -> None:
+    """A set that did not answer is no permission to read ahead without bounds."""
+    core, member, _ = core_of(SPANS)
+    assert isinstance(core.handle(ev.RequestSplits(member, 10, 1)), NothingYet)
+    assert withheld(core.group, None)
+    assert granted(core, member, until(400), 2) == [0, 1, 2, 3]
+    again = core.join("r", "again")
+    answer = core.handle(ev.RequestSplits(again, 10, 1))
+    assert isinstance(answer, SplitsGranted) and len(answer.splits) == 4, "those that it holds are delivered again"

@@ -16,6 +16,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import ConfigurationError, Fenced, TooManyGroups
 from penstock.proto.model.groups import EndOfGroup, GroupScope, Member, NothingYet
 from penstock.proto.model.positions import EARLIEST, CommitRange
@@ -147,12 +148,84 @@ def test_table_that_takes_no_further_group_is_reported_and_left_out() -> None:
     core.handle(ev.CreateGroup(key=key, scope=other, limits=NO_LIMITS, progress=Progress(EARLIEST)))
     core.create()
     core.member = core.join("r")
-    assert core.handle(ev.AddTables(KEY, core.tables)) == ("s.000",)
+    assert core.handle(ev.AddTables(KEY, core.tables)) == {"s.000": "limits.groupsPerTable"}
     core.plan(1, 1)
     assert core.request(10) == ["s.001"]
     answer = core.request(10)
     assert isinstance(answer, NothingYet)
     assert [(each.table, each.code) for each in answer.troubles] == [("s.000", TooManyGroups.code)]
+
+
+class Principals:
+    """Groups over tables of several principals, by name."""
+
+    def __init__(self, most: int) -> None:
+        self.settings = CoordinatorSettings(max_group_tables_of_principal=most)
+        self.state = State()
+
+    def handle(self, event: ev.Event[Any]) -> Any:
+        decision = decide(self.state, event, 1_000, self.settings)
+        for record in decision.records:
+            apply(self.state, record)
+        return decision.answer
+
+    def create(self, group: str, principal: str, *tables: str) -> None:
+        event = ev.CreateGroup(
+            key=GroupKey("s.*", group), scope=SCOPE, limits=NO_LIMITS, progress=Progress(EARLIEST), tables=tables,
+            principal=principal,
+        )  # fmt: skip
+        self.handle(event)
+
+    def add(self, group: str, *tables: str) -> Any:
+        return self.handle(ev.AddTables(GroupKey("s.*", group), tables))
+
+    @property
+    def groups(self) -> int:
+        return len(self.state.groups)
+
+
+def test_tables_of_the_groups_of_a_principal_are_bounded() -> None:
+    core = Principals(most=3)
+    core.create("one", "token:a", "s.1", "s.2")
+    with pytest.raises(TooManyGroups, match=r"2 tables.* have 2 already.*limits.groupTablesPerPrincipal allows 3"):
+        core.create("two", "token:a", "s.1", "s.2")
+    assert core.groups == 3, "nothing of the second group is there"
+    core.create("two", "token:a", "s.1")
+    core.create("one", "token:a", "s.1", "s.2", "s.3", "s.4")
+    assert core.groups == 5, "the group is there: nothing is created again"
+    core.create("other", "token:b", "s.1", "s.2", "s.3")
+    core.create("nobody", "", "s.1", "s.2", "s.3", "s.4")
+
+
+def test_tables_that_come_later_are_bounded_too_and_join_once_there_is_room() -> None:
+    core = Principals(most=3)
+    core.create("one", "token:a", "s.1")
+    core.create("two", "token:a", "s.1")
+    limit = "limits.groupTablesPerPrincipal"
+    assert core.add("one", "s.1", "s.2", "s.3", "s.4") == {"s.3": limit, "s.4": limit}
+    assert core.add("two", "s.1", "s.2") == {"s.2": limit}
+    again = State()
+    for record in compacted_records(core.state):
+        apply(again, record)
+    core.state = again
+    assert core.add("two", "s.1", "s.2") == {"s.2": limit}, "also after a restart"
+    core.handle(ev.Delete(GroupKey("s.*", "one")))
+    assert core.add("two", "s.1", "s.2") == {}
+
+
+def test_table_beyond_the_limit_of_the_principal_is_an_error_of_that_table() -> None:
+    core = Core(2)
+    core.settings = CoordinatorSettings(max_group_tables_of_principal=2)
+    core.state.groups[KEY].principal = "token:a"
+    core.tables = (*core.tables, "s.002")
+    core.handle(ev.AddTables(KEY, core.tables))
+    core.plan(0, 1)
+    assert core.request(10) == ["s.000"], "the others are read"
+    answer = core.request(10)
+    assert isinstance(answer, NothingYet)
+    [trouble] = answer.troubles
+    assert (trouble.table, trouble.code) == ("s.002", TooManyGroups.code)
+    assert "limits.groupTablesPerPrincipal" in trouble.text
 
 
 def test_one_name_has_one_pattern_and_one_deletion() -> None:
