@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.enumerator.coordinator.coordinator import Coordinator
     from penstock.enumerator.coordinator.held_plans import HeldPlans
     from penstock.enumerator.core.results import CoordinatorSettings
+    from penstock.enumerator.tables.table_watch import CallLooks
 
 
 class TableReads(Protocol):
@@ -54,8 +55,11 @@ class TableReads(Protocol):
         """See `Enumerator.start_stream`."""
         ...
 
-    def next_batch(self, path: str, /, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """See `Enumerator.next_batch`."""
+    def next_batch(
+        self, path: str, /, name: str, scope: StreamScope, point: StreamPoint, looks: CallLooks | None = None
+    ) -> NextBatch:
+        """See `Enumerator.next_batch`. `looks` are those that the call shares with other calls; None: it looks
+        itself."""
         ...
 
 
@@ -74,8 +78,9 @@ class EmbeddedEnumerator:
 
     `tables` maps names of tables to paths or URIs, or is a registry, whose tables may change. None: each name is a
     path itself, and plans and log lines have it without credentials (`redacted_uri`). With `tables` plans leave this
-    process, so they contain no credentials of a URI (`uri_without_credentials`): readers have their own. Clock, ids
-    and CPUs are parameters for tests.
+    process, so they contain no credentials of a URI (`uri_without_credentials`): readers have their own. `looks`
+    returns the looks at a table, by name, that a call of a stream shares with others; None: each call looks itself.
+    Clock, ids and CPUs are parameters for tests.
     Needs no closing. Plans are held while the object exists, and at most `settings.plan_ttl_ms` without use; with a
     `coordinator`, in its plan store.
     """
@@ -91,12 +96,13 @@ class EmbeddedEnumerator:
         settings: CoordinatorSettings | None = None,
         coordinator: Coordinator | None = None,
         observer: Observer = NO_OBSERVER,
+        looks: Callable[[str], CallLooks] | None = None,
     ) -> None:
         self.tables = tables if isinstance(tables, TableRegistry) else TableRegistry(tables)
         self._reads: TableReads = OpenTables() if reads is None else reads
         self._clock_ms = clock_ms
         self._new_id = new_id
-        self._observer = observer
+        self._observer, self._looks = observer, looks
         self._cpus = available_cpus() if cpus is None else cpus
         self._coordinator, self._settings = coordinator, settings
         self._lock = threading.Lock()
@@ -132,9 +138,12 @@ class EmbeddedEnumerator:
         """See `Enumerator.next_batch`."""
         table = scope.request.table
         begin_ms = self._clock_ms()
-        batch = self._reads.next_batch(self.tables.path(table), self.tables.display_name(table), scope, point)
+        looks = None if self._looks is None else self._looks(table)
+        path, name = self.tables.path(table), self.tables.display_name(table)
+        batch = self._reads.next_batch(path, name, scope, point, looks)
         if batch.point != point:
-            self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms) / 1000))
+            waited_ms = 0 if looks is None else looks.waited_ms
+            self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms - waited_ms) / 1000))
             at_us = batch.point.watermark.at_us
             if at_us is not None and at_us < END_OF_TIME_US:
                 self._observer.observe(WatermarkPlanned(self.tables.display_name(table), at_us))

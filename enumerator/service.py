@@ -29,7 +29,7 @@ from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
-from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL
+from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.proto.model.groups import (
@@ -87,6 +87,8 @@ class EnumeratorService:
         self.coordinator = coordinator or Coordinator(
             clock_ms=clock_ms, settings=CoordinatorSettings(), observer=self.activity
         )
+        chance = WHOLE_INTERVAL if poll_ms is None else random.random
+        self.watch = watch = TableWatch(lambda path: follows.probe(path), clock_ms, chance)
         self.plans = EmbeddedEnumerator(
             tables,
             reads=reads,
@@ -95,16 +97,11 @@ class EnumeratorService:
             cpus=cpus,
             coordinator=self.coordinator,
             observer=self.coordinator.observer,
+            looks=self._looks,
         )
         self.tables = names = self.plans.tables
         self.split_discovery = SplitDiscovery(
-            self.coordinator,
-            follows,
-            names.path,
-            clock_ms,
-            names.published,
-            names.interval_ms,
-            WHOLE_INTERVAL if poll_ms is None else random.random,
+            self.coordinator, follows, names.path, clock_ms, names.published, names.interval_ms, chance, watch
         )
         check = reads.check
         self.checks = TableChecks(
@@ -134,6 +131,10 @@ class EnumeratorService:
             names, self.coordinator, self.checks, check, catalogs, add_from, self._wake
         )
         self.administration.restore()
+
+    def _looks(self, table: str) -> CallLooks:
+        """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
+        return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
 
     # --- threads
 

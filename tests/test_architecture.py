@@ -53,7 +53,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory",
     ),
     "enumerator": (
-        "catalog_events clocks log observer report_totals subscriptions visibility",
+        "call_waits catalog_events clocks log observer report_totals subscriptions visibility",
         "planning",
         "continuous",
         "snapshots handover",

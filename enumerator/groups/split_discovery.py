@@ -76,7 +76,9 @@ class SplitDiscovery:
     interval_ms: Callable[[str], int] = lambda table: 0
     """Interval of looks at an idle table, by its name; 0: it is due at once."""
     chance: Callable[[], float] = WHOLE_INTERVAL
-    """Spreads the looks; see `TableWatch`."""
+    """Spreads looks and measurements; see `TableWatch`."""
+    watch: TableWatch | None = None
+    """The looks at tables, which streams share; None: those of the groups only."""
     discovered_ms: dict[GroupKey, int] = field(default_factory=dict)
     """When the last discovery succeeded, by group."""
     issued: dict[GroupKey, Issued] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class SplitDiscovery:
 
     def __post_init__(self) -> None:
         self.failures = DiscoveryFailures(self.coordinator, self.clock_ms)
-        self._watch = TableWatch(lambda path: self.follows.probe(path), self.clock_ms, self.chance)
+        self._watch = self.watch or TableWatch(lambda path: self.follows.probe(path), self.clock_ms, self.chance)
         self._open = OpenRounds(self.coordinator, self.follows, self.clock_ms)
         self._lost = LostRanges(self.coordinator, self.follows, self.path_of, self.failures)
 

@@ -167,13 +167,23 @@ class _Pools:
         self.planning.shutdown(wait=False, cancel_futures=True)
 
 
-def serve(tables: Mapping[str, str], listen: str, *, scan_event_time: EventTimeScan | None = None) -> RunningServer:
+def serve(
+    tables: Mapping[str, str],
+    listen: str,
+    *,
+    scan_event_time: EventTimeScan | None = None,
+    poll_interval_ms: int | None = None,
+) -> RunningServer:
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface; port 0 lets the system
     choose. Each table is opened first. If none can be opened, this raises the error of the first one.
 
-    `scan_event_time`: see `OpenTables`. ConfigurationError if the address is not loopback, or is in use.
+    `scan_event_time`: see `OpenTables`. `poll_interval_ms`: see `Settings`; None: its default. ConfigurationError if
+    the address is not loopback, or is in use.
     """
-    settings = Settings(tables={name: TableSettings(path=path) for name, path in tables.items()}, listen=listen)
+    served = {name: TableSettings(path=path) for name, path in tables.items()}
+    settings = Settings(tables=served, listen=listen)
+    if poll_interval_ms is not None:
+        settings = replace(settings, poll_interval_ms=poll_interval_ms)
     with ExitStack() as opened:
         service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time))
         running = serve_enumerator(service, groups=service, tables=service, settings=settings)

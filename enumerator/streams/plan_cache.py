@@ -16,7 +16,7 @@ from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import Plan, Split
-from penstock.proto.model.streams import EventTimeRule, StreamPoint, StreamScope
+from penstock.proto.model.streams import EventTimeRule, NextBatch, StreamPoint, StreamScope
 
 MAX_PLANS: Final = 8
 MAX_PLAN_SPLITS: Final = 200_000
@@ -24,9 +24,15 @@ MAX_PLAN_SPLITS: Final = 200_000
 MAX_SPANS: Final = 20_000
 MAX_LISTS: Final = 4
 MAX_IDLE: Final = 4_096
+MAX_BATCHES: Final = 64
+MAX_BATCH_SPLITS: Final = 1_000
+"""A batch with more splits is not kept for other streams: it is not that of a new commit, but of a backlog."""
 MAX_MISSING: Final = 1_000
 MISSING_MS: Final = 30_000
 """How long a file that a completed instant names may be missing before that counts as damage."""
+
+AnswerKey = tuple[str, StreamScope, StreamPoint]
+"""The path of a table, what a stream reads of it, and the point after which it asks."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -61,13 +67,15 @@ class LruCache(Generic[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class IdlePoint:
-    """A point after which the table had nothing new."""
+class KnownAnswer:
+    """The answer to a call of a stream, which holds for equal calls while the table does not change."""
 
-    point: StreamPoint
-    """The point."""
+    batch: NextBatch
+    """The answer."""
     fingerprint: TableFingerprint
     """The table's fingerprint, taken before the table was read."""
+    plan: Plan | None
+    """The plan of the batch; None if nothing was new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +92,25 @@ class StreamPlanCache:
         default_factory=lambda: LruCache(MAX_SPANS)
     )
     """Event-time spans of ranges by (path, request, rule)."""
-    idle: LruCache[tuple[str, StreamScope], IdlePoint] = field(default_factory=lambda: LruCache(MAX_IDLE))
-    """Idle points by (path, scope)."""
+    idle: LruCache[AnswerKey, KnownAnswer] = field(default_factory=lambda: LruCache(MAX_IDLE))
+    """Answers that nothing is new."""
+    batches: LruCache[AnswerKey, KnownAnswer] = field(default_factory=lambda: LruCache(MAX_BATCHES))
+    """Answers with a batch of a new commit."""
     missing: LruCache[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: LruCache(MAX_MISSING))
     """Missing files by (path of the table, path of the file): the first and last time, ms, when one was needed."""
+
+    def known(self, key: AnswerKey) -> KnownAnswer | None:
+        """The last answer to an equal call."""
+        return self.idle.get(key) or self.batches.get(key)
+
+    def keep_answer(self, key: AnswerKey, answer: KnownAnswer) -> None:
+        """Cache the answer for equal calls, instead of an earlier one."""
+        self.idle.take(key)
+        self.batches.take(key)
+        if answer.batch.point == key[2]:
+            self.idle.put(key, answer)
+        elif answer.plan is not None and len(answer.plan.splits) <= MAX_BATCH_SPLITS:
+            self.batches.put(key, answer)
 
     def may_appear(self, file: tuple[str, str], now_ms: int) -> bool:
         """Whether a missing file (path of the table, path of the file) may still appear.
@@ -106,9 +129,19 @@ class StreamPlanCache:
         if len(plan.splits) <= MAX_PLAN_SPLITS:
             self.plans.put((path, _plan_key(request)), plan)
 
+    def kept_plan(self, path: str, request: PlanRequest) -> Plan | None:
+        """The plan that is cached for an equal request, which stays cached."""
+        return self.plans.get((path, _plan_key(request)))
+
     def take_plan(self, path: str, request: PlanRequest) -> Plan | None:
         """Remove and return the plan that was cached for an equal request."""
         return self.plans.take((path, _plan_key(request)))
+
+
+def answer_key(path: str, scope: StreamScope, point: StreamPoint) -> AnswerKey:
+    """The key of a call: equal for streams that differ only in who they are."""
+    request = replace(scope.request, table="", slots=0, of_stream="")
+    return path, replace(scope, request=request, name="", principal="", alignment=None, ceiling=None), point
 
 
 def _plan_key(request: PlanRequest) -> PlanRequest:

@@ -15,9 +15,10 @@ from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
-from penstock.enumerator.streams.plan_cache import IdlePoint, LruCache, StreamPlanCache
+from penstock.enumerator.streams.plan_cache import AnswerKey, KnownAnswer, LruCache, StreamPlanCache, answer_key
 from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
 from penstock.enumerator.tables.shared_plans import SharedPlans
+from penstock.enumerator.tables.table_watch import CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_pages import timeline_page
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic
@@ -27,7 +28,15 @@ from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.model.reports import TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Split
-from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope, StreamStart
+from penstock.proto.model.streams import (
+    CommitsBatch,
+    NextBatch,
+    Progress,
+    StreamPoint,
+    StreamScope,
+    StreamStart,
+    batch_request,
+)
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.commit_cache import CommitCache
@@ -67,6 +76,7 @@ class OpenTables:
         self.streams = StreamPlanCache()
         """The caches of streams, and of groups with a watermark or a snapshot."""
         self._shared = SharedPlans()
+        self._watch = TableWatch(self.probe, lambda: 0)
         self._sources = TimeSources(FooterCache(), scan_event_time)
         self._lock = threading.Lock()
         self._commits = CommitCache()
@@ -123,20 +133,22 @@ class OpenTables:
                 return StreamPoint(progress=Progress(EARLIEST))
             return self._stream_planner(table, path, name, scope).start(start)
 
-    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
-        """See `Enumerator.next_batch`. An idle table costs two file operations."""
+    def next_batch(
+        self, path: str, name: str, scope: StreamScope, point: StreamPoint, looks: CallLooks | None = None
+    ) -> NextBatch:
+        """See `Enumerator.next_batch`. An idle table costs two file operations. `looks` are those that the call shares
+        with other calls; None: it looks itself."""
         with errors_of_table(path):
             check_scope(scope)
             scope = replace(scope, request=self.with_topic_access(name, scope.request))
-            hybrid = scope.request.hybrid is not None
-            idle_key = (path, replace(scope, ceiling=None))  # a table without anything new has it under any ceiling
-            idle = None if hybrid else self.streams.idle.get(idle_key)
+            looks = CallLooks(self._watch, path, interval_ms=0) if looks is None else looks
+            key = answer_key(path, scope, point)
             try:
-                fingerprint = None if idle is None or idle.point != point else self.probe(path)
-                if idle is not None and fingerprint is not None and is_unchanged(idle.fingerprint, fingerprint):
-                    return NextBatch(point=point)
+                answer = self._known_answer(key, looks)
+                if answer is not None:
+                    return answer
+                fingerprint = looks.recent()  # before the table is read
                 table = self.current(path)
-                fingerprint = fingerprint or self.probe(path)
                 batch = self._stream_planner(table, path, name, scope).next_batch(point)
             except TableNotFound:
                 if point.progress.position.is_earliest and point.snapshot is None:
@@ -148,9 +160,41 @@ class OpenTables:
                 raise StorageError(
                     f"{error}; it is waited for, as a listing may be stale: a retry may succeed"
                 ) from error
-            if batch.point == point and not batch.held and scope.upto is None and not hybrid:
-                self.streams.idle.put(idle_key, IdlePoint(point, fingerprint))
+            self._keep_answer(key, scope, batch, fingerprint)
             return batch
+
+    def _known_answer(self, key: AnswerKey, looks: CallLooks) -> NextBatch | None:
+        """The answer to an equal call, if the table is unchanged since then. That nothing is new takes a look that
+        began after this call: it may not hide an instant that completed before. A batch does not: the call after it
+        returns that instant."""
+        path, scope, _ = key
+        known = self.streams.known(key)
+        if known is None or not is_unchanged(known.fingerprint, looks.recent()):
+            return None
+        if known.plan is not None:
+            request = batch_request(scope, known.batch.point)
+            if scope.ceiling is not None or request is None:
+                return None
+            self.streams.keep_plan(path, request, known.plan)
+            return known.batch
+        fingerprint = looks.later(is_urgent=scope.target is not None)
+        if not is_unchanged(known.fingerprint, fingerprint):
+            return None
+        self.streams.keep_answer(key, replace(known, fingerprint=fingerprint))
+        return known.batch
+
+    def _keep_answer(self, key: AnswerKey, scope: StreamScope, batch: NextBatch, fingerprint: TableFingerprint) -> None:
+        """Keeps the answer for equal calls, unless it depends on more than the table."""
+        path, _, point = key
+        if scope.upto is not None or scope.request.hybrid is not None or batch.held or batch.lost:
+            return
+        plan = None
+        if batch.point != point:
+            request = batch_request(scope, batch.point)
+            plan = None if request is None or scope.ceiling is not None else self.streams.kept_plan(path, request)
+            if plan is None or not isinstance(batch.point.content, CommitsBatch):
+                return
+        self.streams.keep_answer(key, KnownAnswer(batch, fingerprint, plan))
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
         return StreamPlanner(

@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.enumerator.call_waits import Wait, call_wait
 from penstock.enumerator.continuous.change_probe import TableFingerprint
+from penstock.proto.errors import StorageError
+from penstock.table.storage.filesystem import redacted_uri
 
 WHOLE_INTERVAL: Final[Callable[[], float]] = lambda: 1.0  # noqa: E731
 """The chance without spreading."""
 MAX_TABLES: Final = 20_000
 """Tables whose looks are kept."""
+MAX_WAIT_MS: Final = 1_000
+"""A stream that waits for the next look at a table gets it after this time, even if the interval is longer."""
+LOOK_S: Final = 30.0
+"""How long a call waits for the look of another call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """One look at a table."""
 
+    number: int
+    """The number of looks at the table up to this one."""
     fingerprint: TableFingerprint
     """What it showed. Taken before anything else of the table was read."""
     at_ms: int
@@ -38,6 +48,10 @@ class _Watched:
 
     looking: threading.Lock = field(default_factory=threading.Lock)
     """Held during a look."""
+    begun: int = 0
+    """The number of looks that have begun."""
+    running_ms: int | None = None
+    """When the running look began; None if none runs."""
     look: Look | None = None
     """The last look."""
 
@@ -66,16 +80,104 @@ class TableWatch:
         Concurrent calls for one table are one look. A look stands for the table until the next one is due: a change
         since then shows in the next look.
         """
+        table = self._table(path)
+        with _one_at_a_time(table, path):
+            before = table.look
+            if before is not None and self._clock_ms() < min(before.until_ms, before.at_ms + interval_ms):
+                return before
+            return self._new_look(path, table, interval_ms)
+
+    def begun(self, path: str) -> int:
+        """How many looks at the table have begun: one with a higher number begins after this call."""
+        return self._table(path).begun
+
+    def look_after(self, path: str, number: int, interval_ms: int) -> Look:
+        """A look that began after the look of this number: the last one, or a new one. Errors as `look`.
+
+        A call during a look waits for the next one. All calls that wait at that time share it.
+        """
+        table = self._table(path)
+        with _one_at_a_time(table, path):
+            if table.look is not None and table.look.number > number:
+                return table.look
+            return self._new_look(path, table, interval_ms)
+
+    def wait_ms(self, path: str, interval_ms: int) -> int:
+        """Time until the look after the last one, or after the one that runs, is due; 0 if it is due now."""
+        table = self._table(path)
+        look, running_ms = table.look, table.running_ms
+        if running_ms is not None:
+            due_ms = running_ms + interval_ms
+        elif look is not None:
+            due_ms = min(look.until_ms, look.at_ms + interval_ms)
+        else:
+            return 0
+        return max(0, due_ms - self._clock_ms())
+
+    def _table(self, path: str) -> _Watched:
         with self._lock:
             table = self._tables.setdefault(path, _Watched())
             self._tables.move_to_end(path)
             while len(self._tables) > self._most:
                 self._tables.popitem(last=False)
-        with table.looking:
-            now_ms, before = self._clock_ms(), table.look
-            if before is not None and now_ms < min(before.until_ms, before.at_ms + interval_ms):
-                return before
+            return table
+
+    def _new_look(self, path: str, table: _Watched, interval_ms: int) -> Look:
+        at_ms, table.begun = self._clock_ms(), table.begun + 1
+        table.running_ms = at_ms
+        try:
             fingerprint = self._probe(path)
-            share = self._chance() if before is None else 1.0
-            table.look = Look(fingerprint, now_ms, now_ms + round(interval_ms * share))
-            return table.look
+        finally:
+            table.running_ms = None
+        share = self._chance() if table.look is None else 1.0
+        table.look = Look(table.begun, fingerprint, at_ms, at_ms + round(interval_ms * share))
+        return table.look
+
+
+class CallLooks:
+    """The looks at a table that one call of a stream uses. Create it when the call arrives.
+
+    `interval_ms` is how old a look may be that stands for the table; 0: the call looks itself. `wait`: see
+    `call_waits`.
+    """
+
+    def __init__(self, watch: TableWatch, path: str, interval_ms: int, wait: Wait | None = None) -> None:
+        self._watch, self._path, self._wait = watch, path, wait or call_wait()
+        self._interval_ms = min(interval_ms, MAX_WAIT_MS)
+        self._before = watch.begun(path)
+        self._seen: TableFingerprint | None = None
+        self.waited_ms = 0
+        """How long the call has waited for a look to be due."""
+
+    def recent(self) -> TableFingerprint:
+        """What the last look showed, or a new one if that is older than the interval. The same for the whole call,
+        unless it has used a later look."""
+        if self._seen is None:
+            self._seen = self._watch.look(self._path, self._interval_ms).fingerprint
+        return self._seen
+
+    def later(self, *, is_urgent: bool) -> TableFingerprint:
+        """What a look showed that began after the call arrived: with every instant that had completed by then.
+
+        Unless it is urgent, the call first waits until the next look is due, and shares that look with all others.
+        """
+        if not is_urgent and self._watch.begun(self._path) == self._before:
+            delay_ms = self._watch.wait_ms(self._path, self._interval_ms)
+            if delay_ms:
+                self._wait(delay_ms / 1000)
+                self.waited_ms += delay_ms
+        self._seen = self._watch.look_after(self._path, self._before, self._interval_ms).fingerprint
+        return self._seen
+
+
+@contextmanager
+def _one_at_a_time(table: _Watched, path: str) -> Iterator[None]:
+    if not table.looking.acquire(timeout=LOOK_S):
+        raise StorageError(
+            f"table {redacted_uri(path)}: a look at its timeline has not ended for {LOOK_S:.0f} s: storage does not "
+            "answer; a retry may succeed"
+        )
+    try:
+        yield
+    finally:
+        table.looking.release()

@@ -157,7 +157,9 @@ class ScriptedTable:
                 place = SnapshotPlace(done=0, total=len(self.commits), digest="0af1")
                 return StreamPoint(progress=Progress(self._newest(), 2, table_id="städte"), snapshot=place)
 
-    def next_batch(self, path: str, name: str, scope: StreamScope, point: StreamPoint) -> NextBatch:
+    def next_batch(
+        self, path: str, name: str, scope: StreamScope, point: StreamPoint, looks: object = None
+    ) -> NextBatch:
         """As many commits, or splits of the snapshot, as the limits allow; the watermark counts delivered commits."""
         self._called()
         place, position, at_us = point.snapshot, point.progress.position, point.watermark.at_us or 0

@@ -63,7 +63,7 @@ def scope_of(query: Query, **changes: Any) -> StreamScope:
 @contextmanager
 def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorClient]]:
     """The embedded enumerator and the client of a server, for one table named `t`."""
-    with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
+    with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time, poll_interval_ms=50) as server:
         client = EnumeratorClient(server.address)
         yield EmbeddedEnumerator({"t": str(path)}, reads=OpenTables(scan_event_time=scan_event_time)), client
         client.close()

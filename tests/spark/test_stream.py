@@ -66,7 +66,7 @@ def test_stream_with_one_commit_per_micro_batch(
 ) -> None:
     commits = data_commits(golden, case)
     batches = MicroBatches()
-    with serve({"t": str(golden.table(case))}, "127.0.0.1:0") as running:
+    with serve({"t": str(golden.table(case))}, "127.0.0.1:0", poll_interval_ms=200) as running:
         options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
         target = "t" if deployment == "server" else str(golden.table(case))
         ends = drained(stream(spark, target, batches, tmp_path, maxCommitsPerTrigger="1", **options))

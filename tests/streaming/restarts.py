@@ -31,7 +31,7 @@ class RestartingServer:
     def __init__(self, tables: Mapping[str, str], state: pathlib.Path) -> None:
         served = {name: TableSettings(path=path) for name, path in tables.items()}
         self.address = f"127.0.0.1:{free_port()}"
-        self._settings = Settings(tables=served, listen=self.address, state=str(state))
+        self._settings = Settings(tables=served, listen=self.address, state=str(state), poll_interval_ms=200)
         self._running: RunningServer | None = None
         self._return: threading.Thread | None = None
 

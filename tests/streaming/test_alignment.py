@@ -46,7 +46,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def server(tables: dict[str, str]) -> Iterator[RunningServer]:
-    with serve(tables, "127.0.0.1:0") as running:
+    with serve(tables, "127.0.0.1:0", poll_interval_ms=200) as running:
         yield running
 
 

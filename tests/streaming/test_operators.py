@@ -137,7 +137,7 @@ def streamed(
         run(tried, driven)
     else:
         served = {f"t{number}": str(view.path) for number, view in enumerate(views)}
-        with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time) as server:
+        with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time, poll_interval_ms=200) as server:
             options = [factors | {"server": server.address} for factors in tried.options]
             driven = Driven(spark, views, operator.on, folder, options, list(served))
             run(tried, driven)

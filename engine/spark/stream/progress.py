@@ -17,7 +17,7 @@ from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, NoBatch, Str
 IDLE_S: Final = 0.2
 """The minimum interval between reads of the table while nothing is new."""
 REST_S: Final = 0.05
-"""The wait before an answer that does not read the table: Spark calls an idle source about 65 times a second through a
+"""The wait before an answer of a stream that has ended: Spark calls an idle source about 65 times a second through a
 socket. Short, because another source of the query may have rows."""
 
 NextBatchCall = Callable[[StreamPoint, RoundLimits, Position | None], NextBatch]
@@ -70,8 +70,8 @@ class StreamProgress:
             self._pause(REST_S)
             return NextBatch(point=start)
         if start == self._idle_at and now < self._idle_until_s:
-            self._pause(min(REST_S, self._idle_until_s - now))
-            return NextBatch(point=start)
+            # Then the table is read: an earlier answer would hide a commit that `processAllAvailable` has to wait for.
+            self._pause(self._idle_until_s - now)
         batch = self._next_batch(start, limits, self._target)
         if batch.point != start:
             self._drained = self._ends_with_topic and _takes_all(batch.point)

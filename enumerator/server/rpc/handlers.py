@@ -6,19 +6,22 @@ They make no decisions and keep no state. `answered` converts errors to statuses
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Final, Protocol, TypeVar
 
 import grpc
 
+from penstock.enumerator.call_waits import waiting_by
 from penstock.enumerator.server.auth.callers import caller, own_request_id
 from penstock.enumerator.server.rpc.interceptor import refuse, table_of
 from penstock.enumerator.server.rpc.limits import MAX_INSTANTS, WORKERS, require_deadline
-from penstock.enumerator.server.rpc.turns import Turns
+from penstock.enumerator.server.rpc.turns import MAX_PARKED, Turns
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec import table_calls
@@ -26,7 +29,7 @@ from penstock.proto.codec.checks import position_to_message
 from penstock.proto.codec.errors import failure_of
 from penstock.proto.codec.splits import scan_to_message
 from penstock.proto.enumerator import Enumerator
-from penstock.proto.errors import InvariantViolation, PenstockError
+from penstock.proto.errors import InvariantViolation, PenstockError, StorageError
 from penstock.proto.model.streams import StreamScope
 from penstock.proto.v1 import penstock_pb2 as pb
 from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
@@ -174,11 +177,11 @@ class PlanningPool(ThreadPoolExecutor):
     """The threads of the calls that read storage. `turns` limits how many of these calls run at a time.
 
     gRPC holds a thread while the bytes of a request arrive. Therefore the pool is as large as the one of the other
-    calls: slow peers must not block planning.
+    calls, beside the parked calls: slow peers must not block planning.
     """
 
     def __init__(self) -> None:
-        super().__init__(WORKERS, thread_name_prefix="penstock-plan")
+        super().__init__(WORKERS + MAX_PARKED, thread_name_prefix="penstock-plan")
         self.turns = Turns()
 
 
@@ -190,13 +193,25 @@ class _OnPool:
         self.experimental_thread_pool = pool
 
     def __call__(self, request: object, context: grpc.ServicerContext) -> object:
+        turns, table = self.experimental_thread_pool.turns, table_of(request)
         with ExitStack() as turn:
             try:
                 remaining_s = require_deadline(context.time_remaining())
-                turn.enter_context(self.experimental_thread_pool.turns.of(table_of(request), remaining_s))
+                turn.enter_context(turns.of(table, remaining_s))
             except PenstockError as error:
                 refuse(context, self._handler.__name__, error)
+            turn.enter_context(waiting_by(partial(_wait, turns, table, context)))
             return self._handler(request, context)
+
+
+def _wait(turns: Turns, table: str, context: grpc.ServicerContext, seconds: float) -> None:
+    """Waits without the turn of the call, for at most half of its remaining time. StorageError if the call ended."""
+    ended = threading.Event()
+    remaining_s = require_deadline(context.time_remaining())
+    if context.add_callback(ended.set):
+        turns.park(table, remaining_s / 2, partial(ended.wait, min(seconds, remaining_s / 2)))
+    if ended.is_set() or not context.is_active():
+        raise StorageError(f"table {table[:200]}: the call was cancelled while it waited for the next look")
 
 
 def _of_caller(scope: StreamScope) -> StreamScope:

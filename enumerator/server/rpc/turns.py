@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,12 +15,14 @@ MAX_RUNNING: Final = WORKERS // 2
 """Concurrent calls of all tables."""
 MAX_WAITING: Final = WORKERS // 2
 """Waiting calls of all tables. Each occupies a thread."""
+MAX_PARKED: Final = WORKERS
+"""Calls of all tables that have given back their turn for a while. Each occupies a thread."""
 
 
-def most_waiting(others: int) -> int:
+def most_waiting(others: int, most: int = MAX_WAITING) -> int:
     """How many calls of a table may wait while `others` calls of other tables wait: half of the remaining threads, so
     that tables with unresponsive storage never take every thread. At least 1."""
-    return max(1, (MAX_WAITING - others) // 2)
+    return max(1, (most - others) // 2)
 
 
 class Turns:
@@ -31,6 +33,7 @@ class Turns:
         self._changed = threading.Condition()
         self._running: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
+        self._parked: Counter[str] = Counter()
 
     @contextmanager
     def of(self, table: str, remaining_s: float) -> Iterator[None]:
@@ -54,9 +57,32 @@ class Turns:
         try:
             yield
         finally:
+            self._end(table)
+
+    def park(self, table: str, remaining_s: float, wait: Callable[[], object]) -> None:
+        """Calls `wait` within a turn of the table, without the turn, which others use meanwhile; then waits for a turn
+        again. Does not wait if too many calls are parked. StorageError if there is no turn within `remaining_s` after
+        the wait."""
+        with self._changed:
+            parked = self._parked[table]
+            if parked >= most_waiting(self._parked.total() - parked, MAX_PARKED):
+                return
+            self._parked[table] += 1
+        self._end(table)
+        try:
+            wait()
+        finally:
             with self._changed:
-                _decrement(self._running, table)
-                self._changed.notify_all()
+                is_free = self._changed.wait_for(lambda: self._is_free(table), remaining_s)
+                self._running[table] += 1  # the block of `of` ends it
+                _decrement(self._parked, table)
+        if not is_free:
+            raise StorageError(f"table {table[:200]}: the deadline passed: the server is overloaded; retry later")
+
+    def _end(self, table: str) -> None:
+        with self._changed:
+            _decrement(self._running, table)
+            self._changed.notify_all()
 
     def _is_free(self, table: str) -> bool:
         running = self._running.total()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.spark.stream.progress import IDLE_S, REST_S, StreamProgress
+from penstock.engine.spark.stream.progress import IDLE_S, StreamProgress
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
@@ -101,7 +101,7 @@ def test_no_new_commits_return_the_start_offset(clock: Clock) -> None:
 
 
 def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
-    """Spark, which polls in a loop, is limited to twenty polls."""
+    """Spark, which polls in a loop, waits in these calls."""
     table, calls = Commits(2), 0
     stream = progress(table, clock)
     while clock.now_s < 1010:
@@ -109,17 +109,19 @@ def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
         clock.now_s += 0.001
         calls += 1
     assert 40 <= table.calls <= 10 / IDLE_S + 1
-    assert calls <= 10 / REST_S + table.calls
+    assert calls == table.calls
 
 
-def test_new_commit_is_detected_after_the_pause(clock: Clock) -> None:
+@pytest.mark.parametrize("since_s", [0.0, IDLE_S / 2, IDLE_S, 10.0])
+def test_commit_before_a_call_is_in_its_answer(clock: Clock, since_s: float) -> None:
+    """Spark's `processAllAvailable` returns after a call that has nothing new."""
     table = Commits(2)
     stream = progress(table, clock)
     assert stream.advance(at(2), ONE).point == at(2)
+    clock.now_s += since_s
     table.commits = 3
-    assert stream.advance(at(2), ONE).point == at(2)
-    clock.now_s += IDLE_S
     assert number(stream.advance(at(2), ONE).point) == 3
+    assert sum(clock.pauses) == pytest.approx(max(0.0, IDLE_S - since_s))
 
 
 def test_no_pause_while_commits_are_pending(clock: Clock) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import ExitStack
 from threading import Event, Thread
 
 import pytest
 
-from penstock.enumerator.server.rpc.turns import MAX_RUNNING, MAX_WAITING, Turns, most_waiting
+from penstock.enumerator.server.rpc.turns import MAX_PARKED, MAX_RUNNING, MAX_WAITING, Turns, most_waiting
 from penstock.proto.errors import Overloaded, StorageError
 
 
@@ -69,3 +70,60 @@ def test_call_beyond_32_waiting_calls_of_a_table_is_overloaded() -> None:
     for caller in callers:
         caller.join(30)
     assert len(ended) == 32
+
+
+def test_parked_call_leaves_its_turn_to_others() -> None:
+    turns = Turns()
+    with ExitStack() as running:
+        for _ in range(3):
+            running.enter_context(turns.of("busy", 0))
+        with turns.of("t", 0):
+            inside: list[str] = []
+
+            def others() -> None:
+                with turns.of("busy", 0), turns.of("t", 0):
+                    inside.append("others run")
+
+            with pytest.raises(StorageError):
+                running.enter_context(turns.of("busy", 0))
+            turns.park("t", 0, others)
+            assert inside == ["others run"]
+            with pytest.raises(StorageError):
+                running.enter_context(turns.of("busy", 0))
+
+
+def test_parked_calls_are_bounded_and_unresponsive_tables_leave_places_to_others() -> None:
+    turns, parked, let_go = Turns(), Counter[str](), Event()
+
+    def call(table: str, begun: Event) -> None:
+        with turns.of(table, 60):
+            turns.park(table, 60, lambda: (parked.update([table]), begun.set(), let_go.wait(60)))
+            begun.set()
+
+    callers = []
+    for table, calls in (("slow", MAX_PARKED), ("other", MAX_PARKED)):
+        for _ in range(calls):
+            begun = Event()
+            callers.append(Thread(target=call, args=(table, begun)))
+            callers[-1].start()
+            assert begun.wait(30), "a call without room does not wait"
+    assert parked == {"slow": MAX_PARKED // 2, "other": MAX_PARKED // 4}
+    let_go.set()
+    for caller in callers:
+        caller.join(30)
+    parked.clear()
+    call("slow", Event())
+    assert parked == {"slow": 1}, "the places are free again"
+
+
+def test_call_that_gets_no_turn_after_its_wait_is_refused() -> None:
+    turns = Turns()
+    with ExitStack() as running:
+        for _ in range(3):
+            running.enter_context(turns.of("busy", 0))
+        with pytest.raises(StorageError, match="the server is overloaded"), turns.of("busy", 0):
+            turns.park("busy", 0, lambda: running.enter_context(turns.of("busy", 0)))
+    for _ in range(2):
+        with ExitStack() as again:
+            for _ in range(4):
+                again.enter_context(turns.of("busy", 0))
