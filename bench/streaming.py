@@ -160,7 +160,18 @@ def target(mode: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]
     if mode == "embedded":
         yield str(table), {}
         return
-    command = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", "127.0.0.1:0"]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "serve",
+        "--table",
+        f"t={table}",
+        "--listen",
+        "127.0.0.1:0",
+        "--poll-interval",
+        "200ms",
+    ]
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         try:

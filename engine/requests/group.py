@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ from penstock.proto.model.groups import (
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
+from penstock.table.timeline.zones import named_zone
 
 
 def group_spec(table: str, options: ParsedOptions, describe: Describe, *, over_tables: bool = False) -> GroupSpec:
@@ -60,7 +62,7 @@ def group_spec(table: str, options: ParsedOptions, describe: Describe, *, over_t
 
 def spec_over_tables(pattern: str, options: ParsedOptions) -> GroupSpec:
     """The same for a group over the tables whose names match the pattern. ConfigurationError also for times that need
-    the zone of a table, and for hybrid reads, whose topic is of one table."""
+    the zone of a table, unless `timelineTimezone` is UTC, and for hybrid reads, whose topic is of one table."""
     if options.hybrid is not None:
         raise ConfigurationError(
             f"tables {pattern}: option hybrid is for one table, because each table has a topic of its own: consume the "
@@ -73,8 +75,9 @@ def no_table_of(pattern: str) -> NoReturn:
     """Raises instead of describing a table."""
     raise ConfigurationError(
         f"tables {pattern}: a time cannot be converted to an instant, because each table may have a time zone of its "
-        "own, also one that joins later: give the digits of an instant, earliest or latest, or move single tables to a "
-        "time, each in its zone: penstock groups reset TABLE GROUP --to TIME"
+        "own, also one that joins later: set the option timelineTimezone=UTC if all timelines are in UTC; give the "
+        "digits of an instant, earliest or latest; or move single tables to a time, each in its zone: penstock groups "
+        "reset TABLE GROUP --to TIME"
     )
 
 
@@ -87,6 +90,8 @@ def group_start(option: str, text: str, table: str, timezone: str | None, descri
 
 
 def _bound(option: str, text: str, table: str, timezone: str | None, describe: Describe) -> Position | Latest:
+    if timezone is not None and named_zone(timezone) is UTC:
+        return range_bound(option, text, lambda word: UTC)  # then every table's timeline is in UTC, declared or not
     zone = TimelineZone
     return range_bound(option, text, lambda word: zone(table, describe().timeline_timezone, timezone).required(word))
 

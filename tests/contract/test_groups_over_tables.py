@@ -389,6 +389,20 @@ def test_group_that_ends_ends_when_all_tables_did(many: ManyTables) -> None:
 def test_times_that_need_the_zone_of_a_table_are_refused(many: ManyTables) -> None:
     with pytest.raises(ConfigurationError, match=r"time zone of its own.*groups reset TABLE GROUP --to"):
         many.consumer(after="2026-01-01T00:00:00")
+    with pytest.raises(ConfigurationError, match="set the option timelineTimezone=UTC"):
+        many.consumer(after="2026-01-01T00:00:00", timeline_timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize("time", ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00+02:00", "2026-01-01T00:00:00"])
+def test_time_is_that_of_every_table_if_all_timelines_are_in_utc(many: ManyTables, time: str) -> None:
+    """Also of a table that joins later."""
+    with many.consumer(after=time, timeline_timezone="UTC") as consumer:
+        many.serve("s.a", "s.b", "s.new", "other")
+        consumer.poll(0)
+        positions = many.service.coordinator.read(
+            lambda state: {key.table: str(group.committed.order_key) for key, group in state.groups.items()}
+        )
+    assert positions == dict.fromkeys(("s.*", "s.a", "s.b", "s.new"), "20260101000000999")
 
 
 def test_consumer_takes_a_table_or_tables(many: ManyTables) -> None:
