@@ -113,7 +113,7 @@ class EnumeratorService:
             self.streams, lambda name, points: follows.lags(names.path(name), points), clock_ms, observer
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
-        shared = (self.checks, self.stream_monitor, aligned)
+        shared = (self.checks, self.stream_monitor, aligned, names.names)
         self._threads = None if poll_ms is None else DiscoveryThreads(self.split_discovery, poll_ms, *shared)
         self.groups = ConsumerGroups(
             self.coordinator,

@@ -58,6 +58,8 @@ class PenstockError(Exception):
     """What to do, in one line of docs/reference/errors.md."""
     missing_file: str = ""
     """The path, in its table, of a file that does not exist, if that is the cause. It is not sent to clients."""
+    for_clients: str = ""
+    """The text that clients of a server receive, if the error's own has a path of the server."""
 
 
 class ConfigurationError(PenstockError):
@@ -342,7 +344,9 @@ INVARIANT_CODE: Final = "INVARIANT_VIOLATION"
 
 def copy_of(error: PenstockError) -> PenstockError:
     """A new error of the same class and text, for another thread or a later call: a traceback must not be shared."""
-    return type(error)(str(error))
+    copy = type(error)(str(error))
+    copy.for_clients = error.for_clients
+    return copy
 
 
 def code_and_text(error: BaseException) -> tuple[str, str]:

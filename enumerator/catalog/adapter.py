@@ -15,6 +15,8 @@ class ListedTable:
     """Its name in the catalog: the served name without the name of the catalog."""
     path: str
     """Its local path or URI."""
+    link_to: str = ""
+    """The path of its folder, if `path` leads there through a symbolic link; '' without a link."""
 
 
 @dataclass(frozen=True, slots=True)

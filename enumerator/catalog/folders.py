@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from penstock.enumerator.catalog.adapter import Item, ListedTable, RefusedTable, UnreadablePart
 from penstock.proto.errors import ConfigurationError, PenstockError, StorageDenied, TableNotFound
@@ -71,6 +74,7 @@ class FolderCatalog:
     def __init__(self, path: str, open_: Callable[[str], Storage] = open_storage) -> None:
         self._pattern, self._open = parse_folders(path), open_
         self._storage: Storage | None = None
+        self._local = _local_folder(self._pattern.root)
 
     def listing(self) -> Iterator[Item]:
         """See `CatalogAdapter.listing`. TableNotFound if the root folder does not exist; StorageError."""
@@ -118,7 +122,23 @@ class FolderCatalog:
         except PenstockError as error:
             yield _problem(name, error)
             return
-        yield ListedTable(name, self._pattern.path_of(folder)) if is_table else None
+        yield ListedTable(name, self._pattern.path_of(folder), self._link_to(folder)) if is_table else None
+
+    def _link_to(self, folder: str) -> str:
+        """The path of the folder, without symbolic links below the root; '' if it is the same one."""
+        if self._local is None:
+            return ""
+        root = os.path.realpath(self._local)
+        real = os.path.realpath(os.path.join(root, folder))  # noqa: PTH118 - `Path` drops no links
+        inside = os.path.relpath(real, root)
+        return "" if inside == folder else self._pattern.path_of(inside)
+
+
+def _local_folder(root: str) -> str | None:
+    """The root as a local path; None in an object store."""
+    if root.startswith("file:"):
+        return url2pathname(urlsplit(root).path)
+    return None if _URI.match(root) else root
 
 
 def _problem(name: str, error: PenstockError) -> Item:

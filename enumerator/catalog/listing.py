@@ -54,14 +54,17 @@ class Listing:
     problems: list[str] = field(default_factory=list)
     """The first MAX_PROBLEMS of them, one line each."""
     _unknown: list[str] = field(default_factory=list)
+    _links: list[ListedTable] = field(default_factory=list)
     _beyond: int = 0
 
     def add(self, item: Item) -> None:
         """Adds the next item."""
         self.steps += 1
         match item:
-            case ListedTable():
+            case ListedTable(link_to=""):
                 self._add_table(item)
+            case ListedTable():
+                self._links.append(item)
             case RefusedTable(name, reason):
                 if self._is_included(name):
                     self._problem(f"{self._served(name)}: {reason}")
@@ -71,7 +74,8 @@ class Listing:
 
     def result(self) -> tuple[TableEntry, ...]:
         """The tables to serve, sorted by name: those that were listed, and those of the last listing whose part was
-        unreadable. A table that has its name keeps it."""
+        unreadable. A table that has its name keeps it. A link to a folder that is served under another name is not."""
+        self._add_links()
         for entry in self.before:
             if entry.name not in self.entries and self._is_unknown(entry.name):
                 self.entries[entry.name] = entry
@@ -102,6 +106,17 @@ class Listing:
             self._beyond += 1
         else:
             self.entries[name] = entry
+
+    def _add_links(self) -> None:
+        """Adds the links whose folder no other entry serves, in their order."""
+        served = {entry.path: entry.name for entry in self.entries.values()}
+        for link in filter(lambda link: self._is_included(link.name), self._links):
+            other = served.setdefault(link.link_to, self._served(link.name))
+            if other == self._served(link.name):
+                self._add_table(link)
+            else:
+                self._problem(f"{self._served(link.name)}: a symbolic link to {other}: served once, under that name")
+        self._links.clear()
 
     def _is_included(self, name: str) -> bool:
         def matches(patterns: Iterable[str]) -> bool:

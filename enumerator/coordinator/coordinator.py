@@ -165,6 +165,10 @@ class Coordinator:
         if isinstance(error, Fenced) or not isinstance(error, PenstockError):
             kind = "" if isinstance(error, Fenced) else f"the state cannot be kept: {type(error).__name__}: "
             lost: PenstockError = StorageError(f"{kind}{error}")
+            if isinstance(error, PenstockError):
+                lost.for_clients = error.for_clients
+            else:
+                lost.for_clients = "the state cannot be kept: see the server's log"
         else:
             lost = error
         self.lost = self.lost or lost

@@ -47,9 +47,9 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
         case ev.Leave(member):
             left = members.leave(state, member)
             return changes(*over_tables.departures(state, member), *left.records)
-        case ev.Reset(key, progress):
-            group = members.group_of(state, key)
-            return changes(group_lifecycle.moved(group, state.last_number + 1, progress, Moved.RESET))
+        case ev.Reset(key, progress, at_snapshot):
+            group, number = members.group_of(state, key), state.last_number + 1
+            return changes(group_lifecycle.moved(group, number, progress, Moved.RESET, at_snapshot=at_snapshot))
         case ev.Delete(key):
             group = members.group_of(state, key)
             return over_tables.delete(state, group) if group.scope.over_tables else group_lifecycle.delete(group)

@@ -127,6 +127,8 @@ class Reset(Event[None]):
     """The group."""
     progress: Progress
     """The group continues after this."""
+    at_snapshot: bool = False
+    """Of a group over tables: whether tables that join from now on begin with a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)

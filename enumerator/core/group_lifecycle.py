@@ -148,9 +148,12 @@ def delete(group: Group) -> Decision[None]:
     return changes(GroupDeleted(group.key))
 
 
-def moved(group: Group, number: int, progress: Progress, cause: Moved) -> GroupMoved:
+def moved(group: Group, number: int, progress: Progress, cause: Moved, *, at_snapshot: bool = False) -> GroupMoved:
     """Moves the group: it continues after `progress`, under a new generation."""
-    return GroupMoved(key=group.key, number=number, progress=progress, cause=cause, before=group.progress.position)
+    before = group.progress.position
+    return GroupMoved(
+        key=group.key, number=number, progress=progress, cause=cause, before=before, at_snapshot=at_snapshot
+    )
 
 
 def round_id(key: GroupKey, number: int, commit_range: CommitRange) -> str:

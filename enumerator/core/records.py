@@ -206,6 +206,8 @@ class GroupMoved:
     """Why it moved."""
     before: Position
     """Position of the group before the move; stored as `behind`."""
+    at_snapshot: bool = False
+    """Of a group over tables: whether tables that join from now on begin with a snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

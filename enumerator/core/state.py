@@ -317,7 +317,7 @@ def _move(group: Group, record: GroupMoved) -> tuple[str, ...]:
     group.progress = record.progress
     group.committed = record.progress.position
     group.rounds = {}
-    group.at_newest = group.at_snapshot = False
+    group.at_newest, group.at_snapshot = False, record.at_snapshot
     if record.cause is not Moved.STARTED:
         group.readers = {}
     group.stopped = None

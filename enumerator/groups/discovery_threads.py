@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -48,10 +48,11 @@ class DiscoveryThreads:
         checks: TableChecks | None = None,
         streams: StreamMonitor | None = None,
         aligned: AlignedGroups | None = None,
+        served: Callable[[], Collection[str]] | None = None,
     ) -> None:
         self.on_trouble: Callable[[str], object] = lambda reason: None
         self._split_discovery, self._checks, self._streams = split_discovery, checks, streams
-        self._lag_monitor = LagMonitor(split_discovery, aligned)
+        self._lag_monitor = LagMonitor(split_discovery, aligned, served)
         self._ended = threading.Event()
         self._checking = threading.Lock()
         self._checked_ms = split_discovery.clock_ms()

@@ -174,8 +174,8 @@ class GroupsOverTables:
     def reset(
         self, key: GroupKey, start: GroupStart, reset: Callable[[str], ResetOutcome], *, dry_run: bool
     ) -> ResetOutcome:
-        """Moves every table (`reset`), and fences the members. A table that cannot be moved does not stop the rest; its
-        error is raised at the end."""
+        """Moves every table (`reset`), and fences the members. Tables that join later start there too: with a snapshot,
+        or after that position. A table that cannot be moved does not stop the rest; its error is raised at the end."""
         self.require_all(key, "admin")
         tables = [name for name in self.coordinator.read(lambda state: self._tables(state, key)) if self._served(name)]
         outcomes: list[ResetOutcome] = []
@@ -187,7 +187,7 @@ class GroupsOverTables:
                 errors.append((table, error))
         if not dry_run:
             position = start.position if isinstance(start, StartAt) else EARLIEST
-            self.coordinator.handle(ev.Reset(key, Progress(position)))
+            self.coordinator.handle(ev.Reset(key, Progress(position), isinstance(start, StartSnapshot)))
         if errors:
             first, reason = errors[0]
             raise type(reason)(

@@ -6,6 +6,7 @@ Counters are not measured: `coordinator.observations` sends them as they change.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -57,6 +58,8 @@ class LagMonitor:
     """Reads the tables of the groups."""
     aligned: AlignedGroups | None = None
     """The aligned groups; None: the gauges do not have them."""
+    served: Callable[[], Collection[str]] | None = None
+    """The names of the served tables; None: all are."""
     _measured: dict[str, tuple[int, frozenset[GroupKey]]] = field(default_factory=dict)
     _caught_up: dict[str, _CaughtUp] = field(default_factory=dict)
     _since_ms: dict[GroupKey, int] = field(default_factory=dict)
@@ -80,7 +83,7 @@ class LagMonitor:
             observer.observe(GroupMeasured(key.table, key.group, gauges))
             if gauges.over:
                 members.setdefault(GroupKey(gauges.over, key.group), []).append(key)
-        for whole, watermark_us in self.split_discovery.coordinator.peek(_over_tables):
+        for whole, watermark_us in self.split_discovery.coordinator.peek(self._over_tables):
             keys = members.get(whole, [])
             merged = merged_gauges([all_gauges[key] for key in keys], watermark_us)
             observer.observe(GroupMeasured(whole.table, whole.group, merged))
@@ -207,6 +210,15 @@ class LagMonitor:
             if not group.scope.over_tables
         }
 
+    def _over_tables(self, state: State) -> list[tuple[GroupKey, int | None]]:
+        """The groups over tables, and the watermarks of their served tables."""
+        served = None if self.served is None else frozenset(self.served())
+        watermarks: list[tuple[GroupKey, int | None]] = []
+        for whole in state.names.over_tables.values():
+            tables = (each for each in state.names.of(whole) if served is None or each.key.table in served)
+            watermarks.append((whole.key, None if whole.scope.rule is None else watermark_of(tables)))
+        return watermarks
+
     def _discovery_age_s(self, key: GroupKey, group: Group, now_ms: int) -> float | None:
         """Time since the last discovery; since the group was first measured, if there was no discovery yet."""
         if not needs_discovery(group, self.split_discovery.coordinator.settings):
@@ -226,14 +238,6 @@ def _positions_of(state: State, table: str) -> dict[GroupKey, tuple[Progress, Po
         for key, group in state.names.of_table.get(table, {}).items()
         if not (group.ended or group.scope.over_tables)
     }
-
-
-def _over_tables(state: State) -> list[tuple[GroupKey, int | None]]:
-    """The groups over tables, and their watermarks."""
-    return [
-        (whole.key, None if whole.scope.rule is None else watermark_of(state.names.of(whole)))
-        for whole in state.names.over_tables.values()
-    ]
 
 
 def _topics_of(state: State) -> list[TopicMeasured]:

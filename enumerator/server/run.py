@@ -123,7 +123,7 @@ class RunningServer:
                 return
             self._broken = True
             log.critical("not serving any more: %s", error)
-            self._readiness.set(False, str(error))
+            self._readiness.set(False, error.for_clients or str(error))
             self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     def stop(self, grace_s: float = GRACE_S) -> None:

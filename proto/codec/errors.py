@@ -109,9 +109,8 @@ def failure_of(error: Exception) -> RpcFailure:
     if isinstance(error, PenstockError):
         retry_ms = (error.retry_ms or DEFAULT_RETRY_MS) if error.retryable else 0
         limit_bytes = MAX_RETRYABLE_DETAILS_BYTES if retry_ms else MAX_DETAILS_BYTES
-        return RpcFailure(
-            grpc.StatusCode[error.grpc_status], cut(str(error), limit_bytes), error.code, min(retry_ms, MAX_RETRY_MS)
-        )
+        text = cut(error.for_clients or str(error), limit_bytes)
+        return RpcFailure(grpc.StatusCode[error.grpc_status], text, error.code, min(retry_ms, MAX_RETRY_MS))
     code, text = code_and_text(error)
     return RpcFailure(grpc.StatusCode.INTERNAL, cut(text), code)
 

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from penstock.engine.consumer import Consumer
+from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings
+from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.groups.lag_monitor import LagMonitor
 from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, Observation, SplitsCounted
+from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings
 from penstock.enumerator.visibility import restricted
@@ -31,8 +34,10 @@ from penstock.proto.errors import (
     TooManyGroups,
     UnknownGroup,
 )
-from penstock.proto.model.groups import GroupLag, StartAt, StartLatest, StartSnapshot
-from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, StartAt, StartLatest, StartSnapshot
+from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
+from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.streams import EventTimeRule
 from tests.contract.scripted_lake import ManyTables, many_tables
 
 
@@ -217,6 +222,27 @@ def test_each_table_starts_with_its_snapshot(many: ManyTables, after: str, old: 
         assert rows_of(consumer) == later, "then commit after commit; a later table starts with its snapshot too"
 
 
+@pytest.mark.parametrize("then", ["snapshot", "earliest"])
+def test_reset_to_snapshot_is_also_for_tables_that_join_later(many: ManyTables, then: str) -> None:
+    """The negative control is a second reset, to the earliest position."""
+    with many.consumer() as consumer:
+        consumer.join()
+    reset = many.enumerator().reset_group
+    reset("s.*", "g", StartSnapshot(), dry_run=False)
+    if then == "earliest":
+        reset("s.*", "g", StartSnapshot(), dry_run=True)
+        reset("s.*", "g", StartAt(EARLIEST), dry_run=False)
+    many.serve("s.a", "s.b", "s.new")
+    many.script("s.new").newest = 2
+    with many.consumer() as consumer:
+        many.clock.now_ms += 1_000
+        assert consumer.poll(0) is None
+        many.discover()
+        many.clock.now_ms += 1_000
+        new = both(2, "s.new") if then == "snapshot" else both(1, "s.new") + both(2, "s.new")
+        assert rows_of(consumer) == both(1, "s.a", "s.b") + new
+
+
 def test_snapshot_that_cannot_be_planned_stops_its_table_only(many: ManyTables) -> None:
     many.script("s.a").fails = [PositionExpired("a file was cleaned meanwhile"), TableError("it cannot be read")]
     with many.consumer(after="snapshot") as consumer:
@@ -353,6 +379,42 @@ def test_measurements_of_the_group_are_those_of_its_tables(many: ManyTables) -> 
     )
     parts = [lag for table in ("s.a", "s.b") if (lag := lags[table, "g"]) is not None]
     assert len(parts) == 2 and lags["s.*", "g"] == merged_lag(parts)
+
+
+def test_watermark_in_the_metrics_is_that_of_the_served_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is no longer served holds back neither the batches nor the metric."""
+    rule, measured = EventTimeRule(max_out_of_orderness_us=0), dict[str, int | None]()
+    request = PlanRequest(table="s.*", query=Incremental(), event_time="at")
+    scope = GroupScope(request=request, over_tables=True, rule=rule)
+
+    class Measured:
+        def observe(self, event: Observation) -> None:
+            if isinstance(event, GroupMeasured):
+                measured[event.table] = event.gauges.watermark_us
+
+    with many_tables(monkeypatch, served=False) as many:
+        service = many.service
+        service.join_group("g", "r", GroupSpec(scope=scope), "join")
+        for table, at_us in (("s.a", 500), ("s.b", 20)):
+            group = service.coordinator.peek(lambda state, table=table: state.groups[GroupKey(table, "g")])
+            upto = Position(InstantTime("1"))
+            event = ev.Discovered(
+                key=group.key, number=group.number, start=EARLIEST, commit_range=CommitRange(EARLIEST, upto),
+                progress=Progress(upto), facts=facts_of([(1, "", "f")], [EventTimeSpan(at_us, at_us)]),
+                reshaped=frozenset(), commits=1, coming=EventTimeSpan(),
+            )  # fmt: skip
+            service.coordinator.handle(event)
+        service.coordinator.observer = Measured()
+        monitor = LagMonitor(service.split_discovery, served=many.registry.names)
+        monitor.gauges()
+        assert measured["s.*"] == 19, "the lowest one"
+        many.serve("s.a")
+        monitor.gauges()
+        assert measured["s.*"] == measured["s.a"] == 499
+        assert service.describe_group("s.*", "g").watermark_us == 499
+        many.serve("s.a", "s.b")
+        monitor.gauges()
+        assert measured["s.*"] == 19
 
 
 def test_one_group_name_has_one_pattern(many: ManyTables) -> None:

@@ -9,13 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.enumerator.coordinator.coordinator import Coordinator
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.store.protocol import PlanPieces, StoredRecord
 from penstock.enumerator.store.sqlite.connections import connect as plain_connect
 from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.enumerator.store.sqlite.store import SqliteStore
-from penstock.proto.errors import StorageError
+from penstock.proto.codec.errors import failure_of
+from penstock.proto.errors import PenstockError, StorageError
 from tests.faults.state_steps import reopened, started
+from tests.memory_store import DirectJournal
 
 
 def small(uri: str) -> sqlite3.Connection:
@@ -46,6 +51,21 @@ def record(number: int) -> StoredRecord:
     return StoredRecord("number", 1, b"%d " % number + b"." * 2000)
 
 
+def no_path_for_clients(store: SqliteStore, folder: pathlib.Path) -> None:
+    """What a client of the server receives does not name its folders; the error in its log does."""
+    coordinator = Coordinator(clock_ms=lambda: 0, settings=CoordinatorSettings(), journal=DirectJournal(store))
+    lost: list[PenstockError] = []
+    coordinator.when_lost = lost.append
+    for call in (lambda: coordinator.handle(ev.AddTable(table="t", path="/lake/t")), store.plan_ids):
+        with pytest.raises(StorageError) as caught:
+            call()
+        sent = failure_of(caught.value).details
+        assert str(folder) not in sent and "state directory of the server" in sent, sent
+        assert str(folder) in str(caught.value), "the negative control"
+    [first, *_] = lost
+    assert str(folder) in str(first) and str(folder) not in failure_of(first).details
+
+
 def stays_down(store: SqliteStore, text: str) -> None:
     """Each call reports its error, whatever the error is."""
     calls = [lambda: store.append([record(0)]), lambda: store.rewrite([]), lambda: next(store.records())]
@@ -62,6 +82,7 @@ def test_fault_03_full_disk_is_unavailable_and_the_store_stays_down(tmp_path: pa
             store.append([record(durable)])
     assert str(tmp_path) in str(caught.value) and 3 < durable < 99
     stays_down(store, "the disk is full")
+    no_path_for_clients(store, tmp_path)
     store.close()
     assert [int(p.split()[0]) for p in reopened(tmp_path / "state")[0]] == list(range(durable))
 

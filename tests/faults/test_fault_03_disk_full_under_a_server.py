@@ -41,8 +41,9 @@ def test_fault_03_server_with_a_full_disk_is_unavailable_until_restarted(golden:
             lambda: client.describe_group("t", "g"),
         )
         for call in calls:
-            with pytest.raises(StorageError, match="start the server again"):
+            with pytest.raises(StorageError, match="start the server again") as caught:
                 call()
+            assert str(tmp_path) not in str(caught.value), "the path of the state is in the server's log only"
         assert server.serves() == "NOT_SERVING"
         server.kill()
         server.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from penstock.engine.cli.commands.groups import alignment_fields
 from penstock.engine.cli.commands.tables import catalog_fields
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.moments import moment
@@ -35,6 +36,9 @@ else of the table's stream, else since its newest instant."""
 NAME_COLUMNS: Final = 2
 MIN_NAME_CHARS: Final = 12
 """Names in the first columns are cut to so many characters before another column is dropped."""
+_AT_REST: Final = ("stopped", "ended", "failed")
+"""States in which a member holds back no other one."""
+_SHOWN_WAITING: Final = 5
 GAP: Final = 3
 """Characters between two columns."""
 TEXT_COLUMNS: Final = 3
@@ -123,6 +127,7 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
     if left_out:
         served += f"; no room for: {', '.join(left_out)}"
     closed = [catalog_line(each) for each in status.catalogs if each.error_code or each.problem_count]
+    closed += alignment_lines(status)
     closed += [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
     return Group(head, table, Text(served, style="dim"), *(Text(line, style="red") for line in closed))
 
@@ -133,6 +138,29 @@ def catalog_line(status: CatalogStatus) -> str:
         return f"catalog {status.catalog} has {status.problem_count} problems: see penstock tables list --catalogs"
     listed = "never" if status.listed_ms is None else moment(status.listed_ms)
     return f"catalog {status.catalog} cannot be listed: {status.error_code}; last listed: {listed}"
+
+
+def alignment_lines(status: ServerStatus) -> list[str]:
+    """One line for each alignment set in which a member waits: the member with the lowest watermark, and those that
+    wait for it."""
+    members: dict[str, list[tuple[str, int | None, bool]]] = {}
+    for group in status.groups:
+        if group.alignment is not None and not group.summary.tables and group.summary.state not in _AT_REST:
+            name = f"{group.summary.table} {group.summary.group}"
+            members.setdefault(group.alignment.set, []).append((name, group.watermark_us, group.alignment.held))
+    for stream in status.streams:
+        if stream.alignment and stream.state.value not in _AT_REST:
+            name, is_held = f"{stream.table} {stream.name}", stream.state.value == "held"
+            members.setdefault(stream.alignment, []).append((name, stream.watermark_us, is_held))
+    lines = []
+    for alignment, each in sorted(members.items()):
+        waiting = sorted(name for name, _, is_held in each if is_held)
+        if waiting:
+            lowest, at_us, _ = min(each, key=lambda one: (one[1] is not None, one[1] or 0, one[0]))
+            at = "without a watermark yet" if at_us is None else f"at {moment(at_us // 1000)}"
+            names = ", ".join(waiting[:_SHOWN_WAITING]) + (", …" if len(waiting) > _SHOWN_WAITING else "")
+            lines.append(f"alignment {alignment}: {len(waiting)} wait ({names}); the lowest is {lowest}, {at}")
+    return lines
 
 
 def shown_groups(status: ServerStatus) -> list[GroupStatus]:
@@ -167,11 +195,12 @@ def _cells(group: GroupStatus, watermarks: dict[str, int | None], now_ms: int) -
     summary, lag = group.summary, group.lag
     own_ms = None if group.watermark_us is None else group.watermark_us // 1000
     newest_ms = own_ms or watermarks.get(summary.table) or group.issued_ms
-    state = summary.state + (f" {group.error_code}" if group.error_code else "")
+    is_waiting = group.alignment is not None and group.alignment.held
+    state = summary.state + (" waits" if is_waiting else "") + (f" {group.error_code}" if group.error_code else "")
     return [
         (f"{summary.table} ({summary.tables})" if summary.tables else summary.table, ""),
         (summary.group, "bold"),
-        (state, {"running": "green", "stopped": "red"}.get(summary.state, "yellow")),
+        (state, "yellow" if is_waiting else {"running": "green", "stopped": "red"}.get(summary.state, "yellow")),
         ("-" if lag is None else span(lag.seconds), ""),
         ("-" if lag is None or group.lag_age_ms is None else span(group.lag_age_ms / 1000), "dim"),
         ("-" if lag is None else f"{lag.commits:,}", ""),
@@ -210,6 +239,7 @@ def status_fields(status: ServerStatus) -> dict[str, object]:
                 "committed": str(each.summary.committed),
                 "planned": str(each.summary.planned),
                 "watermark": None if each.watermark_us is None else moment(each.watermark_us // 1000),
+                "alignment": alignment_fields(each.alignment),
                 "issued": None if each.issued_ms is None else moment(each.issued_ms),
                 "lag": _lag_fields(each.lag, each.lag_age_ms),
                 "readers": each.summary.readers,

@@ -114,6 +114,8 @@ def _version(record: Durable) -> int:
             return WATERMARK_VERSION
         case GroupCreated() if record.scope.rule is not None or record.at_snapshot:
             return WATERMARK_VERSION
+        case GroupMoved() if record.at_snapshot:
+            return WATERMARK_VERSION
         case RoundPlanned() if record.facts.lows_us is not None or record.coming != UNKNOWN_SPAN:
             return WATERMARK_VERSION
         case GroupCreated() if record.scope.over_tables or record.at_newest:
@@ -185,6 +187,7 @@ def _payload(record: Durable) -> dict[str, Any]:
                 "progress": progress_to_json(record.progress),
                 "cause": record.cause.value,
                 "behind": position_to_json(record.before),
+                **({"at_snapshot": True} if record.at_snapshot else {}),
             }
         case GroupDeleted() | GroupEnded():
             fields = {"expired": True} if isinstance(record, GroupDeleted) and record.expired else {}
@@ -319,6 +322,7 @@ def _group_moved(fields: Json) -> GroupMoved:
         progress=progress_from_json(fields["progress"]),
         cause=Moved(fields["cause"]),
         before=position_from_json(fields["behind"]),
+        at_snapshot=bool(fields.get("at_snapshot", False)),
     )
 
 

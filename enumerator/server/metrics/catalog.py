@@ -248,6 +248,13 @@ _ENTRIES: Final = (
     ),
     _gauge("penstock_time_to_loss_commits", "commits", "The same estimate, in future commits.", "table"),
     _gauge(
+        "penstock_group_held",
+        "0 or 1",
+        "1: splits of the group are pending, and all of them wait for slower members of its alignment set; of a group "
+        "over tables: those of a table. Only of aligned groups.",
+        *_GROUP_TABLE,
+    ),
+    _gauge(
         "penstock_stream_up",
         "0 or 1",
         "1: the stream calls this server, 0: its last call failed, or it has not called for 10 minutes. A named stream "

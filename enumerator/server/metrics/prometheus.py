@@ -335,6 +335,12 @@ class _StateGauges:
         yield each("poll_interval_seconds", lambda gauges: gauges.poll_interval_s)
         yield each("leader_epoch", lambda gauges: epoch)
         yield each("up", lambda gauges: float(gauges.up))
+        held: Values = {
+            (group, table): float(gauges.alignment.held)
+            for (table, group), (gauges, _) in groups.items()
+            if gauges.alignment is not None
+        }
+        yield gauge("penstock_group_held", held)
         wholes = {(group, table): gauges for (table, group), (gauges, _) in groups.items() if gauges.tables}
         yield gauge("penstock_group_tables", {key: float(gauges.tables) for key, gauges in wholes.items()})
         failing: Values = {key: float(gauges.failing_tables) for key, gauges in wholes.items()}

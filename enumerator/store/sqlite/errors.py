@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.enumerator.store.sqlite.row_format import DATABASE, FORMAT_VERSION, DamagedRow
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError, StorageError
 
+E = TypeVar("E", bound=PenstockError)
 _DAMAGE: Final = frozenset(
     {
         sqlite3.SQLITE_CORRUPT,
@@ -44,13 +45,22 @@ def translated_errors(directory: Path, action: str, *, checking: bool = False) -
         raise _as_penstock(error, directory, action, checking) from error
 
 
+def of_directory(kind: type[E], directory: Path, text: str, for_clients: str = "") -> E:
+    """The error of a state directory. Clients of the server receive it without the directory, or `for_clients`."""
+    error = kind(f"state directory {directory}: {text}")
+    error.for_clients = f"state directory of the server: {for_clients or text}"
+    return error
+
+
 def damaged(directory: Path, damage: str, *, checking: bool = False) -> StateDamaged:
     """The error for a damaged state. It says what to do."""
+    begin = f"{DATABASE} is damaged: {damage}: "
     first_step = "" if checking else f"look with `penstock state check {directory}`, then "
-    return StateDamaged(
-        f"state directory {directory}: {DATABASE} is damaged: {damage}: {first_step}restore a backup of the directory, "
-        "or start with a new one and reset the consumer groups (`penstock groups reset`)"
+    rest = (
+        "restore a backup of the directory, or start with a new one and reset the consumer groups "
+        "(`penstock groups reset`)"
     )
+    return of_directory(StateDamaged, directory, f"{begin}{first_step}{rest}", f"{begin}{rest}")
 
 
 def newer_version(directory: Path, version: int) -> StateVersionError:
@@ -73,7 +83,7 @@ def _as_penstock(error: Exception, directory: Path, action: str, checking: bool)
     if isinstance(error, DamagedRow):
         return damaged(directory, str(error), checking=checking)
     if isinstance(error, OSError):
-        return StorageError(f"state directory {directory}: cannot {action}: {error.strerror or error}")
+        return of_directory(StorageError, directory, f"cannot {action}: {error.strerror or error}")
     # the sqlite3 module raises an error without a code for text that is not UTF-8
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY
     if code in _DAMAGE:
@@ -87,4 +97,4 @@ def _as_penstock(error: Exception, directory: Path, action: str, checking: bool)
     }
     full = code == sqlite3.SQLITE_IOERR and _has_no_room(directory)
     hint = hints.get(sqlite3.SQLITE_FULL if full else code, "start the server again")
-    return StorageError(f"state directory {directory}: cannot {action}: {error} ({hint})")
+    return of_directory(StorageError, directory, f"cannot {action}: {error} ({hint})")

@@ -23,7 +23,7 @@ from penstock.enumerator.store.sqlite.connections import (
     set_up_reader,
     uri_of,
 )
-from penstock.enumerator.store.sqlite.errors import translated_errors
+from penstock.enumerator.store.sqlite.errors import of_directory, translated_errors
 from penstock.enumerator.store.sqlite.lock import DirectoryLock, newest_holder
 from penstock.enumerator.store.sqlite.row_format import (
     DATABASE,
@@ -145,7 +145,7 @@ class SqliteStore:
         """See `Store`."""
         with self._write_lock, self._read_lock:
             if self._failure is None:
-                self._failure = StorageError(f"state directory {self._directory}: the store is closed")
+                self._failure = of_directory(StorageError, self._directory, "the store is closed")
             with suppress(sqlite3.Error):
                 self._reader.close()
             with suppress(sqlite3.Error):
@@ -173,13 +173,13 @@ class SqliteStore:
         if isinstance(error, PenstockError):
             self._failure = error
         elif not isinstance(error, Exception):  # the thread was stopped, perhaps within the commit
-            self._failure = StorageError(f"state directory {self._directory}: a write was interrupted")
+            self._failure = of_directory(StorageError, self._directory, "a write was interrupted")
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except sqlite3.Error as second:
             if self._failure is None:
-                self._failure = StorageError(f"state directory {self._directory}: cannot roll back a write: {second}")
+                self._failure = of_directory(StorageError, self._directory, f"cannot roll back a write: {second}")
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -199,10 +199,9 @@ class SqliteStore:
             raise copy_of(self._failure)
 
     def _fenced(self, newest: int) -> Fenced:
-        return Fenced(
-            f"state directory {self._directory}: epoch {newest} writes now ({newest_holder(self._directory)}), this "
-            f"server has epoch {self._epoch} and must stop"
-        )
+        begin, rest = f"epoch {newest} writes now", f"this server has epoch {self._epoch} and must stop"
+        text = f"{begin} ({newest_holder(self._directory)}), {rest}"
+        return of_directory(Fenced, self._directory, text, f"{begin}, {rest}")
 
     def _new_reader(self) -> sqlite3.Connection:
         connection = self._connect(uri_of(self._directory / DATABASE, "rw"))

@@ -11,6 +11,7 @@ import pytest
 from penstock.enumerator.catalog import folders
 from penstock.enumerator.catalog.adapter import Item, ListedTable, RefusedTable, UnreadablePart
 from penstock.enumerator.catalog.folders import FolderCatalog, FolderPattern, parse_folders
+from penstock.enumerator.catalog.listing import CatalogRules, Listing
 from penstock.proto.errors import ConfigurationError, StorageDenied, StorageError, TableNotFound
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage
 
@@ -139,6 +140,33 @@ def test_folder_that_storage_does_not_answer_for_is_unreadable_and_others_are_li
         UnreadablePart("eu", "down"),
         UnreadablePart("us.b", "no"),
     ]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_table_that_is_also_behind_a_link_is_served_once(tmp_path: pathlib.Path, scheme: str) -> None:
+    make(tmp_path, "lake/eu/orders", "lake/.versions/v1", "lake/.versions/v2")
+    lake = tmp_path / "lake"
+    links = {"again": "eu", "loop": ".", "eu/alias": "eu/orders", "eu/now": ".versions/v1", "eu/same": ".versions/v1"}
+    for link, target in links.items():
+        (lake / link).symlink_to(lake / target)
+    (tmp_path / "entry").symlink_to(lake)
+    for root in (lake, tmp_path / "entry"):
+        listing = Listing(CatalogRules(catalog="c"))
+        for item in FolderCatalog(f"{scheme}{root}/*/*").listing():
+            listing.add(item)
+        served = [(entry.name, entry.path) for entry in listing.result()]
+        assert served == [("c.again.now", f"{scheme}{root}/again/now"), ("c.eu.orders", f"{scheme}{root}/eu/orders")]
+        assert sorted(problem.partition(":")[0] for problem in listing.problems) == [
+            "c.again.alias", "c.again.orders", "c.again.same", "c.eu.alias", "c.eu.now", "c.eu.same",
+        ]  # fmt: skip
+        assert all("a symbolic link to" in problem and "served once" in problem for problem in listing.problems)
+
+
+def test_link_that_moves_to_another_version_stays_served(tmp_path: pathlib.Path) -> None:
+    """A link to a folder that the catalog does not list is a table like any other."""
+    make(tmp_path, ".versions/v1", ".versions/v2")
+    (tmp_path / "orders").symlink_to(tmp_path / ".versions" / "v1")
+    assert list(tables(list(FolderCatalog(str(tmp_path)).listing()))) == ["orders"]
 
 
 def test_link_out_of_the_root_is_refused(tmp_path: pathlib.Path) -> None:

@@ -34,6 +34,18 @@ def test_tables_have_the_name_of_the_catalog_as_prefix_and_its_interval() -> Non
     assert (only.name, only.path, only.poll_interval_ms) == ("lake.orders", "/lake/orders", 250)
 
 
+def test_link_is_served_only_if_its_folder_is_not() -> None:
+    link = ListedTable("alias", "/lake/alias", link_to="/lake/orders")
+    for items in ((link, table("orders")), (table("orders"), link)):
+        listing = listed(*items, before=(entry("lake.alias"),))
+        assert names(listing) == ["lake.orders"]
+        [problem] = listing.problems
+        assert problem.startswith("lake.alias: a symbolic link to lake.orders: served once")
+    rules = CatalogRules(catalog="lake", exclude=("orders",))
+    assert names(listed(link, table("orders"), rules=rules)) == ["lake.alias"], "its folder is excluded"
+    assert names(listed(link, ListedTable("other", "/lake/other", link_to="/lake/orders"))) == ["lake.alias"]
+
+
 def test_tables_that_are_not_listed_go() -> None:
     assert names(listed(table("b"), before=(entry("lake.a"), entry("lake.b")))) == ["lake.b"]
 

@@ -16,6 +16,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import CoordinatorSettings, SplitsGranted
 from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.proto.errors import ConfigurationError, Fenced, TooManyGroups
 from penstock.proto.model.groups import EndOfGroup, GroupScope, Member, NothingYet
@@ -154,6 +155,20 @@ def test_table_that_takes_no_further_group_is_reported_and_left_out() -> None:
     answer = core.request(10)
     assert isinstance(answer, NothingYet)
     assert [(each.table, each.code) for each in answer.troubles] == [("s.000", TooManyGroups.code)]
+
+
+def test_reset_to_snapshot_is_kept_for_later_tables_after_a_restart() -> None:
+    core = Core(1)
+    for at_snapshot in (True, False):
+        core.handle(ev.Reset(KEY, Progress(EARLIEST), at_snapshot=at_snapshot))
+        restored = State()
+        for record in compacted_records(core.state):
+            apply(restored, decode_record(encode_record(record)))
+        core.state = restored
+        name = f"s.later-{at_snapshot}"
+        core.handle(ev.AddTables(KEY, (*core.tables, name)))
+        assert core.state.groups[GroupKey(name, "g")].at_snapshot is at_snapshot
+    assert not core.state.groups[GroupKey("s.000", "g")].at_snapshot
 
 
 class Principals:

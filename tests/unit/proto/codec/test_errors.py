@@ -30,6 +30,7 @@ from penstock.proto.errors import (
     StorageError,
     Unauthenticated,
     all_error_classes,
+    copy_of,
 )
 
 HERE = "127.0.0.1:7070"
@@ -110,6 +111,14 @@ def test_point_above_the_message_limit_has_its_own_advice() -> None:
     message = str(error_of(failure, "NextBatch", HERE))
     assert "larger than max (9 vs. 8): the place of a stream names every instant" in message
     assert "columns" not in message
+
+
+def test_text_for_clients_is_sent_instead_of_the_text() -> None:
+    error = StorageError("state directory /var/lib/state: the disk is full")
+    assert failure_of(error).details == str(error), "the negative control"
+    error.for_clients = "state directory of the server: the disk is full"
+    assert failure_of(error).details == failure_of(copy_of(error)).details == error.for_clients
+    assert str(copy_of(error)) == str(error), "the log of the server has the directory"
 
 
 @given(st.text())

@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +19,9 @@ from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.codec.server_status import MAX_TABLE_ERROR_CHARS, status_from_message, status_to_message
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.catalogs import CatalogStatus
-from penstock.proto.model.groups import GroupLag, GroupStatus, GroupSummary, ServerStatus, TableStatus
+from penstock.proto.model.groups import GroupAlignment, GroupLag, GroupStatus, GroupSummary, ServerStatus, TableStatus
 from penstock.proto.model.positions import EARLIEST
+from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.v1 import penstock_pb2 as pb
 
 if TYPE_CHECKING:
@@ -99,6 +100,43 @@ def test_status_survives_encoding_and_bad_messages_are_refused() -> None:
     message.groups[0].ClearField("summary")
     with pytest.raises(ConfigurationError, match="summary"):
         status_from_message(message)
+
+
+def test_alignment_shows_who_waits_and_who_is_the_lowest() -> None:
+    from rich.console import Console
+
+    def aligned(table: str, watermark_us: int | None, *, held: bool, **summary: Any) -> GroupStatus:
+        return replace(
+            GROUP,
+            summary=replace(GROUP.summary, table=table, **summary),
+            watermark_us=watermark_us,
+            alignment=GroupAlignment("hours", 60_000_000, held),
+        )
+
+    fast = tuple(aligned(f"s.{number}", 90_000_000 + number, held=True, over="s.*") for number in range(6))
+    slow, ended = aligned("s.slow", 1_000_000, held=False, over="s.*"), aligned("s.end", 0, held=False, state="ended")
+    whole = aligned("s.*", 1_000_000, held=True, tables=8)
+    stream = StreamStatus(
+        table="u", name="etl", state=StreamState.HELD, committed=EARLIEST, planned=EARLIEST, alignment="hours",
+        watermark_us=70_000_000,
+    )  # fmt: skip
+    status = replace(STATUS, groups=(whole, *fast, slow, ended), streams=(stream,))
+    assert status_from_message(status_to_message(status)).groups == status.groups
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(frame(status, "address", 400))
+    text = console.export_text()
+    assert (
+        "alignment hours: 7 wait (s.0 g, s.1 g, s.2 g, s.3 g, s.4 g, …); the lowest is s.slow g, at 1970-01-01" in text
+    )
+    assert "running waits" in text
+    fields = status_fields(status)["groups"]
+    assert fields[0]["alignment"]["set"] == "hours" and fields[0]["alignment"]["held"] is True  # type: ignore[index]
+    nobody = replace(STATUS, groups=(slow, replace(fast[0], alignment=GroupAlignment("hours", 60_000_000, held=False))))
+    assert command.alignment_lines(nobody) == [] == command.alignment_lines(STATUS)
+    [unknown] = command.alignment_lines(
+        replace(status, groups=(fast[0], aligned("s.new", None, held=False)), streams=())
+    )
+    assert unknown.endswith("the lowest is s.new g, without a watermark yet")
 
 
 def test_catalogs_are_shown_with_their_errors_and_problems() -> None:

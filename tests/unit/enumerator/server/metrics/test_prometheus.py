@@ -38,7 +38,7 @@ from penstock.enumerator.observer import (
 from penstock.enumerator.server.metrics.gauges import MAX_PARTITIONS
 from penstock.enumerator.server.metrics.prometheus import LOST, UNDECODABLE, Metrics, MetricsPort
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.groups import GroupLag
+from penstock.proto.model.groups import GroupAlignment, GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.reports import MergeOutcomes, SplitReport
@@ -132,6 +132,18 @@ def test_every_event_is_scraped_under_its_documented_name() -> None:
     assert samples["grpc_server_handling_seconds_count", labels(**call)] == 1
     assert types["penstock_splits"] == types["penstock_enumerator_up"] == "gauge"
     assert types["penstock_split_events"] == types["grpc_server_handled"] == "counter"
+
+
+def test_groups_that_wait_for_slower_ones_are_scraped() -> None:
+    metrics = Metrics(Clock())
+    gauges = GroupGauges(pending_splits=1, assigned_splits=0, finished_splits=0)
+    for group, is_held in (("ahead", True), ("slow", False)):
+        aligned = replace(gauges, alignment=GroupAlignment("hours", 5, is_held))
+        metrics.observe(GroupMeasured("t", group, aligned))
+    metrics.observe(GroupMeasured("t", "alone", gauges))
+    _, samples = scraped(metrics)
+    held = {key: value for (name, key), value in samples.items() if name == "penstock_group_held"}
+    assert held == {labels(group="ahead", table="t"): 1, labels(group="slow", table="t"): 0}
 
 
 def stream_status(name: str, state: StreamState, **more: Any) -> StreamStatus:
