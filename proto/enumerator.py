@@ -53,8 +53,10 @@ class Enumerator(Protocol):
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """The end of the batch after `point`, within the scope's limits, and its watermark. No side effect.
 
-        Returns `point` itself if there is nothing new or the table does not exist yet. A repeated call may return a
-        later end. Errors: LateInstant, DataInvalidated, PositionExpired (by `on_lost_range`), those of planning.
+        Returns `point` itself if there is nothing new or the table does not exist yet: no instant that completed before
+        the call is missed. A server may wait for its next look at the table, at most a second. A repeated call may
+        return a later end. Errors: LateInstant, DataInvalidated, PositionExpired (by `on_lost_range`), those of
+        planning.
         """
         ...
 

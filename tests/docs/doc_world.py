@@ -70,7 +70,9 @@ def world(folder: pathlib.Path) -> Iterator[World]:
     unpack_table(packaged_data(), lake / "orders")
     _write_clicks(lake / "clicks")
     _fill(etc)
-    server = serve({"orders": str(lake / "orders"), "clicks": str(lake / "clicks")}, "127.0.0.1:0")
+    server = serve(
+        {"orders": str(lake / "orders"), "clicks": str(lake / "clicks")}, "127.0.0.1:0", poll_interval_ms=200
+    )
     try:
         yield World(lake, etc, server.address)
     finally:

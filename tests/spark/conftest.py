@@ -67,7 +67,8 @@ def enumerator_log() -> Iterator[EnumeratorLog]:
 @pytest.fixture(scope="session")
 def server(golden: Any) -> Iterator[RunningServer]:
     """A server in this process with the compared tables, named by their case."""
-    with serve({case: str(golden.table(case)) for case in COMPARED_TABLES.values()}, "127.0.0.1:0") as running:
+    tables = {case: str(golden.table(case)) for case in COMPARED_TABLES.values()}
+    with serve(tables, "127.0.0.1:0", poll_interval_ms=200) as running:
         yield running
 
 

@@ -45,7 +45,7 @@ def test_table_has_the_rows_of_hudi_and_its_options(session: SparkSession, golde
 @pytest.mark.parametrize("session", ["classic"], indirect=True)
 def test_each_query_reads_the_newest_snapshot(session: SparkSession, golden: Any, enumerator_log: Any) -> None:
     """A view keeps the plan of its first query; a table of the catalog does not."""
-    with serve({"orders": str(golden.table(CASE))}, "127.0.0.1:0") as server:
+    with serve({"orders": str(golden.table(CASE))}, "127.0.0.1:0", poll_interval_ms=200) as server:
         session.sql(f"CREATE TABLE t USING penstock OPTIONS (path 'orders', server '{server.address}')")
         counts = [session.sql("SELECT count(*) AS n FROM t").first().n for _ in range(2)]  # type: ignore[union-attr]
         assert counts == [golden.expected(CASE, "snapshot").num_rows] * 2

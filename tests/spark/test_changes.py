@@ -35,7 +35,7 @@ def changes(path: str, **options: Any) -> pa.Table:
 @pytest.mark.parametrize("form", FORMATS)
 def test_batch(spark: SparkSession, path: str, deployment: str, form: str, rows_of: RowsOf) -> None:
     expected = changes(path, cdc_format=form)
-    with serve({"t": path}, "127.0.0.1:0") as running:
+    with serve({"t": path}, "127.0.0.1:0", poll_interval_ms=200) as running:
         options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
         reader = spark.read.format("penstock").options(query="cdc", after="earliest", cdcFormat=form, **options)
         frame = reader.load("t" if deployment == "server" else path)
@@ -66,7 +66,7 @@ def test_stream(
     batches: dict[int, pa.Table] = {}
     expected = changes(path, cdc_format=form)
     time = "ts_ms" if form == "hudi" else "_change_instant"
-    with serve({"t": path}, "127.0.0.1:0") as running:
+    with serve({"t": path}, "127.0.0.1:0", poll_interval_ms=200) as running:
         options = {"server": running.address, "slots": "2"} if deployment == "server" else {}
         for _ in range(2):  # the second run has no new data
             frame = (

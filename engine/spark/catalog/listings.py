@@ -1,15 +1,15 @@
-"""The timeline and the splits of a table as rows. Reads metadata in this process, never a row of the table."""
+"""The timeline and the splits of a table as rows, from metadata, never from a row of the table."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.connect import embedded_enumerator, enumerator_for
+from penstock.engine.connect import enumerator_for
 from penstock.engine.instants import list_instants
-from penstock.engine.requests.batch import plan_request
+from penstock.engine.read_tasks import open_read
 from penstock.proto.model.splits import RowGroupRun, Split
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
@@ -59,11 +59,10 @@ def timeline_of(table: str, options: ParsedOptions) -> pa.RecordBatch:
 
 
 def splits_of(table: str, options: ParsedOptions) -> pa.RecordBatch:
-    """The splits of a read with these options, in commit order. Errors: `penstock.errors`."""
-    path, enumerator = _path_of(table, options), embedded_enumerator()
-    local = replace(options, server=None)
-    plan = enumerator.plan(plan_request(path, local, lambda: enumerator.describe_table(path), slots=1))
-    return pa.RecordBatch.from_pylist([_split_row(split) for split in plan.splits], schema=SPLITS)
+    """The splits of a read with these options, in commit order; with the option `server`, as that server plans them:
+    this process opens no file of the table. Errors: `penstock.errors`."""
+    rows = [_split_row(task.split) for task in open_read(table, options).tasks()]
+    return pa.RecordBatch.from_pylist(rows, schema=SPLITS)
 
 
 def _split_row(split: Split) -> dict[str, object]:
@@ -80,11 +79,3 @@ def _split_row(split: Split) -> dict[str, object]:
         "log_files": [{"path": log.path, "size_bytes": log.size_bytes} for log in split.logs],
         "size_bytes": split.size_bytes,
     }
-
-
-def _path_of(table: str, options: ParsedOptions) -> str:
-    """The table's path; for a name on a server the path that the server returns: this process must reach it too."""
-    if options.server is None:
-        return table
-    enumerator, retry = enumerator_for(options.server, options.access), Retry(policy=options.retry)
-    return retry.call(lambda: enumerator.describe_table(table)).base_path

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from penstock.engine import read_tasks
 from penstock.engine.cli.main import run
 from penstock.engine.spark.catalog.listings import splits_of, timeline_of
 from penstock.engine.spark.schema.types import spark_schema
@@ -53,12 +55,24 @@ def test_splits_are_those_of_the_command_line(
     assert rows.to_pylist() == [{name: row[name] for name in rows.schema.names} for row in expected]
 
 
-def test_name_on_a_server_lists_the_table_of_that_name(golden: Any) -> None:
+@pytest.mark.parametrize("after", [None, "earliest"])
+def test_name_on_a_server_lists_the_table_of_that_name(
+    golden: Any, monkeypatch: pytest.MonkeyPatch, after: str | None
+) -> None:
+    """The server lists it: this process may have no access to the files."""
     table = str(golden.table(CASE))
+    given = ParsedOptions() if after is None else ParsedOptions(query="incremental", after=after)
+    expected = timeline_of(table, given), splits_of(table, given)
+
+    def unreachable() -> None:
+        raise AssertionError("the table was opened in this process")
+
+    monkeypatch.setattr(read_tasks, "embedded_enumerator", unreachable)
     with serve({"orders": table}, "127.0.0.1:0") as server:
-        options = ParsedOptions(server=server.address)
-        assert timeline_of("orders", options).equals(timeline_of(table, ParsedOptions()))
-        assert splits_of("orders", options).equals(splits_of(table, ParsedOptions()))
+        options = replace(given, server=server.address)
+        assert (timeline_of("orders", options), splits_of("orders", options)) == expected
+    with pytest.raises(AssertionError, match="opened in this process"):
+        splits_of(table, given)
 
 
 @pytest.mark.parametrize("list_rows", [timeline_of, splits_of])
