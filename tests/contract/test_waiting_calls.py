@@ -57,7 +57,7 @@ def served(tmp_path: pathlib.Path) -> Iterator[Served]:
     class Follows(FollowedTables):
         def probe(self, path: str) -> TableFingerprint:
             if hangs.is_set() and path == lake.paths["t0000"]:
-                assert let_go.wait(60)
+                assert let_go.wait(600)
             return super().probe(path)
 
     reads = OpenTables(wall_ms=lambda: lake.newest_write_ms() + 3_600_000)
@@ -68,18 +68,19 @@ def served(tmp_path: pathlib.Path) -> Iterator[Served]:
         let_go.set()
 
 
-def test_table_that_hangs_delays_no_other(served: Served) -> None:
+def test_table_that_hangs_delays_no_other(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_watch, "LOOK_S", 600.0)
     for table in ("t0000", "t0001"):
-        served.call(table).result(30)  # reads the table
+        served.call(table).result(60)  # reads the table
     served.hanging.set()
     calls = [served.call("t0000") for _ in range(PLANNING_WORKERS + 20)]
-    assert [served.call("t0001").result(30).point.progress.position for _ in range(2)]
+    assert [served.call("t0001").result(60).point.progress.position for _ in range(2)]
     assert not any(call.done() for call in calls)
 
 
 def test_cancelled_call_frees_its_place(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_watch, "MAX_WAIT_MS", 600_000)
-    served.call("t0000").result(30)
+    served.call("t0000").result(60)
     calls = [served.call("t0000") for _ in range(8)]
     assert served.parked(8)
     for call in calls:
@@ -91,10 +92,10 @@ def test_cancelled_call_frees_its_place(served: Served, monkeypatch: pytest.Monk
 def test_call_without_room_looks_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_watch, "MAX_WAIT_MS", 600_000)
     monkeypatch.setattr(turns, "MAX_PARKED", 4)
-    served.call("t0000").result(30)
+    served.call("t0000").result(60)
     waiting = [served.call("t0000") for _ in range(2)]
     assert served.parked(2)
-    assert served.call("t0000").result(30) is not None
+    assert served.call("t0000").result(60) is not None
     assert not any(call.done() for call in waiting)
     for call in waiting:
         call.cancel()
