@@ -99,14 +99,18 @@ def _until_us(group: Group, ceiling: EventTimeCeiling | None) -> int | None:
 def withheld(group: Group, ceiling: EventTimeCeiling | None) -> bool:
     """Whether splits of the group are pending, and all of them wait for slower groups of its set; None as in
     `choose`."""
-    if group.scope.alignment is None or not group.pending:
+    if group.scope.alignment is None or (ceiling is not None and ceiling.is_lowest):
+        return False
+    if not any(each.pending for each in group.rounds.values()):
         return False
     if ceiling is None:
         return True
-    if ceiling.is_lowest:
-        return False
     if is_held(group.watermark.at_us, ceiling):
         return True
+    for each in group.rounds.values():  # mostly the first one may be read: then the other splits are not compared
+        first = next(iter(each.pending_in_order()), None) if each.pending else None
+        if first is not None and each.facts.is_admitted(first, ceiling.until_us):
+            return False
     return not any(
         bool(((each.facts.admitted(ceiling.until_us) | each.facts.unbounded()) & (each.status == PENDING)).any())
         for each in group.rounds.values()

@@ -79,6 +79,13 @@ class SplitFacts:
             admitted |= (self.lows_us != _LOWEST) & (self.highs_us <= until_us)
         return admitted
 
+    def is_admitted(self, index: int, until_us: int | None) -> bool:
+        """`admitted` of one split, or whether it is unbounded."""
+        if self.lows_us is None or self.highs_us is None:
+            return True
+        low_us = int(self.lows_us[index])
+        return low_us in (_HIGHEST, _LOWEST) or (until_us is not None and int(self.highs_us[index]) <= until_us)
+
     def unbounded(self) -> npt.NDArray[np.bool_]:
         """By split: whether a row may have any event time."""
         return np.ones(len(self), dtype=np.bool_) if self.lows_us is None else self.lows_us == _LOWEST

@@ -61,19 +61,17 @@ class AlignedGroups:
         """The request was answered with splits of the tables `received`. A table that waits for slower ones is not
         idle."""
 
-        def read(state: State) -> tuple[_Members | None, set[GroupMember]]:
-            groups = list(_groups(state, key, ceilings))
-            active = {
-                GroupMember(group.key.table, group.key.group)
-                for group in groups
-                if group.key.table in received or withheld(group, ceilings[group.key.table])
-            }
-            return _members(state, groups), active
+        def read(state: State) -> _Members | None:
+            groups = _groups(state, key, ceilings)
+            active = (
+                group for group in groups if group.key.table in received or withheld(group, ceilings[group.key.table])
+            )
+            return _members(state, active)
 
         if ceilings:
-            members, active = self.coordinator.peek(read)
+            members = self.coordinator.peek(read)
             if members is not None:
-                self.sets.advanced(members.set_key, members.watermarks, active)
+                self.sets.advanced(members.set_key, members.watermarks, members.watermarks)
 
     def committed(self, key: GroupKey) -> None:
         """A reader committed splits of the group of a table."""

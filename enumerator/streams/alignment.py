@@ -71,7 +71,17 @@ def ceilings_of(
     count a member itself does not change its ceiling."""
     slowest = min((each for each in members if is_active(each, now_ms)), key=_mark, default=None)
     others = [] if slowest is None else [slowest]
-    return {key: ceiling_of(at_us, max_drift_us, others, now_ms) for key, at_us in watermarks.items()}
+    lowest_us = None if slowest is None else slowest.watermark_us
+    ahead: EventTimeCeiling | None = None  # the same for all that are ahead of the slowest one
+    ceilings: dict[K, EventTimeCeiling] = {}
+    for key, at_us in watermarks.items():
+        if at_us is None or lowest_us is None or at_us <= lowest_us:
+            ceilings[key] = ceiling_of(at_us, max_drift_us, others, now_ms)
+            continue
+        if ahead is None:
+            ahead = ceiling_of(at_us, max_drift_us, others, now_ms)
+        ceilings[key] = ahead
+    return ceilings
 
 
 def _mark(member: AlignedMember) -> tuple[bool, int]:

@@ -110,8 +110,12 @@ class AlignmentSets:
             for key, at_us in watermarks.items():
                 member = members.get(key)
                 if member is not None:
-                    active_ms = now_ms if key in active else member.active_ms
-                    members[key] = replace(member, watermark_us=at_us, active_ms=active_ms, seen_ms=now_ms)
+                    members[key] = AlignedMember(
+                        watermark_us=at_us,
+                        idle_timeout_ms=member.idle_timeout_ms,
+                        active_ms=now_ms if key in active else member.active_ms,
+                        seen_ms=now_ms,
+                    )
 
     def left(self, set_key: SetKey, groups: Iterable[GroupMember]) -> None:
         """The groups read nothing more: they do not hold back the others."""

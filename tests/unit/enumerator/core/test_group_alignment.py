@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.results import SplitsGranted
 from penstock.enumerator.core.split_assignment import withheld
+from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.groups import GroupScope, Member, NothingYet
@@ -130,6 +131,13 @@ def test_no_split_beyond_the_ceiling_and_the_slowest_is_never_held(
     beyond = [span for span in bounds if span.is_unbounded or (span.high_us or 0) > until_us]
     assert len(beyond) <= (len(bounds) == 1)
     assert is_lowest or all(span.is_unbounded for span in beyond)
+
+
+@given(st.lists(spans | st.just(NOTHING) | st.just(UNBOUNDED), min_size=1, max_size=6), st.none() | st.integers(0, 500))
+def test_one_split_is_admitted_as_all_are(of_splits: list[EventTimeSpan], until_us: int | None) -> None:
+    for facts in (facts_of([(1, "p", "f")] * len(of_splits), of_splits), facts_of([(1, "p", "f")])):
+        together = facts.admitted(until_us) | facts.unbounded()
+        assert [facts.is_admitted(index, until_us) for index in range(len(facts))] == together.tolist()
 
 
 def test_alignment_needs_a_watermark() -> None:
