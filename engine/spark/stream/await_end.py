@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.spark.stream.offsets import is_offset
+from penstock.engine.stream_offsets import is_offset
 
 _POLL_S: Final = 0.1
 

@@ -39,11 +39,11 @@ from penstock.engine.spark.planning import plan_slots
 from penstock.engine.spark.schema.changes import SchemaChange
 from penstock.engine.spark.schema.monitor import FixedSchema, SchemaMonitor
 from penstock.engine.spark.stream.lost_batches import remaining_batch
-from penstock.engine.spark.stream.offsets import Offset, ScopeId, continued, offset_of, point_of, scope_id
 from penstock.engine.spark.stream.progress import StreamProgress
 from penstock.engine.spark.task.input_partitions import MarkerSlot, Slot
 from penstock.engine.spark.task.reader import SlotReader
 from penstock.engine.spark.tracebacks import hidden_traceback
+from penstock.engine.stream_offsets import Offset, ScopeId, continued, offset_of, point_of, scope_id
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError, PositionExpired, TableNotFound
 from penstock.proto.model.positions import EARLIEST, Position

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import types as st
 
 from penstock.engine.spark.load import Loaded
-from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.watermark.columns import with_columns
+from penstock.engine.stream_offsets import Offset, ScopeId, offset_of, point_of
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription

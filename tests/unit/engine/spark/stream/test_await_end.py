@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.spark.stream.await_end import await_end
-from penstock.engine.spark.stream.offsets import ScopeId, offset_of
+from penstock.engine.stream_offsets import ScopeId, offset_of
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.streams import Progress, StreamPoint
 

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.engine.arrow import read
 from penstock.engine.spark.load import loaded
 from penstock.engine.spark.planning import schema_of
-from penstock.engine.spark.stream.offsets import Offset
 from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.engine.stream_offsets import Offset
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.options.registry import EntryPoint
 from tests.scripted_timeline import ScriptedTimeline

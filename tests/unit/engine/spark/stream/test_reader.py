@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.engine.spark.stream.offsets import point_of, scope_id
 from penstock.engine.spark.task.input_partitions import MarkerSlot, PulledSlot
 from penstock.engine.spark.task.reader import SlotReader
+from penstock.engine.stream_offsets import point_of, scope_id
 from penstock.proto.errors import (
     ConfigurationError,
     Overloaded,

@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.engine.spark.load import Loaded
-from penstock.engine.spark.stream.offsets import Offset, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader
+from penstock.engine.stream_offsets import Offset, point_of
 from penstock.proto.errors import (
     ConfigurationError,
     SchemaMismatch,

@@ -15,9 +15,9 @@ import pytest
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.engine.spark.load import loaded
 from penstock.engine.spark.planning import schema_of
-from penstock.engine.spark.stream.offsets import Offset, ScopeId, offset_of, point_of
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.engine.spark.task.input_partitions import PackedSlot
+from penstock.engine.stream_offsets import Offset, ScopeId, offset_of, point_of
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.codec.serialized import decode_split

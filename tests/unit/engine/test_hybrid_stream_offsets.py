@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.spark.stream.offsets import ScopeId, continued, is_offset, offset_of, point_of, scope_id
+from penstock.engine.stream_offsets import ScopeId, continued, is_offset, offset_of, point_of, scope_id
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
 from penstock.proto.model.hybrid import (
     HandOverRules,
