@@ -24,6 +24,7 @@ from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.logging import log_event_to
 from penstock.proto.model.access import ServerAccess
+from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import EndOfSlot, OpenedPlan, SplitReport
 from penstock.proto.model.splits import Plan, Scan, Split
 from penstock.proto.options.registry import ParsedOptions
@@ -245,20 +246,25 @@ def open_read(table: str, options: ParsedOptions, embedded: EmbeddedEnumerator |
     enumerator. A read as of a time at which no file exists logs a warning. Errors: `penstock.proto.errors`.
     """
     retry = Retry(policy=options.retry_if_given)
-    if options.server is None:
-        planner = embedded or embedded_enumerator()
-        request = plan_request(table, options, lambda: retry.call(lambda: planner.describe_table(table)), slots=1)
-        plan = retry.call(lambda: planner.plan(request))
-        opened = OpenedRead(_shared(plan.scan, options, None), len(plan.splits), plan)
-    else:
-        server: Enumerator = enumerator_for(options.server, options.access)
-        request = plan_request(table, options, lambda: retry.call(lambda: server.describe_table(table)), slots=1)
-        held = retry.call(lambda: server.open_plan(request))
-        place = PlanOnServer(options.server, options.access, held.plan_id)
-        opened = OpenedRead(_shared(held.scan, options, place), held.splits, held)
+    if options.server is None and embedded is None:
+        embedded = embedded_enumerator()
+    planner: Enumerator = embedded or enumerator_for(options.server, options.access)
+    request = plan_request(table, options, lambda: retry.call(lambda: planner.describe_table(table)), slots=1)
+    opened = open_request(request, options, embedded)
     if warning := no_files_warning(request, opened.splits):
         log.warning("%s", warning)
     return opened
+
+
+def open_request(request: PlanRequest, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None) -> OpenedRead:
+    """Plans a request; see `open_read`. The options of the readers, such as `limit`, are those of `options`."""
+    retry = Retry(policy=options.retry_if_given)
+    if options.server is None:
+        plan = retry.call(partial((embedded or embedded_enumerator()).plan, request))
+        return OpenedRead(_shared(plan.scan, options, None), len(plan.splits), plan)
+    held = retry.call(partial(enumerator_for(options.server, options.access).open_plan, request))
+    place = PlanOnServer(options.server, options.access, held.plan_id)
+    return OpenedRead(_shared(held.scan, options, place), held.splits, held)
 
 
 def _shared(scan: Scan, options: ParsedOptions, plan: PlanOnServer | None) -> SharedByTasks:

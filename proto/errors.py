@@ -334,6 +334,22 @@ class KafkaUnavailable(StorageError):
     advice = "retry; if the error persists, check the brokers and the `kafka.*` settings"
 
 
+class TargetUnavailable(StorageError):
+    """A target of `penstock sync` cannot be written now: it is gone, full or locked; a retry may succeed."""
+
+    code = "TARGET_UNAVAILABLE"
+    advice = "nothing is lost: the sync retries; make the target that the text names available, or free space there"
+
+
+class TargetConflict(PenstockError):
+    """A table of a target has another position than the sync left: another process fills it."""
+
+    code = "TARGET_CONFLICT"
+    grpc_status = "ABORTED"
+    exit_code = 3
+    advice = "let one job fill a table: end the other one, or give this one another target or table"
+
+
 class InvariantViolation(AssertionError):
     """A bug in Penstock; the text contains the invariant and the values. Please report it."""
 

@@ -26,6 +26,7 @@ from penstock.engine.cli.commands import (
     splits,
     state,
     streams,
+    sync,
     table,
     tables,
     tail,
@@ -107,6 +108,7 @@ app.add_typer(state.app, name="state")
 app.add_typer(config_command.app, name="config")
 app.add_typer(token.app, name="token")
 app.command("top")(top.top)
+app.command("sync")(sync.sync)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

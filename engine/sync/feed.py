@@ -1,0 +1,138 @@
+"""The changes of one table, round after round: first its rows, then each commit after them.
+
+A round is a batch of a stream (`penstock.proto.enumerator.Enumerator.next_batch`). Its end is stored in the target as
+text, in the same transaction as its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.engine.arrow import Reading
+from penstock.engine.connect import embedded_enumerator, enumerator_for, open_tables
+from penstock.engine.parallel.threads import threads_of
+from penstock.engine.read_tasks import open_request
+from penstock.engine.requests.stream import stream_limits, stream_scope, stream_start
+from penstock.engine.stream_offsets import continued, offset_of, point_of, scope_id
+from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
+from penstock.proto.enumerator import Enumerator
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.reports import TableDescription
+from penstock.proto.model.streams import SnapshotBatch, StreamPoint, StreamScope, batch_request
+from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
+from penstock.proto.retry import Retry
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+
+MAX_POSITION_CHARS: Final = 16 << 20
+"""The longest stored position that is parsed."""
+_ROUND_BYTES: Final = 64 << 20
+_ROUND_ROWS: Final = 500_000
+_FIXED: Final = {"query": "cdc", "after": "snapshot"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A part of the snapshot, or the changes of some commits."""
+
+    position: str
+    """The position after the round, as stored in the target."""
+    columns: pa.Schema
+    """The columns of the table at the end of the round, with Hudi's columns first."""
+    in_snapshot: bool
+    """Whether the rows are those of the snapshot: each key once, each an insert."""
+    done: int
+    """With `in_snapshot`, the splits of the snapshot that are delivered with this round."""
+    total: int
+    """With `in_snapshot`, the splits of the snapshot."""
+    order_key: str
+    """The order key of the newest instant up to which the target is complete after the round."""
+    _point: StreamPoint = field(repr=False)
+
+
+class TableFeed:
+    """The rounds of a table. One thread at a time; needs no closing.
+
+    `table` is a path or URI, or with the option `server` a name. `given` are options of a stream
+    (docs/reference/options.md). ConfigurationError if they do not fit.
+    """
+
+    def __init__(self, table: str, given: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> None:
+        for name in _FIXED:
+            if name in given:
+                raise ConfigurationError(f"option {name}: a sync reads the snapshot and then the changes; leave it out")
+        options = {"max_bytes_per_trigger": _ROUND_BYTES, "max_rows_per_trigger": _ROUND_ROWS, **given, **_FIXED}
+        self.table = table
+        self._options = parse_options(options, entry_point=EntryPoint.STREAM, environment=environment)
+        self._retry = Retry(policy=self._options.retry_if_given)
+        self._embedded = _embedded(self._options)
+        self._enumerator: Enumerator = self._embedded or enumerator_for(self._options.server, self._options.access)
+        self._scope: StreamScope | None = None
+
+    def describe(self) -> TableDescription:
+        """The table now."""
+        return self._retry.call(partial(self._enumerator.describe_table, self.table))
+
+    def start(self) -> str:
+        """The position before the first round: the snapshot of the table now."""
+        scope = self._streamed()
+        start = stream_start(self.table, self._options, self.describe)
+        point = self._retry.call(partial(self._enumerator.start_stream, scope, start))
+        return self._text(point)
+
+    def next_round(self, position: str) -> Round | None:
+        """The round after a position; None: there is nothing new. Errors: see `Enumerator.next_batch`."""
+        scope, point = self._streamed(), self._point(position)
+        limited = replace(scope, limits=stream_limits(self._options))
+        batch = self._retry.call(partial(self._enumerator.next_batch, limited, point))
+        if batch.point == point:
+            return None
+        place = batch.point.snapshot
+        return Round(
+            position=self._text(batch.point),
+            columns=arrow_schema(parse_record_schema(batch.schema_json, f"schema of table {self.table}")),
+            in_snapshot=isinstance(batch.point.content, SnapshotBatch),
+            done=0 if place is None else place.done,
+            total=0 if place is None else place.total,
+            order_key=str(batch.point.progress.position.order_key),
+            _point=batch.point,
+        )
+
+    def batches(self, of: Round) -> Iterator[pa.RecordBatch]:
+        """The rows of a round, in no order between file groups: `_change_type`, `_change_seq` and the columns."""
+        request = batch_request(self._streamed(), of._point)
+        if request is None:
+            return
+        opened = open_request(replace(request, slots=1), self._options, self._embedded)
+        threads = threads_of(self._options, opened, available_cpus(), ahead=True)
+        with closing(Reading(opened, threads, ordered=False).batches()) as batches:
+            yield from batches
+
+    def _streamed(self) -> StreamScope:
+        if self._scope is None:
+            self._scope = stream_scope(self.table, self._options, self.describe)
+        return self._scope
+
+    def _text(self, point: StreamPoint) -> str:
+        return json.dumps(offset_of(point, scope_id(self._streamed())), separators=(",", ":"))
+
+    def _point(self, position: str) -> StreamPoint:
+        if len(position) > MAX_POSITION_CHARS:
+            raise ConfigurationError(f"position of table {self.table}: got {len(position)} characters")
+        try:
+            offset = json.loads(position)
+        except ValueError as error:
+            raise ConfigurationError(f"position of table {self.table} is not JSON: {position[:100]!r}") from error
+        return continued(offset, point_of(offset, scope_id(self._streamed())), None)
+
+
+def _embedded(options: ParsedOptions) -> EmbeddedEnumerator | None:
+    return None if options.server is not None else embedded_enumerator(open_tables(max_tables=1))

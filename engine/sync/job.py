@@ -1,0 +1,157 @@
+"""The job file of `penstock sync`: what is kept equal where. Pure but for reading the file."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options.types import nearest
+from penstock.table.storage.filesystem import redacted_uri
+
+MAX_FILE_BYTES: Final = 1 << 20
+MAX_ENTRIES: Final = 1_000
+SOURCE_COLUMN: Final = "_source"
+_URL: Final = re.compile(r"([a-z0-9+]+)://(.*)", re.DOTALL)
+_KEYS: Final = ("from", "to", "into", "pattern", "exclude", "server", "key", "source_column", "options")
+_KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
+_OPTION_TYPES: Final = (str, bool, int)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetUrl:
+    """Where a target is."""
+
+    kind: str
+    """`duckdb`, `postgresql`, `delta` or `parquet`."""
+    place: str = field(repr=False)
+    """A path or URI, or for PostgreSQL the whole URL."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {redacted_uri(self.place)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncEntry:
+    """One `[[sync]]` of a job."""
+
+    source: str
+    """`from`: a folder or glob of tables; with `server` a shell pattern of names."""
+    target: TargetUrl
+    """`to`."""
+    into: str = ""
+    """The table of the target for all sources; '': each source has a table of its own name."""
+    pattern: tuple[str, ...] = ("*",)
+    """Shell patterns of source names; a source must match one of them."""
+    exclude: tuple[str, ...] = ()
+    """Shell patterns of source names; a source must match none of them."""
+    key: tuple[str, ...] = ()
+    """The columns that identify a row; (): those of the table's key and partition."""
+    source_column: str = ""
+    """With `into`, the column with the name of the source; '' without `into`."""
+    options: Mapping[str, str | bool | int] = field(default_factory=dict, repr=False)
+    """Options of the streams (docs/reference/options.md), `server` among them."""
+
+
+def load_job(file: str) -> tuple[SyncEntry, ...]:
+    """The entries of a job file. ConfigurationError, naming file, entry and key, if something does not fit."""
+    path = pathlib.Path(file)
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ConfigurationError(f"{file}: longer than {MAX_FILE_BYTES} bytes, expected a job of penstock sync")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error}") from None
+    return parse_job(text, file)
+
+
+def parse_job(text: str, where: str) -> tuple[SyncEntry, ...]:
+    """The entries of a job in TOML; `where` is its name in errors."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{where}: not TOML: {error}") from None
+    unknown = sorted(set(values) - {"sync"})
+    if unknown:
+        raise ConfigurationError(f"{where}: unknown key {unknown[0]!r}: expected [[sync]] entries")
+    entries = values.get("sync")
+    if not isinstance(entries, list) or not entries or len(entries) > MAX_ENTRIES:
+        raise ConfigurationError(f"{where}: expected 1 to {MAX_ENTRIES} [[sync]] entries with `from` and `to`")
+    return tuple(_entry(f"{where}: [[sync]] {number}", values) for number, values in enumerate(entries, 1))
+
+
+def _entry(where: str, values: Any) -> SyncEntry:
+    if not isinstance(values, dict):
+        raise ConfigurationError(f'{where}: expected keys and values, such as from = "/lake/*"')
+    for name in values:
+        if name not in _KEYS:
+            close = nearest(name, _KEYS)
+            raise ConfigurationError(f"{where}: unknown key {name!r}{f': did you mean {close}?' if close else ''}")
+    into = _text(where, values, "into")
+    if "source_column" in values and not into:
+        raise ConfigurationError(f"{where}: source_column without into: a table with one source has no such column")
+    options = dict(_options(where, values.get("options", {})))
+    if "server" in values:
+        options["server"] = _text(where, values, "server")
+    return SyncEntry(
+        source=_required(where, values, "from"),
+        target=parse_target(where, _required(where, values, "to")),
+        into=into,
+        pattern=_texts(where, values, "pattern") or ("*",),
+        exclude=_texts(where, values, "exclude"),
+        key=_texts(where, values, "key"),
+        source_column=(_text(where, values, "source_column") or SOURCE_COLUMN) if into else "",
+        options=options,
+    )
+
+
+def parse_target(where: str, url: str) -> TargetUrl:
+    """A target's URL: `duckdb:///PATH`, `delta:///PATH`, `parquet:///PATH` (a fourth slash begins an absolute path;
+    `delta+s3://BUCKET/PATH` is an object store), `postgresql://USER@HOST/DATABASE`."""
+    match = _URL.fullmatch(url)
+    kind, _, scheme = match[1].partition("+") if match else ("", "", "")
+    if match is None or kind not in _KINDS:
+        raise ConfigurationError(
+            f"{where}: to: got {redacted_uri(url)[:100]!r}, expected {', '.join(f'{one}://…' for one in _KINDS)}"
+        )
+    if kind == "postgresql":
+        return TargetUrl(kind, url)
+    if scheme:
+        return TargetUrl(kind, f"{scheme}://{match[2]}")
+    if not match[2].startswith("/") or len(match[2]) < 2:
+        raise ConfigurationError(
+            f"{where}: to: got {url[:100]!r}, expected {kind}:///PATH, or {kind}:////PATH for an absolute path"
+        )
+    return TargetUrl(kind, match[2][1:])
+
+
+def _required(where: str, values: Mapping[str, Any], name: str) -> str:
+    text = _text(where, values, name)
+    if not text:
+        raise ConfigurationError(f"{where}: {name} is missing: expected from and to in each entry")
+    return text
+
+
+def _text(where: str, values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name, "")
+    if not isinstance(value, str) or (name in values and not value):
+        raise ConfigurationError(f"{where}: {name}: got {value!r}, expected a text")
+    return value
+
+
+def _texts(where: str, values: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = values.get(name, [])
+    texts: Sequence[object] = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(one, str) and one for one in texts):
+        raise ConfigurationError(f"{where}: {name}: got {value!r}, expected a text or a list of texts")
+    return tuple(str(one) for one in texts)
+
+
+def _options(where: str, values: Any) -> Mapping[str, str | bool | int]:
+    if not isinstance(values, dict) or not all(isinstance(value, _OPTION_TYPES) for value in values.values()):
+        raise ConfigurationError(f'{where}: options: expected names and values, such as options.onCorrupt = "skip"')
+    return values

@@ -1,0 +1,124 @@
+"""The tables that an entry of a job names, and the tables of the target that they fill."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from penstock.engine.sync.job import SyncEntry
+from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable, UnreadablePart
+from penstock.enumerator.catalog.folders import PROPERTIES, FolderCatalog
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.options.registry import EntryPoint, parse_options
+from penstock.table.storage.filesystem import open_storage, redacted_uri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A Hudi table, and the table of the target that it fills."""
+
+    entry: SyncEntry
+    """The entry that names it."""
+    name: str
+    """The name of the source: the parts of its path that wildcards match, else its folder; or its name on a server."""
+    table: str
+    """Its path or URI, or its name on a server."""
+    target_table: str
+    """The table of the target."""
+
+    @property
+    def source(self) -> str:
+        """The id under which the target stores the position: the server and the name, or the path."""
+        server = self.entry.options.get("server")
+        path = self.table if "://" in self.table else os.path.abspath(self.table)
+        place = redacted_uri(path) if server is None else f"{server} {self.table}"
+        return place if len(place) <= 1_000 else hashlib.sha256(place.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The result of listing the sources of a job."""
+
+    tables: tuple[SourceTable, ...]
+    """The tables, in the order of the entries."""
+    problems: tuple[str, ...]
+    """What could not be listed, and tables that are left out, one line each."""
+
+
+ListTables = Callable[[str, Mapping[str, object]], Iterable[ListedTable | RefusedTable | UnreadablePart]]
+"""Lists the tables of a `from` with the options of its entry."""
+
+
+def list_sources(entries: Iterable[SyncEntry], list_tables: ListTables | None = None) -> Sources:
+    """The sources of all entries. Two sources without `into` for one table of one target are a problem, and the first
+    one fills the table.
+
+    Raises nothing for a single entry: what cannot be listed is a problem.
+    """
+    tables: list[SourceTable] = []
+    problems: list[str] = []
+    filled: dict[tuple[str, str], SourceTable] = {}
+    for entry in entries:
+        before = len(tables) + len(problems)
+        for item in (list_tables or listed_tables)(entry.source, entry.options):
+            if isinstance(item, RefusedTable | UnreadablePart):
+                problems.append(f"{redacted_uri(entry.source)}: {item.name or 'cannot be listed'}: {item.reason}")
+                continue
+            if not any(fnmatchcase(item.name, one) for one in entry.pattern):
+                continue
+            if any(fnmatchcase(item.name, one) for one in entry.exclude):
+                continue
+            source = SourceTable(
+                entry=entry, name=item.name, table=item.path, target_table=entry.into or item.name.rpartition(".")[2]
+            )
+            other = filled.setdefault((str(entry.target), source.target_table.casefold()), source)
+            if other is not source and not (entry.into and other.entry.into == entry.into):
+                problems.append(
+                    f"{redacted_uri(source.table)}: table {source.target_table} of {entry.target} is filled from "
+                    f"{redacted_uri(other.table)}: give `into`, a pattern, or another target"
+                )
+                continue
+            tables.append(source)
+        if len(tables) + len(problems) == before:
+            problems.append(f"{redacted_uri(entry.source)}: no table of this name or pattern")
+    return Sources(tuple(tables), tuple(problems))
+
+
+def listed_tables(place: str, options: Mapping[str, object]) -> Iterable[ListedTable | RefusedTable | UnreadablePart]:
+    """The tables of a folder, a glob or a server."""
+    try:
+        if options.get("server") is not None:
+            yield from _of_server(place, options)
+        elif _is_table(place):
+            yield ListedTable(place.partition("?")[0].rstrip("/").rpartition("/")[2], place)
+        else:
+            yield from (item for item in FolderCatalog(place).listing() if item is not None)
+    except ConfigurationError as error:
+        yield RefusedTable("", str(error))
+    except Exception as error:  # storage, a server: the other entries go on
+        yield UnreadablePart("", str(error))
+
+
+def _is_table(place: str) -> bool:
+    if any(character in place.partition("://")[2] or character in place for character in "*["):
+        return False
+    return open_storage(place).file_info(PROPERTIES) is not None
+
+
+def _of_server(pattern: str, options: Mapping[str, object]) -> Iterable[ListedTable]:
+    from penstock.proto.client.client import EnumeratorClient
+
+    parsed = parse_options(
+        {"server": options["server"], **_access(options)}, entry_point=EntryPoint.CONSUMER, environment=os.environ
+    )
+    client = EnumeratorClient(str(parsed.server), access=parsed.access)
+    for table in client.list_tables(pattern).tables:
+        if fnmatchcase(table.table, pattern):
+            yield ListedTable(table.table, table.table)
+
+
+def _access(options: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if name.casefold().startswith("server")}

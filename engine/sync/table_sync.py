@@ -1,0 +1,192 @@
+"""Keeps one table of a target equal to its source, one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.engine.sync.feed import Round
+from penstock.engine.sync.fold import last_changes
+from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, key_of, layout_of
+from penstock.engine.sync.sources import SourceTable
+from penstock.engine.sync.targets.target import StoredTable, Target, Write
+from penstock.proto.errors import SchemaMismatch
+from penstock.proto.model.reports import TableDescription
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
+
+
+class Feed(Protocol):
+    """The rounds of a source: `feed.TableFeed`."""
+
+    def describe(self) -> TableDescription:
+        """The table now."""
+        ...
+
+    def start(self) -> str:
+        """The position before the first round."""
+        ...
+
+    def next_round(self, position: str) -> Round | None:
+        """The round after a position; None: there is nothing new."""
+        ...
+
+    def batches(self, of: Round) -> Iterator[pa.RecordBatch]:
+        """The rows of a round."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one transaction did."""
+
+    rows: int = 0
+    """Rows that were written or removed."""
+    loaded: int = 0
+    """During the first load, the splits of the snapshot in the target."""
+    total: int = 0
+    """During the first load, the splits of the snapshot; 0 after it."""
+    order_key: str = ""
+    """The order key of the newest instant in the target; '' while the first load lasts."""
+
+
+class TableSync:
+    """Keeps one table of a target equal to one source. One thread at a time.
+
+    The target stores the position; this object keeps a copy of what it stored. After an error the object must not be
+    used again: a new one starts from the target.
+    """
+
+    def __init__(self, source: SourceTable, feed: Feed, target: Target, *, restart: bool = False) -> None:
+        """`restart`: the first step removes all rows of the source, and the table is loaded again."""
+        self._source, self._feed, self._target, self._restart = source, feed, target, restart
+        self._stored: StoredTable | None = None
+        self._is_known = False
+
+    def step(self) -> Step | None:
+        """The next transaction; None: the target has everything that the source has now."""
+        position = self._position()
+        if position is None or self._restart:
+            return self._begin(position)
+        following = self._feed.next_round(position)
+        return None if following is None else self._apply(following, position)
+
+    def planned(self) -> TargetLayout:
+        """The layout with which the table would be created, or continues. Nothing is written."""
+        self._position()
+        layout = self._layout_now() if self._stored is None or self._restart else self._stored.layout
+        self._target.check_columns(self._source.target_table, layout.columns)
+        return layout
+
+    def _position(self) -> str | None:
+        if not self._is_known or self._source.entry.source_column:  # other sources change the table's layout
+            self._stored, self._is_known = self._target.stored(self._source.target_table), True
+        return None if self._stored is None else self._stored.positions.get(self._source.source)
+
+    def _begin(self, position: str | None) -> Step:
+        """Creates the table, or adds a source to it, and stores the start of the snapshot."""
+        table, layout = self._source.target_table, self._layout_now()
+        change = LayoutChange(layout)
+        if self._stored is not None and not (self._restart and not layout.source_column):
+            change = followed(table, self._stored.layout, layout)
+            self._check_single(position)
+        self._target.check_columns(table, change.layout.columns)
+        self._write(self._feed.start(), change, expected=position, replaces=self._restart)
+        self._restart = False
+        return Step()
+
+    def _check_single(self, position: str | None) -> None:
+        """A table without a source column has one source."""
+        stored = self._stored
+        if position is None and stored is not None and not stored.layout.source_column and stored.positions:
+            raise SchemaMismatch(
+                f"table {self._source.target_table}: it is filled from {', '.join(stored.positions)}: got another "
+                f"source, {self._source.source}; correct the job, or give another table (`into`)"
+            )
+
+    def _layout_now(self) -> TargetLayout:
+        described, entry = self._feed.describe(), self._source.entry
+        if not described.schema_json:
+            raise SchemaMismatch(f"table {self._source.name}: no commit has recorded a schema yet")
+        columns = arrow_schema(parse_record_schema(described.schema_json, f"schema of table {self._source.name}"))
+        return layout_of(columns, key_of(described, entry.key, columns), entry.source_column)
+
+    def _apply(self, following: Round, position: str) -> Step:
+        stored = self._stored
+        assert stored is not None
+        own_key = tuple(name for name in stored.layout.key if name != stored.layout.source_column)
+        now = layout_of(following.columns, own_key, stored.layout.source_column)
+        change = followed(self._source.target_table, stored.layout, now)
+        self._target.check_columns(self._source.target_table, change.layout.columns)
+        batches = self._named(self._feed.batches(following))
+        names = now.columns.names
+        if following.in_snapshot:
+            counted = _Counted(batch.select(names) for batch in batches)
+            self._write(following.position, change, expected=position, rows=iter(counted))
+            return self._done(following, counted.rows)
+        read = list(batches)
+        if not read:
+            self._write(following.position, change, expected=position)
+            return self._done(following, 0)
+        folded = last_changes(pa.Table.from_batches(read), stored.layout.key, names)
+        self._write(
+            following.position, change, expected=position, removed=folded.keys, rows=iter(folded.rows.to_batches())
+        )
+        return self._done(following, folded.keys.num_rows)
+
+    def _done(self, following: Round, rows: int) -> Step:
+        if following.in_snapshot and following.done < following.total:
+            return Step(rows=rows, loaded=following.done, total=following.total)
+        return Step(rows=rows, order_key=following.order_key)
+
+    def _named(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with the source column, if the table has one."""
+        column = self._source.entry.source_column
+        for batch in batches:
+            if column:
+                names = pa.array([self._source.name]).take(pa.array([0] * batch.num_rows, pa.int32()))
+                yield batch.add_column(0, pa.field(column, pa.string()), names)
+            else:
+                yield batch
+
+    def _write(
+        self,
+        position: str,
+        change: LayoutChange,
+        *,
+        expected: str | None,
+        removed: pa.Table | None = None,
+        rows: Iterator[pa.RecordBatch] | None = None,
+        replaces: bool = False,
+    ) -> None:
+        source = self._source
+        self._target.write(
+            Write(
+                table=source.target_table,
+                source=source.source,
+                source_name=source.name,
+                expected=expected,
+                position=position,
+                change=change,
+                removed=removed,
+                rows=rows or iter(()),
+                replaces=replaces,
+            )
+        )
+        others = {} if self._stored is None else dict(self._stored.positions)
+        self._stored = StoredTable(layout=change.layout, positions={**others, source.source: position})
+
+
+class _Counted:
+    """Batches, whose rows are counted while they pass."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches, self.rows = batches, 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch

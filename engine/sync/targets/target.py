@@ -1,0 +1,78 @@
+"""`Target`, the interface of a system that is kept equal, and the values that it exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.engine.sync.layout import LayoutChange, TargetLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTable:
+    """A table of the target that a sync filled."""
+
+    layout: TargetLayout
+    """Its columns and key."""
+    positions: Mapping[str, str]
+    """The position of each of its sources, by the source's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One transaction on a table of the target."""
+
+    table: str
+    """The table's name."""
+    source: str
+    """The id of the source: its path without credentials, or server and name."""
+    source_name: str
+    """The name of the source, for rows of a table with a source column."""
+    expected: str | None
+    """The stored position of the source; None: there is none."""
+    position: str
+    """The position after the transaction."""
+    change: LayoutChange
+    """The table's layout, and how it changes. A table that does not exist is created."""
+    removed: pa.Table | None = None
+    """Keys whose rows are removed first; the columns are those of the key."""
+    replaces: bool = False
+    """Whether all rows of the source are removed first. Without a source column these are all rows of the table."""
+    rows: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
+    """Rows to append, after the removals; their columns are some of the layout's, the others become null."""
+
+
+class Target(Protocol):
+    """A system that is kept equal. Any thread may call `write` for different tables at the same time.
+
+    Errors: TargetUnavailable if a retry may help (the system is gone, full or locked), ConfigurationError if not.
+    """
+
+    def check_columns(self, table: str, columns: pa.Schema) -> None:
+        """ConfigurationError, naming column and type, if the target cannot hold the columns."""
+        ...
+
+    def types_of(self, columns: pa.Schema) -> list[str]:
+        """The type of each column in the target, for people."""
+        ...
+
+    def stored(self, table: str) -> StoredTable | None:
+        """The table as it is stored; None: there is no such table.
+
+        ConfigurationError for a table that a sync did not create.
+        """
+        ...
+
+    def write(self, write: Write) -> None:
+        """Applies everything in one transaction, or nothing.
+
+        TargetConflict if the stored position is not the expected one: another process fills the table.
+        """
+        ...
+
+    def close(self) -> None:
+        """Releases files and connections."""
+        ...
