@@ -256,7 +256,9 @@ def open_read(table: str, options: ParsedOptions, embedded: EmbeddedEnumerator |
     return opened
 
 
-def open_request(request: PlanRequest, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None) -> OpenedRead:
+def open_request(
+    request: PlanRequest, options: ParsedOptions, embedded: EmbeddedEnumerator | None = None
+) -> OpenedRead:
     """Plans a request; see `open_read`. The options of the readers, such as `limit`, are those of `options`."""
     retry = Retry(policy=options.retry_if_given)
     if options.server is None:

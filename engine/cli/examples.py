@@ -17,6 +17,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock read orders --server 127.0.0.1:7070 --query incremental --after 20260901000000000",
     ),
     "tail": ("penstock tail orders --server 127.0.0.1:7070 --group audit --output-dir rows",),
+    "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),
     "table desc": ("penstock table desc /lake/orders --format json",),

@@ -26,13 +26,13 @@ from penstock.engine.cli.commands import (
     splits,
     state,
     streams,
-    sync,
     table,
     tables,
     tail,
     token,
     top,
 )
+from penstock.engine.cli.commands.sync.command import sync
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
 from penstock.engine.cli.output.terminal_text import one_line
@@ -108,7 +108,7 @@ app.add_typer(state.app, name="state")
 app.add_typer(config_command.app, name="config")
 app.add_typer(token.app, name="token")
 app.command("top")(top.top)
-app.command("sync")(sync.sync)
+app.command("sync")(sync)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +25,7 @@ from penstock.engine.stream_offsets import continued, offset_of, point_of, scope
 from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.streams import SnapshotBatch, StreamPoint, StreamScope, batch_request
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
@@ -34,9 +35,18 @@ from penstock.table.schema.avro import parse_record_schema
 
 MAX_POSITION_CHARS: Final = 16 << 20
 """The longest stored position that is parsed."""
+_SERVER_VARIABLE: Final = "PENSTOCK_SERVER"
 _ROUND_BYTES: Final = 64 << 20
 _ROUND_ROWS: Final = 500_000
 _FIXED: Final = {"query": "cdc", "after": "snapshot"}
+_OPTIONS: Final = frozenset(
+    {
+        "where", "server", "serverCa", "serverCert", "serverKey", "serverToken", "retryTimeout", "splitBytes",
+        "metadata", "columnsByName", "timelineTimezone", "deleteField", "deleteMarker", "batchRows",
+        "onCorrupt", "maxCommitsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger", "maxRowsPerTrigger",
+    }
+)  # fmt: skip
+"""The options of a stream with which the copy stays equal to the rows of the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,7 @@ class Round:
     total: int
     """With `in_snapshot`, the splits of the snapshot."""
     order_key: str
-    """The order key of the newest instant up to which the target is complete after the round."""
+    """The order key of the instant up to which the target is complete after the round."""
     _point: StreamPoint = field(repr=False)
 
 
@@ -62,16 +72,12 @@ class TableFeed:
     """The rounds of a table. One thread at a time; needs no closing.
 
     `table` is a path or URI, or with the option `server` a name. `given` are options of a stream
-    (docs/reference/options.md). ConfigurationError if they do not fit.
+    (docs/reference/options.md). ConfigurationError for an option with which the copy would not be equal to the table.
     """
 
     def __init__(self, table: str, given: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> None:
-        for name in _FIXED:
-            if name in given:
-                raise ConfigurationError(f"option {name}: a sync reads the snapshot and then the changes; leave it out")
-        options = {"max_bytes_per_trigger": _ROUND_BYTES, "max_rows_per_trigger": _ROUND_ROWS, **given, **_FIXED}
         self.table = table
-        self._options = parse_options(options, entry_point=EntryPoint.STREAM, environment=environment)
+        self._options = stream_options(given, environment)
         self._retry = Retry(policy=self._options.retry_if_given)
         self._embedded = _embedded(self._options)
         self._enumerator: Enumerator = self._embedded or enumerator_for(self._options.server, self._options.access)
@@ -91,7 +97,7 @@ class TableFeed:
     def next_round(self, position: str) -> Round | None:
         """The round after a position; None: there is nothing new. Errors: see `Enumerator.next_batch`."""
         scope, point = self._streamed(), self._point(position)
-        limited = replace(scope, limits=stream_limits(self._options))
+        limited = replace(scope, limits=_limits(self._options))
         batch = self._retry.call(partial(self._enumerator.next_batch, limited, point))
         if batch.point == point:
             return None
@@ -106,7 +112,7 @@ class TableFeed:
             _point=batch.point,
         )
 
-    def batches(self, of: Round) -> Iterator[pa.RecordBatch]:
+    def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round, in no order between file groups: `_change_type`, `_change_seq` and the columns."""
         request = batch_request(self._streamed(), of._point)
         if request is None:
@@ -127,11 +133,38 @@ class TableFeed:
     def _point(self, position: str) -> StreamPoint:
         if len(position) > MAX_POSITION_CHARS:
             raise ConfigurationError(f"position of table {self.table}: got {len(position)} characters")
+        scope = scope_id(self._streamed())
         try:
             offset = json.loads(position)
-        except ValueError as error:
-            raise ConfigurationError(f"position of table {self.table} is not JSON: {position[:100]!r}") from error
-        return continued(offset, point_of(offset, scope_id(self._streamed())), None)
+            return continued(offset, point_of(offset, scope), None)
+        except (ValueError, ConfigurationError) as error:
+            raise ConfigurationError(
+                f"table {self.table}: the target's position does not fit: it was stored with another `where`, or is "
+                f"not one of a sync: correct the job, or load the table again (--restart): got {position[:100]!r}"
+            ) from error
+
+
+def stream_options(given: Mapping[str, object], environment: Mapping[str, str]) -> ParsedOptions:
+    """The options of the stream of a sync.
+
+    Without `server` in `given` the table is a path: the environment's server does not count. ConfigurationError for an
+    option with which the copy would not be equal to the table.
+    """
+    if not any(name.casefold() == "server" for name in given):
+        environment = {name: value for name, value in environment.items() if name != _SERVER_VARIABLE}
+    given_alone = parse_options(given, entry_point=EntryPoint.STREAM, environment=environment)
+    other = sorted(given_alone.explicit - _OPTIONS)
+    if other:
+        raise ConfigurationError(
+            f"option {other[0]}: not for a sync, which reads all columns of the snapshot and then every change: leave "
+            f"it out; expected some of {', '.join(sorted(_OPTIONS))}"
+        )
+    return parse_options({**given, **_FIXED}, entry_point=EntryPoint.STREAM, environment=environment)
+
+
+def _limits(options: ParsedOptions) -> RoundLimits:
+    limits = stream_limits(options)
+    return replace(limits, max_bytes=limits.max_bytes or _ROUND_BYTES, max_rows=limits.max_rows or _ROUND_ROWS)
 
 
 def _embedded(options: ParsedOptions) -> EmbeddedEnumerator | None:

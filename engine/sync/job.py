@@ -89,8 +89,7 @@ def _entry(where: str, values: Any) -> SyncEntry:
         raise ConfigurationError(f'{where}: expected keys and values, such as from = "/lake/*"')
     for name in values:
         if name not in _KEYS:
-            close = nearest(name, _KEYS)
-            raise ConfigurationError(f"{where}: unknown key {name!r}{f': did you mean {close}?' if close else ''}")
+            raise ConfigurationError(f"{where}: unknown key {name!r}{nearest(name, _KEYS)}")
     into = _text(where, values, "into")
     if "source_column" in values and not into:
         raise ConfigurationError(f"{where}: source_column without into: a table with one source has no such column")

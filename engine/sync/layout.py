@@ -48,8 +48,9 @@ def key_of(table: TableDescription, given: tuple[str, ...], columns: pa.Schema) 
     """The key: the `given` columns, else the fields of the record key and the partition.
 
     Both together identify a row for every index of Hudi. If one of them is not a column with single values (a nested
-    field, a struct, a table without key fields), the key is Hudi's `_hoodie_record_key` and `_hoodie_partition_path`, which the target then has.
-    ConfigurationError for a given column that does not exist.
+    field, a struct, a table without key fields), the key is Hudi's `_hoodie_record_key` and `_hoodie_partition_path`,
+    which the target then has. ConfigurationError for a given column that does not exist, and for a given key without
+    the partition: a round may add a row to one partition, and the next round remove it from another one.
     """
     single = [one.name for one in columns if not pa.types.is_nested(one.type)]
     missing = [name for name in given if name not in single]
@@ -58,6 +59,11 @@ def key_of(table: TableDescription, given: tuple[str, ...], columns: pa.Schema) 
             f"table {table.table}: key {', '.join(missing)}: expected columns with single values: {', '.join(single)}"
         )
     if given:
+        if not set(table.partition_fields) <= set(given) and RECORD_KEY[1] not in given:
+            raise ConfigurationError(
+                f"table {table.table}: key {', '.join(given)}: a row that moves to another partition could be lost: "
+                f"add {', '.join(table.partition_fields)}"
+            )
         return given
     fields = tuple(dict.fromkeys((*table.record_key_fields, *table.partition_fields)))
     return fields if table.record_key_fields and set(fields) <= set(single) else RECORD_KEY
@@ -83,9 +89,37 @@ def layout_of(columns: pa.Schema, key: tuple[str, ...], source_column: str = "")
 def followed(table: str, old: TargetLayout, new: TargetLayout) -> LayoutChange:
     """How `old`, the layout of the target, becomes one that holds the rows of `new` too.
 
-    Columns may be added, and widened as Hudi's schema evolution does. SchemaMismatch for everything else: another key,
-    a column that is gone, another type.
+    Columns may be added, and widened as Hudi's schema evolution does. With a source column, a source may lack columns
+    of the others, or have narrower ones. SchemaMismatch for everything else: another key, a column that is gone,
+    another type.
     """
+    _check_identity(table, old, new)
+    known = {one.name: one.type for one in old.columns}
+    gone = [name for name in known if name not in new.columns.names and not old.source_column]
+    if gone:
+        raise SchemaMismatch(
+            f"table {table}: the source no longer has column {', '.join(gone)}: load the table again (--restart)"
+        )
+    added: list[pa.Field] = []
+    widened: dict[str, pa.DataType] = {}
+    for one in new.columns:
+        before, is_key = known.get(one.name), one.name in old.key
+        if before is None:
+            added.append(one)
+        elif one.type != before and not (old.source_column and _holds(before, one.type, is_key)):
+            if not _holds(one.type, before, is_key):
+                raise SchemaMismatch(
+                    f"table {table}: column {one.name} is {before} in the target, {one.type} in the source, and the "
+                    "stored values cannot be converted as Hudi converts them: load the table again (--restart)"
+                )
+            widened[one.name] = one.type
+    columns = [pa.field(one.name, widened.get(one.name, one.type)) for one in old.columns]
+    layout = TargetLayout(pa.schema([*columns, *added]), old.key, old.source_column)
+    return LayoutChange(layout, tuple(one.name for one in added), tuple(widened))
+
+
+def _check_identity(table: str, old: TargetLayout, new: TargetLayout) -> None:
+    """SchemaMismatch if the two layouts identify rows in different ways."""
     if old.source_column != new.source_column:
         raise SchemaMismatch(
             f"table {table}: the target's source column is {old.source_column!r}, the job's {new.source_column!r}: "
@@ -96,31 +130,15 @@ def followed(table: str, old: TargetLayout, new: TargetLayout) -> LayoutChange:
             f"table {table}: the target's rows have the key ({', '.join(old.key)}), the source now has "
             f"({', '.join(new.key)}): load the table again (--restart)"
         )
-    known = {one.name: one.type for one in old.columns}
-    gone = [name for name in known if name not in new.columns.names]
-    if gone:
-        raise SchemaMismatch(
-            f"table {table}: the source no longer has column {', '.join(gone)}: load the table again (--restart)"
-        )
-    added: list[pa.Field] = []
-    widened: dict[str, pa.DataType] = {}
-    for one in new.columns:
-        if one.name not in known:
-            added.append(one)
-        elif one.type != known[one.name]:
-            if not widens(known[one.name], one.type):
-                raise SchemaMismatch(
-                    f"table {table}: column {one.name} was {known[one.name]}, is now {one.type}, which does not hold "
-                    "all values that it had: load the table again (--restart)"
-                )
-            widened[one.name] = one.type
-    columns = [pa.field(one.name, widened.get(one.name, one.type)) for one in old.columns]
-    layout = TargetLayout(pa.schema([*columns, *added]), old.key, old.source_column)
-    return LayoutChange(layout, tuple(one.name for one in added), tuple(widened))
+
+
+def _holds(wider: pa.DataType, narrower: pa.DataType, is_key: bool) -> bool:
+    """Whether a column of type `wider` holds values of type `narrower`. Keys do not become floats: two could be one."""
+    return wider == narrower or (widens(narrower, wider) and not (is_key and pa.types.is_floating(wider)))
 
 
 def widens(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether a column of type `old` may become `new` without the loss of a value."""
+    """Whether a cast of stored values of type `old` to `new` gives what Hudi reads after this change of the schema."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale)
     return (str(old), str(new)) in _WIDER
@@ -135,9 +153,8 @@ _WIDER: Final = frozenset(
         ("int64", "float"),
         ("int64", "double"),
         ("int64", "string"),
-        ("float", "double"),
         ("date32[day]", "string"),
     }
 )
-"""The changes of types that Hudi's schema evolution allows, and after which a cast of the stored values gives what Hudi
-reads. Not: floats and decimals as text, which depends on the program that prints them."""
+"""Not floats to doubles, and floats and decimals to text: Hudi converts floats by their text in Java, so 1.1 becomes
+another double than by a cast."""

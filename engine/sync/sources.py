@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,7 +24,8 @@ class SourceTable:
     entry: SyncEntry
     """The entry that names it."""
     name: str
-    """The name of the source: the parts of its path that wildcards match, else its folder; or its name on a server."""
+    """The name of the source: the parts of its path that wildcards match, joined by dots, else its folder; or its name
+    on a server."""
     table: str
     """Its path or URI, or its name on a server."""
     target_table: str
@@ -33,7 +35,7 @@ class SourceTable:
     def source(self) -> str:
         """The id under which the target stores the position: the server and the name, or the path."""
         server = self.entry.options.get("server")
-        path = self.table if "://" in self.table else os.path.abspath(self.table)
+        path = self.table if "://" in self.table else os.path.normpath(pathlib.Path(self.table).absolute())
         place = redacted_uri(path) if server is None else f"{server} {self.table}"
         return place if len(place) <= 1_000 else hashlib.sha256(place.encode()).hexdigest()
 
@@ -53,38 +55,58 @@ ListTables = Callable[[str, Mapping[str, object]], Iterable[ListedTable | Refuse
 
 
 def list_sources(entries: Iterable[SyncEntry], list_tables: ListTables | None = None) -> Sources:
-    """The sources of all entries. Two sources without `into` for one table of one target are a problem, and the first
-    one fills the table.
+    """The sources of all entries. Two sources for one table of one target are a problem, unless both entries have the
+    same `into` and the sources have different names; the first one fills the table.
 
     Raises nothing for a single entry: what cannot be listed is a problem.
     """
     tables: list[SourceTable] = []
     problems: list[str] = []
     filled: dict[tuple[str, str], SourceTable] = {}
+    named: dict[tuple[str, str, str], SourceTable] = {}
     for entry in entries:
         before = len(tables) + len(problems)
         for item in (list_tables or listed_tables)(entry.source, entry.options):
             if isinstance(item, RefusedTable | UnreadablePart):
                 problems.append(f"{redacted_uri(entry.source)}: {item.name or 'cannot be listed'}: {item.reason}")
                 continue
-            if not any(fnmatchcase(item.name, one) for one in entry.pattern):
+            if not _is_named(item.name, entry):
                 continue
-            if any(fnmatchcase(item.name, one) for one in entry.exclude):
-                continue
-            source = SourceTable(
-                entry=entry, name=item.name, table=item.path, target_table=entry.into or item.name.rpartition(".")[2]
-            )
-            other = filled.setdefault((str(entry.target), source.target_table.casefold()), source)
-            if other is not source and not (entry.into and other.entry.into == entry.into):
-                problems.append(
-                    f"{redacted_uri(source.table)}: table {source.target_table} of {entry.target} is filled from "
-                    f"{redacted_uri(other.table)}: give `into`, a pattern, or another target"
-                )
-                continue
-            tables.append(source)
+            source = SourceTable(entry=entry, name=item.name, table=item.path, target_table=_target_table(item, entry))
+            place = (str(entry.target), source.target_table.casefold())
+            other = filled.setdefault(place, source)
+            if entry.into and other.entry.source_column == entry.source_column:
+                other = named.setdefault((*place, source.name), source)
+            if other is source:
+                tables.append(source)
+            else:
+                problems.append(_two_sources(source, other))
         if len(tables) + len(problems) == before:
             problems.append(f"{redacted_uri(entry.source)}: no table of this name or pattern")
     return Sources(tuple(tables), tuple(problems))
+
+
+def _is_named(name: str, entry: SyncEntry) -> bool:
+    return any(fnmatchcase(name, one) for one in entry.pattern) and not any(
+        fnmatchcase(name, one) for one in entry.exclude
+    )
+
+
+def _target_table(item: ListedTable, entry: SyncEntry) -> str:
+    """`into`, else the name of the source's folder, or the last part of its name on a server."""
+    if entry.into:
+        return entry.into
+    if "server" in entry.options:
+        return item.name.rpartition(".")[2]
+    return item.path.partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def _two_sources(source: SourceTable, other: SourceTable) -> str:
+    given = "another name (its wildcards match the same)" if source.name == other.name else "`into`"
+    return (
+        f"{redacted_uri(source.table)}: table {source.target_table} of {source.entry.target} is filled from "
+        f"{redacted_uri(other.table)}: give {given}, a pattern, or another target"
+    )
 
 
 def listed_tables(place: str, options: Mapping[str, object]) -> Iterable[ListedTable | RefusedTable | UnreadablePart]:
@@ -98,12 +120,12 @@ def listed_tables(place: str, options: Mapping[str, object]) -> Iterable[ListedT
             yield from (item for item in FolderCatalog(place).listing() if item is not None)
     except ConfigurationError as error:
         yield RefusedTable("", str(error))
-    except Exception as error:  # storage, a server: the other entries go on
+    except Exception as error:  # noqa: BLE001 - storage, a server, a bug: the other entries go on
         yield UnreadablePart("", str(error))
 
 
 def _is_table(place: str) -> bool:
-    if any(character in place.partition("://")[2] or character in place for character in "*["):
+    if any(character in place for character in "*["):
         return False
     return open_storage(place).file_info(PROPERTIES) is not None
 

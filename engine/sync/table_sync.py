@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from penstock.engine.sync.fold import last_changes
 from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, key_of, layout_of
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.targets.target import StoredTable, Target, Write
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.model.reports import TableDescription
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -34,7 +35,7 @@ class Feed(Protocol):
         """The round after a position; None: there is nothing new."""
         ...
 
-    def batches(self, of: Round) -> Iterator[pa.RecordBatch]:
+    def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round."""
         ...
 
@@ -67,7 +68,10 @@ class TableSync:
         self._is_known = False
 
     def step(self) -> Step | None:
-        """The next transaction; None: the target has everything that the source has now."""
+        """The next transaction; None: the target has everything that the source has now.
+
+        Before the first commit of the source, which records its schema, there is no table in the target.
+        """
         position = self._position()
         if position is None or self._restart:
             return self._begin(position)
@@ -78,6 +82,8 @@ class TableSync:
         """The layout with which the table would be created, or continues. Nothing is written."""
         self._position()
         layout = self._layout_now() if self._stored is None or self._restart else self._stored.layout
+        if layout is None:
+            raise SchemaMismatch(f"table {self._source.name}: no commit has recorded a schema yet")
         self._target.check_columns(self._source.target_table, layout.columns)
         return layout
 
@@ -86,9 +92,11 @@ class TableSync:
             self._stored, self._is_known = self._target.stored(self._source.target_table), True
         return None if self._stored is None else self._stored.positions.get(self._source.source)
 
-    def _begin(self, position: str | None) -> Step:
+    def _begin(self, position: str | None) -> Step | None:
         """Creates the table, or adds a source to it, and stores the start of the snapshot."""
         table, layout = self._source.target_table, self._layout_now()
+        if layout is None:
+            return None
         change = LayoutChange(layout)
         if self._stored is not None and not (self._restart and not layout.source_column):
             change = followed(table, self._stored.layout, layout)
@@ -107,35 +115,41 @@ class TableSync:
                 f"source, {self._source.source}; correct the job, or give another table (`into`)"
             )
 
-    def _layout_now(self) -> TargetLayout:
+    def _layout_now(self) -> TargetLayout | None:
+        """The layout for the source's columns now; None: no commit has recorded a schema yet."""
         described, entry = self._feed.describe(), self._source.entry
         if not described.schema_json:
-            raise SchemaMismatch(f"table {self._source.name}: no commit has recorded a schema yet")
+            return None
         columns = arrow_schema(parse_record_schema(described.schema_json, f"schema of table {self._source.name}"))
         return layout_of(columns, key_of(described, entry.key, columns), entry.source_column)
 
     def _apply(self, following: Round, position: str) -> Step:
         stored = self._stored
-        assert stored is not None
+        if stored is None:
+            raise InvariantViolation(f"table {self._source.target_table}: a round without a stored table")
         own_key = tuple(name for name in stored.layout.key if name != stored.layout.source_column)
         now = layout_of(following.columns, own_key, stored.layout.source_column)
         change = followed(self._source.target_table, stored.layout, now)
         self._target.check_columns(self._source.target_table, change.layout.columns)
-        batches = self._named(self._feed.batches(following))
-        names = now.columns.names
-        if following.in_snapshot:
-            counted = _Counted(batch.select(names) for batch in batches)
-            self._write(following.position, change, expected=position, rows=iter(counted))
-            return self._done(following, counted.rows)
-        read = list(batches)
-        if not read:
-            self._write(following.position, change, expected=position)
-            return self._done(following, 0)
-        folded = last_changes(pa.Table.from_batches(read), stored.layout.key, names)
-        self._write(
-            following.position, change, expected=position, removed=folded.keys, rows=iter(folded.rows.to_batches())
-        )
-        return self._done(following, folded.keys.num_rows)
+        own = pa.schema([change.layout.columns.field(name) for name in now.columns.names])
+        with closing(self._feed.batches(following)) as batches:
+            named = self._named(batches)
+            if following.in_snapshot:
+                counted = _Counted(_cast(batch.select(own.names), own) for batch in named)
+                self._write(following.position, change, expected=position, rows=iter(counted))
+                return self._done(following, counted.rows)
+            read = list(named)
+        removed, rows = self._folded(read, stored.layout.key, own) if read else (None, None)
+        self._write(following.position, change, expected=position, removed=removed, rows=rows)
+        return self._done(following, 0 if removed is None else removed.num_rows)
+
+    def _folded(
+        self, read: list[pa.RecordBatch], key: tuple[str, ...], own: pa.Schema
+    ) -> tuple[pa.Table, Iterator[pa.RecordBatch]]:
+        """The keys to remove and the rows to append, with the types of the target's layout."""
+        folded = last_changes(pa.Table.from_batches(read), key, own.names)
+        keys = _cast(folded.keys, pa.schema([own.field(name) for name in key]))
+        return keys, iter(_cast(folded.rows, own).to_batches())
 
     def _done(self, following: Round, rows: int) -> Step:
         if following.in_snapshot and following.done < following.total:
@@ -178,6 +192,14 @@ class TableSync:
         )
         others = {} if self._stored is None else dict(self._stored.positions)
         self._stored = StoredTable(layout=change.layout, positions={**others, source.source: position})
+
+
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+
+
+def _cast(rows: _Rows, columns: pa.Schema) -> _Rows:
+    """The rows with types that may be wider: those of another source of the same table."""
+    return rows if rows.schema.equals(columns) else rows.cast(columns, safe=False)
 
 
 class _Counted:

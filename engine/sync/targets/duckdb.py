@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import duckdb
@@ -24,21 +26,44 @@ CREATE TABLE IF NOT EXISTS {_TABLES} (name VARCHAR PRIMARY KEY, key VARCHAR, sou
 CREATE TABLE IF NOT EXISTS {_POSITIONS} (
     name VARCHAR, source VARCHAR, position VARCHAR, changed TIMESTAMP WITH TIME ZONE, PRIMARY KEY (name, source));
 """
-_TEMPORARY: Final = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException,
-                     duckdb.InterruptException, duckdb.FatalException)  # fmt: skip
+_NAMES: Final = (
+    "SELECT lower(table_name) FROM information_schema.tables"
+    " WHERE table_catalog = current_database() AND table_schema = current_schema()"
+)
+_STORED: Final = f"SELECT key, source_column, columns FROM {_TABLES} WHERE name = ?"
+_STORED_POSITIONS: Final = f"SELECT source, position FROM {_POSITIONS} WHERE name = ?"
+_VIEW: Final = "_penstock_rows"
+_TEMPORARY: Final = (
+    duckdb.IOException,
+    duckdb.OutOfMemoryException,
+    duckdb.TransactionException,
+    duckdb.InterruptException,
+)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An open file."""
+
+    connection: duckdb.DuckDBPyConnection
+    """The connection from which each thread has its own."""
+    file: tuple[int, int]
+    """Identifies the file: device and inode."""
+    is_prepared: bool = False
+    """Whether the tables with positions exist."""
 
 
 class DuckDBTarget:
-    """A `Target` in a DuckDB file, which is created if it does not exist. DuckDB allows one process to write it."""
+    """A `Target` in a DuckDB file, which is created if it does not exist. DuckDB allows one process to write it.
+
+    After an error that leaves DuckDB unusable, and if the file was removed or replaced, the next call opens it again.
+    """
 
     def __init__(self, path: str) -> None:
-        """TargetUnavailable: another process has the file open. ConfigurationError: the file cannot be opened."""
-        self._path, self._name = path, f"duckdb://{path}"
-        if path and not pathlib.Path(path).parent.is_dir():
-            raise ConfigurationError(f"target {self._name}: its folder does not exist")
-        with self._errors(""):
-            self._connection = duckdb.connect(path or ":memory:")
-            _run(self._connection, _SCHEMA)
+        """Opens nothing yet: only `write` creates the file."""
+        self._path, self._name = path, f"target duckdb:///{path}"
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
 
     def check_columns(self, table: str, columns: pa.Schema) -> None:
         """See `Target.check_columns`."""
@@ -46,12 +71,12 @@ class DuckDBTarget:
         for one in columns:
             if duckdb_type(one.type) is None:
                 raise ConfigurationError(
-                    f"target {self._name}: table {table}: column {one.name}: DuckDB has no type for {one.type}"
+                    f"{self._name}: table {table}: column {one.name}: DuckDB has no type for {one.type}"
                 )
             other = names.setdefault(one.name.casefold(), one.name)
             if other != one.name:
                 raise ConfigurationError(
-                    f"target {self._name}: table {table}: columns {other} and {one.name} are one name in DuckDB"
+                    f"{self._name}: table {table}: columns {other} and {one.name} are one name in DuckDB"
                 )
 
     def types_of(self, columns: pa.Schema) -> list[str]:
@@ -60,22 +85,27 @@ class DuckDBTarget:
 
     def stored(self, table: str) -> StoredTable | None:
         """See `Target.stored`."""
-        with self._errors(table), self._connection.cursor() as cursor:
-            found = _run(cursor, f"SELECT key, source_column, columns FROM {_TABLES} WHERE name = ?", [table])
-            if not found:
-                if _run(cursor, "SELECT 1 FROM duckdb_tables() WHERE table_name = ? AND NOT temporary", [table]):
-                    raise ConfigurationError(
-                        f"target {self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
-                    )
+        with self._errors(table):
+            if self._opened is None and not pathlib.Path(self._path).exists():
                 return None
-            positions = _run(cursor, f"SELECT source, position FROM {_POSITIONS} WHERE name = ?", [table])
-        columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found[0][2])))
-        layout = TargetLayout(columns, tuple(json.loads(found[0][0])), found[0][1])
+            with self._cursor() as cursor:
+                names = {name for (name,) in _run(cursor, _NAMES)}
+                known = {_TABLES, _POSITIONS} <= names
+                rows = _run(cursor, _STORED, [table]) if known else []
+                positions = _run(cursor, _STORED_POSITIONS, [table]) if known else []
+        if not rows and table.lower() in names:
+            raise ConfigurationError(
+                f"{self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
+            )
+        if not rows:
+            return None
+        columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(rows[0][2])))
+        layout = TargetLayout(columns, tuple(json.loads(rows[0][0])), rows[0][1])
         return StoredTable(layout=layout, positions=dict(positions))
 
     def write(self, write: Write) -> None:
         """See `Target.write`."""
-        with self._errors(write.table), self._connection.cursor() as cursor:
+        with self._errors(write.table), self._cursor(creates=True) as cursor:
             _run(cursor, "BEGIN TRANSACTION")
             try:
                 self._check_position(cursor, write)
@@ -90,15 +120,42 @@ class DuckDBTarget:
 
     def close(self) -> None:
         """See `Target.close`."""
-        self._connection.close()
+        with self._lock:
+            self._close()
+
+    @contextmanager
+    def _cursor(self, *, creates: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for one thread. It opens the file if necessary, with `creates` also for the first write."""
+        with self._lock:
+            if self._opened is not None and self._opened.file != _file_id(self._path):
+                self._close()
+                raise TargetUnavailable(f"{self._name}: the file was removed or replaced while it was open")
+            if self._opened is None:
+                self._opened = self._open()
+            if creates and not self._opened.is_prepared:
+                _run(self._opened.connection, _SCHEMA)
+                self._opened.is_prepared = True
+            cursor = self._opened.connection.cursor()
+        with cursor:
+            yield cursor
+
+    def _open(self) -> _Opened:
+        if not pathlib.Path(self._path).absolute().parent.is_dir():
+            raise TargetUnavailable(f"{self._name}: its folder does not exist")
+        return _Opened(duckdb.connect(self._path), _file_id(self._path))
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.connection.close()
+            self._opened = None
 
     def _check_position(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
-        found = _run(
+        rows = _run(
             cursor, f"SELECT position FROM {_POSITIONS} WHERE name = ? AND source = ?", [write.table, write.source]
         )
-        if (found[0][0] if found else None) != write.expected:
+        if (rows[0][0] if rows else None) != write.expected:
             raise TargetConflict(
-                f"target {self._name}: table {write.table}: the position of source {write.source} is not the one that "
+                f"{self._name}: table {write.table}: the position of source {write.source} is not the one that "
                 "this sync stored: another process fills the table"
             )
 
@@ -108,7 +165,8 @@ class DuckDBTarget:
         known = bool(_run(cursor, f"SELECT 1 FROM {_TABLES} WHERE name = ?", [write.table]))
         types = {one.name: duckdb_type(one.type) for one in layout.columns}
         if known and write.replaces and not layout.source_column:
-            _run(cursor, f"DROP TABLE {table}")
+            _run(cursor, f"DROP TABLE IF EXISTS {table}")
+            _run(cursor, f"DELETE FROM {_POSITIONS} WHERE name = ? AND source <> ?", [write.table, write.source])
             known = False
         if not known:
             columns = ", ".join(f"{quoted(name)} {sql_type}" for name, sql_type in types.items())
@@ -135,15 +193,13 @@ class DuckDBTarget:
             same = " AND ".join(
                 f"t.{quoted(name)} IS NOT DISTINCT FROM r.{quoted(name)}" for name in write.removed.column_names
             )
-            cursor.register("_penstock_removed", write.removed)
-            _run(cursor, f"DELETE FROM {table} AS t USING _penstock_removed AS r WHERE {same}")
-            cursor.unregister("_penstock_removed")
+            with _registered(cursor, write.removed) as removed:
+                _run(cursor, f"DELETE FROM {table} AS t USING {removed} AS r WHERE {same}")
 
     def _append(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         for batch in write.rows:
-            cursor.register("_penstock_rows", pa.Table.from_batches([batch]))
-            _run(cursor, f"INSERT INTO {quoted(write.table)} BY NAME SELECT * FROM _penstock_rows")
-            cursor.unregister("_penstock_rows")
+            with _registered(cursor, pa.Table.from_batches([batch])) as rows:
+                _run(cursor, f"INSERT INTO {quoted(write.table)} BY NAME SELECT * FROM {rows}")
 
     def _store_position(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         _run(
@@ -155,11 +211,14 @@ class DuckDBTarget:
     @contextmanager
     def _errors(self, table: str) -> Iterator[None]:
         """Errors of DuckDB as those of a `Target`."""
-        where = f"target {self._name}: table {table}" if table else f"target {self._name}"
+        where = f"{self._name}: table {table}" if table else self._name
         try:
             yield
         except PenstockError:
             raise
+        except duckdb.FatalException as error:
+            self.close()  # DuckDB refuses everything until the file is opened again
+            raise TargetUnavailable(f"{where}: {_line(error)}") from error
         except _TEMPORARY as error:
             raise TargetUnavailable(f"{where}: {_line(error)}") from error
         except duckdb.Error as error:
@@ -171,11 +230,26 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[str] 
     return connection.execute(sql, list(values)).fetchall()
 
 
+@contextmanager
+def _registered(cursor: duckdb.DuckDBPyConnection, rows: pa.Table) -> Iterator[str]:
+    """The name of a view of these rows inside the block."""
+    cursor.register(_VIEW, rows)
+    yield _VIEW
+    cursor.unregister(_VIEW)  # not after an error: the transaction is aborted, and the connection will be closed
+
+
 def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    try:
+    with suppress(duckdb.Error):  # DuckDB may have ended the transaction itself
         _run(cursor, "ROLLBACK")
-    except duckdb.Error:
-        pass  # DuckDB has ended the transaction itself
+
+
+def _file_id(path: str) -> tuple[int, int]:
+    """Identifies a file; (0, 0): there is none."""
+    try:
+        status = pathlib.Path(path).stat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _line(error: Exception) -> str:

@@ -39,11 +39,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def text_literal(text: str) -> str:
-    """A string."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _decimal(arrow_type: pa.DataType) -> str | None:
     return f"DECIMAL({arrow_type.precision}, {arrow_type.scale})" if arrow_type.precision <= MAX_PRECISION else None
 

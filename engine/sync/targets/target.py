@@ -40,9 +40,11 @@ class Write:
     removed: pa.Table | None = None
     """Keys whose rows are removed first; the columns are those of the key."""
     replaces: bool = False
-    """Whether all rows of the source are removed first. Without a source column these are all rows of the table."""
+    """Whether all rows of the source are removed first. Without a source column these are all rows of the table, and
+    the positions of other sources are removed too."""
     rows: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
-    """Rows to append, after the removals; their columns are some of the layout's, the others become null."""
+    """Rows to append, after the removals; their columns are some of the layout's with its types, the others become
+    null."""
 
 
 class Target(Protocol):

@@ -1,0 +1,117 @@
+"""Job files, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from penstock.engine.sync.job import MAX_ENTRIES, MAX_FILE_BYTES, SyncEntry, TargetUrl, load_job, parse_job
+from penstock.proto.errors import ConfigurationError
+
+PLAIN = '[[sync]]\nfrom = "/lake/*"\nto = "duckdb:///copy.db"\n'
+
+
+def test_entries() -> None:
+    text = (
+        PLAIN
+        + """
+[[sync]]
+from = "s3://bucket/shards/*"
+to = "postgresql://me@host/db"
+into = "orders"
+pattern = ["orders_*", "o*"]
+exclude = "orders_old"
+key = ["id", "day"]
+source_column = "shard"
+server = "host:7070"
+options.onCorrupt = "skip"
+"""
+    )
+    assert parse_job(text, "job.toml") == (
+        SyncEntry(source="/lake/*", target=TargetUrl("duckdb", "copy.db")),
+        SyncEntry(
+            source="s3://bucket/shards/*",
+            target=TargetUrl("postgresql", "postgresql://me@host/db"),
+            into="orders",
+            pattern=("orders_*", "o*"),
+            exclude=("orders_old",),
+            key=("id", "day"),
+            source_column="shard",
+            options={"onCorrupt": "skip", "server": "host:7070"},
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("duckdb:///copy.db", TargetUrl("duckdb", "copy.db")),
+        ("duckdb:////data/copy.db", TargetUrl("duckdb", "/data/copy.db")),
+        ("delta:////data/copies", TargetUrl("delta", "/data/copies")),
+        ("delta+s3://bucket/copies", TargetUrl("delta", "s3://bucket/copies")),
+        ("parquet:///copies", TargetUrl("parquet", "copies")),
+    ],
+)
+def test_targets(url: str, target: TargetUrl) -> None:
+    assert parse_job(f'[[sync]]\nfrom = "a"\nto = "{url}"', "f")[0].target == target
+
+
+def test_source_column_has_a_default() -> None:
+    assert parse_job(PLAIN + 'into = "all"', "f")[0].source_column == "_source"
+
+
+def test_target_hides_the_password() -> None:
+    entry = parse_job('[[sync]]\nfrom = "a"\nto = "postgresql://me:secret@host/db"', "f")[0]
+    assert "secret" not in f"{entry} {entry.target} {entry!r}"
+
+
+BAD = {
+    "nothing": ("", r"f: expected 1 to 1000 \[\[sync\]\] entries"),
+    "no toml": ("[[sync", r"f: not TOML: Expected"),
+    "other table": (PLAIN + "[other]", "f: unknown key 'other'"),
+    "sync is a table": ('[sync]\nfrom = "a"', r"f: expected 1 to 1000 \[\[sync\]\] entries"),
+    "sync is a list of texts": ('sync = ["a"]', r"f: \[\[sync\]\] 1: expected keys and values"),
+    "unknown key": (PLAIN + "ito = 1", r"f: \[\[sync\]\] 1: unknown key 'ito': did you mean into\?"),
+    "no from": ('[[sync]]\nto = "duckdb:///a"', r"\[\[sync\]\] 1: from is missing"),
+    "no to": ('[[sync]]\nfrom = "a"', r"\[\[sync\]\] 1: to is missing"),
+    "empty from": ('[[sync]]\nfrom = ""\nto = "duckdb:///a"', "from: got '', expected a text"),
+    "from is a number": ('[[sync]]\nfrom = 1\nto = "duckdb:///a"', "from: got 1, expected a text"),
+    "empty into": (PLAIN + 'into = ""', "into: got '', expected a text"),
+    "empty pattern": (PLAIN + 'pattern = [""]', "pattern: got .*, expected a text or a list of texts"),
+    "pattern of numbers": (PLAIN + "pattern = [1]", "pattern: got .*, expected a text or a list of texts"),
+    "key is a table": (PLAIN + "key = {a = 1}", "key: got .*, expected a text or a list of texts"),
+    "source column of one table": (PLAIN + 'source_column = "a"', "source_column without into"),
+    "options are a list": (PLAIN + "options = []", "options: expected names and values"),
+    "option is a list": (PLAIN + "options.where = []", "options: expected names and values"),
+    "unknown target": ('[[sync]]\nfrom = "a"\nto = "mysql://a"', "to: got 'mysql://a', expected duckdb://…"),
+    "target without scheme": ('[[sync]]\nfrom = "a"\nto = "copy.db"', "to: got 'copy.db', expected duckdb://…"),
+    "target without path": ('[[sync]]\nfrom = "a"\nto = "duckdb:///"', "expected duckdb:///PATH"),
+    "target with two slashes": ('[[sync]]\nfrom = "a"\nto = "duckdb://copy.db"', "expected duckdb:///PATH"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_job(case: str) -> None:
+    text, message = BAD[case]
+    with pytest.raises(ConfigurationError, match=message):
+        parse_job(text, "f")
+
+
+def test_too_many_entries() -> None:
+    with pytest.raises(ConfigurationError, match="expected 1 to 1000"):
+        parse_job(PLAIN * (MAX_ENTRIES + 1), "f")
+
+
+def test_file(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "job.toml"
+    with pytest.raises(ConfigurationError, match=r"job.toml: cannot be read"):
+        load_job(str(file))
+    file.write_text(PLAIN)
+    assert len(load_job(str(file))) == 1
+    file.write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match=r"job.toml: cannot be read"):
+        load_job(str(file))
+    file.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+    with pytest.raises(ConfigurationError, match="longer than"):
+        load_job(str(file))
