@@ -107,6 +107,7 @@ PLANNING_MODULES = re.compile(
 PROMETHEUS = ("enumerator/server/*.py", "enumerator/server/*/*.py", "engine/sync/metrics.py")
 """Where the Prometheus client may be imported."""
 BARE_NAMES = set(ROOMS)
+TARGETS = REPOSITORY / "engine" / "sync" / "targets"
 IMPORT_TO_DISTRIBUTION = {
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
@@ -115,6 +116,8 @@ IMPORT_TO_DISTRIBUTION = {
     "google": "protobuf",
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",  # its own core, always of the release for which it was built
+    "adbc_driver_manager": "adbc-driver-manager",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
     "confluent_kafka": "confluent-kafka",
     "llvmlite": "numba",  # numba's back end, always of the release for which it was built
     "py4j": "pyspark",  # likewise
@@ -328,6 +331,9 @@ def test_third_party_imports_are_declared() -> None:
         "thrift": (REPOSITORY / "enumerator" / "catalog", names(extras["hive"])),
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
+        "deltalake": (TARGETS, names(extras["delta"])),
+        "adbc-driver-manager": (TARGETS, names(extras["postgresql"])),
+        "adbc-driver-postgresql": (TARGETS, names(extras["postgresql"])),
         **{
             name: (REPOSITORY / "engine", names(extras[name])) for name in ("daft", "duckdb", "pandas", "polars", "ray")
         },

@@ -18,6 +18,7 @@ BY_HAND = (
     ("Semantics", "semantics.md", "which rows each query returns, and where Penstock differs from Hudi"),
     ("Streams in Spark", "streaming.md", "guarantees of a stream: order, watermark, limits, schema changes, errors"),
     ("Hybrid reads", "hybrid.md", "guarantees of a read that continues in Kafka: offsets by writer, states, errors"),
+    ("Targets of a sync", "sync-targets.md", "what each target of `penstock sync` stores: types, transactions, limits"),
     ("Command line", "cli.md", "the forms of input and output of each command, exit codes"),
     (
         "Compatibility",

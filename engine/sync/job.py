@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.types import nearest
@@ -19,6 +20,8 @@ SOURCE_COLUMN: Final = "_source"
 _URL: Final = re.compile(r"([a-z0-9+]+)://(.*)", re.DOTALL)
 _KEYS: Final = ("from", "to", "into", "pattern", "exclude", "server", "key", "source_column", "options")
 _KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
+_PLACES: Final = ("schema", "host", "port", "dbname")
+"""Parameters of a PostgreSQL URL that select the target."""
 _OPTION_TYPES: Final = (str, bool, int)
 
 
@@ -32,7 +35,12 @@ class TargetUrl:
     """A path or URI, or for PostgreSQL the whole URL."""
 
     def __str__(self) -> str:
-        return f"{self.kind}: {redacted_uri(self.place)}"
+        """The target without credentials. Two targets that are not the same have different texts."""
+        text = f"{self.kind}: {redacted_uri(self.place)}"
+        if self.kind != "postgresql":
+            return text
+        query = [one for one in parse_qsl(self.place.partition("?")[2]) if one[0] in _PLACES]
+        return f"{text}?{urlencode(query)}" if query else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

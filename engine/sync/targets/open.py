@@ -15,6 +15,18 @@ def open_target(url: TargetUrl) -> Target:
                 from penstock.engine.sync.targets.duckdb import DuckDBTarget
 
                 return DuckDBTarget(url.place)
+            case "delta":
+                from penstock.engine.sync.targets.delta import DeltaTarget
+
+                return DeltaTarget(url.place)
+            case "parquet":
+                from penstock.engine.sync.targets.parquet import ParquetTarget
+
+                return ParquetTarget(url.place)
+            case "postgresql":
+                from penstock.engine.sync.targets.postgresql import PostgreSQLTarget
+
+                return PostgreSQLTarget(url.place)
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"target {url} needs {error.name}: pip install 'penstock[{url.kind}]'") from error
     raise ConfigurationError(f"target {url}: there is no such kind of target")

@@ -1,0 +1,39 @@
+"""Targets of the contract suite."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.engine.sync.targets.backends import Backend, InDelta, InDuckDB, InParquet, InPostgreSQL
+from tests.unit.engine.sync.targets.postgres_server import PostgresServer, postgres_server
+
+_schemas = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as started:
+        yield started
+
+
+@pytest.fixture
+def postgresql(server: PostgresServer) -> InPostgreSQL:
+    return InPostgreSQL(server, f"s{next(_schemas)}")
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "delta", "parquet"])
+def backend(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Backend:
+    match request.param:
+        case "duckdb":
+            return InDuckDB(tmp_path)
+        case "delta":
+            return InDelta(tmp_path)
+        case "parquet":
+            return InParquet(tmp_path)
+        case "postgresql":
+            return request.getfixturevalue("postgresql")  # type: ignore[no-any-return]
+    raise AssertionError(request.param)

@@ -1,0 +1,332 @@
+"""The contract of `Target`, for every kind of target."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine.sync.layout import TargetLayout, followed
+from penstock.engine.sync.targets.target import Target
+from penstock.proto.errors import ConfigurationError, TargetConflict
+from tests.unit.engine.sync.targets.backends import Backend, canonical, opened
+from tests.unit.engine.sync.targets.writes import COLUMNS, LAYOUT, SEED, WRITES, History, Row, batch, kill_after, write
+
+
+def assert_rows(backend: Backend, expected: list[Row], columns: pa.Schema = COLUMNS, table: str = "orders") -> None:
+    held = [tuple(backend.held(value, one.type) for value, one in zip(row, columns, strict=True)) for row in expected]
+    actual = backend.rows(table, columns)
+    assert Counter(repr(canonical(row)) for row in actual) == Counter(repr(canonical(row)) for row in held)
+
+
+def test_first_write_creates_the_table(backend: Backend) -> None:
+    target = opened(backend)
+    assert target.stored("orders") is None
+    target.write(write("p1"))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (LAYOUT, {"/lake/orders": "p1"})
+    target.close()
+    assert_rows(backend, [])
+
+
+def test_rows_are_appended_and_removed_in_one_write(backend: Backend) -> None:
+    target = opened(backend)
+    target.write(write("p1", [("a", 1, "x"), ("b", 2, "y"), ("c", 3, "z")]))
+    target.write(write("p2", [("b", 2, "new"), ("d", 4, "w")], [("b", 2), ("c", 3), ("none", 9)], expected="p1"))
+    target.close()
+    assert_rows(backend, [("a", 1, "x"), ("b", 2, "new"), ("d", 4, "w")])
+    again = opened(backend)
+    assert again.stored("orders").positions == {"/lake/orders": "p2"}  # type: ignore[union-attr]
+    again.close()
+
+
+def test_null_keys_are_equal_to_each_other(backend: Backend) -> None:
+    target = opened(backend)
+    target.write(write("p1", [(None, 1, "x"), ("a", None, "y"), (None, None, "z"), ("a", 1, "w"), ("", 0, "empty")]))
+    target.write(write("p2", [(None, None, "new")], [(None, None), (None, 1)], expected="p1"))
+    target.write(write("p3", [], [("a", None)], expected="p2"))
+    target.close()
+    assert_rows(backend, [(None, None, "new"), ("a", 1, "w"), ("", 0, "empty")])
+
+
+def test_removals_only_affect_exact_keys(backend: Backend) -> None:
+    rows: list[Row] = [("a", 1, "x"), ("A", 1, "x"), ("a ", 1, "x"), ("á", 1, "x"), ("á", 1, "x"), ("%", 1, "x")]
+    target = opened(backend)
+    target.write(write("p1", rows))
+    target.write(write("p2", [], [("a", 1), ("%", 1), ("", 1)], expected="p1"))
+    target.close()
+    assert_rows(backend, [row for row in rows if row[0] not in ("a", "%")])
+
+
+def test_columns_are_added_and_widened(backend: Backend) -> None:
+    old = TargetLayout(
+        pa.schema([("k", pa.int32()), ("f", pa.int64()), ("d", pa.decimal128(5, 2)), ("i", pa.int32())]), ("k",)
+    )
+    more = pa.field("more", pa.list_(pa.field("element", pa.string())))
+    fields = [("k", pa.int64()), ("f", pa.float32()), ("d", pa.decimal128(12, 4)), ("i", pa.float64()), more]
+    new = TargetLayout(pa.schema(fields), ("k",))
+    target = opened(backend)
+    target.write(write("p1", [(1, 2**60 + 1, Decimal("1.25"), 7), (2, None, None, None)], layout=old))
+    change = followed("orders", old, new)
+    rows: list[Row] = [(2**40, 1.5, Decimal("12345678.1234"), 0.5, ["x"]), (2, 2.5, None, 9.0, None)]
+    target.write(write("p2", rows, [(2,)], expected="p1", layout=new, change=change))
+    assert target.stored("orders").layout == new  # type: ignore[union-attr]
+    target.close()
+    assert_rows(backend, [(1, float(2**60), Decimal("1.2500"), 7.0, None), *rows], new.columns)
+
+
+def test_numbers_become_text(backend: Backend) -> None:
+    old = TargetLayout(pa.schema([("k", pa.int32()), ("n", pa.int64()), ("d", pa.date32())]), ("k",))
+    new = TargetLayout(pa.schema([("k", pa.string()), ("n", pa.string()), ("d", pa.string())]), ("k",))
+    target = opened(backend)
+    target.write(write("p1", [(1, -5, dt.date(2020, 1, 2)), (2, None, None)], layout=old))
+    target.write(write("p2", [("1", "z", "w")], [("1",)], expected="p1", layout=new, change=followed("t", old, new)))
+    target.write(write("p3", [], [("2",)], expected="p2", layout=new))
+    target.write(write("p4", [("3", "-5", "2020-01-02")], [], expected="p3", layout=new))
+    target.close()
+    assert_rows(backend, [("1", "z", "w"), ("3", "-5", "2020-01-02")], new.columns)
+
+
+def test_rows_may_have_fewer_and_narrower_columns(backend: Backend) -> None:
+    """As those of a shard that has not changed its schema yet."""
+    layout = TargetLayout(pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.string())]), ("k",))
+    target = opened(backend)
+    target.write(write("p1", [(5, "a")], layout=layout, columns=pa.schema([("n", pa.int32()), ("k", pa.string())])))
+    target.close()
+    assert_rows(backend, [("a", 5, None)], layout.columns)
+
+
+def test_restart_replaces_all_rows_and_the_layout(backend: Backend) -> None:
+    new = TargetLayout(pa.schema([("id", pa.int64())]), ("id",))
+    target = opened(backend)
+    target.write(write("p1", [("a", 1, "x")]))
+    again = write("q1", [(7,)], layout=new, source="/lake/orders_again")
+    target.write(replace(again, replaces=True))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (new, {"/lake/orders_again": "q1"})
+    target.close()
+    assert_rows(backend, [(7,)], new.columns)
+
+
+def test_restart_of_one_source_keeps_the_rows_of_others(backend: Backend) -> None:
+    columns = pa.schema([("_source", pa.string()), ("k", pa.string())])
+    layout = TargetLayout(columns, ("_source", "k"), "_source")
+    target = opened(backend)
+    for name in ("a'b", "b"):
+        target.write(write("p1", [(name, "1"), (name, "2")], layout=layout, source=f"/{name}", source_name=name))
+    again = write("p2", [("a'b", "3")], layout=layout, expected="p1", source="/a'b", source_name="a'b")
+    target.write(replace(again, replaces=True))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert stored.positions == {"/a'b": "p2", "/b": "p1"}
+    target.write(write("p2", [], [("b", "1")], layout=layout, expected="p1", source="/b", source_name="b"))
+    target.close()
+    assert_rows(backend, [("a'b", "3"), ("b", "2")], columns)
+
+
+@pytest.mark.parametrize("expected", [None, "p0"])
+def test_unexpected_position_is_a_conflict(backend: Backend, expected: str | None) -> None:
+    target = opened(backend)
+    target.write(write("p1", [("a", 1, "x")]))
+    with pytest.raises(TargetConflict):
+        target.write(write("p2", [("b", 1, "x")], [("a", 1)], expected=expected))
+    assert target.stored("orders").positions == {"/lake/orders": "p1"}  # type: ignore[union-attr]
+    target.close()
+    assert_rows(backend, [("a", 1, "x")])
+
+
+def test_expected_position_of_a_table_that_does_not_exist_is_a_conflict(backend: Backend) -> None:
+    target = opened(backend)
+    with pytest.raises(TargetConflict):
+        target.write(write("p2", expected="p1"))
+    assert target.stored("orders") is None
+    target.close()
+
+
+def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
+    yield batch([("b", 1, "x")] * 5_000, COLUMNS)
+    raise error
+
+
+def test_error_of_the_rows_rolls_everything_back(backend: Backend) -> None:
+    target = opened(backend)
+    target.write(write("p1", [("a", 1, "x")]))
+    wider = TargetLayout(pa.schema([*COLUMNS, pa.field("more", pa.int64())]), LAYOUT.key)
+    change = followed("orders", LAYOUT, wider)
+    failing = write("p2", [], [("a", 1)], expected="p1", layout=wider, change=change)
+    with pytest.raises(RuntimeError, match="the source failed"):
+        target.write(replace(failing, rows=_failing(RuntimeError("the source failed"))))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (LAYOUT, {"/lake/orders": "p1"})
+    with pytest.raises(RuntimeError):
+        target.write(replace(write("p1", table="other"), rows=_failing(RuntimeError())))
+    assert target.stored("other") is None
+    target.write(write("p2", [("c", 1, "x")], expected="p1"))
+    target.close()
+    assert_rows(backend, [("a", 1, "x"), ("c", 1, "x")])
+
+
+def test_long_position_is_stored(backend: Backend) -> None:
+    target, position = opened(backend), '{"\\u0000é\'"' + "x" * 100_000
+    target.write(write(position))
+    target.write(write("p2", expected=position))
+    target.write(write(position, expected="p2"))
+    target.close()
+    again = opened(backend)
+    assert again.stored("orders").positions == {"/lake/orders": position}  # type: ignore[union-attr]
+    again.close()
+
+
+NAMES = ["o\"r'd;--", "ünï 表", "Order", "select", "a.b", "x" * 60, " space ", "%s{0}$1"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_kept(backend: Backend, name: str) -> None:
+    columns = pa.schema([(name, pa.string()), (f"{name[:50]}_n", pa.int64())])
+    target = opened(backend)
+    if set(name) & set(backend.refused):
+        with pytest.raises(ConfigurationError, match="name"):
+            target.check_columns(name, columns)
+        columns = pa.schema([("k", pa.string()), ("n", pa.int64())])
+    layout = TargetLayout(columns, (columns.names[0],))
+    target.check_columns(name, columns)
+    target.write(write("p1", [("a", 1), ("b", 2)], layout=layout, table=name, source=f"/{name}"))
+    target.write(write("p2", [("b", 3)], [("b",)], layout=layout, table=name, source=f"/{name}", expected="p1"))
+    stored = target.stored(name)
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (layout, {f"/{name}": "p2"})
+    target.close()
+    assert_rows(backend, [("a", 1), ("b", 3)], columns, name)
+
+
+LOCAL = dt.datetime(2020, 12, 31, 23, 59, 59, tzinfo=dt.UTC).replace(tzinfo=None)
+SINGLE: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [True, False],
+    pa.int32(): [-(2**31), 2**31 - 1],
+    pa.int64(): [-(2**63), 2**63 - 1],
+    pa.float32(): [1.100000023841858, float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38],
+    pa.float64(): [0.1, 5e-324, 1.7976931348623157e308, float("nan"), float("-inf")],
+    pa.string(): ["", 'é"\\\n\t\x01', "\\N", "NULL", "𝄞", "x" * 70_000],
+    pa.binary(): [b"", bytes(range(256))],
+    pa.date32(): [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(9999, 12, 31)],
+    pa.time64("us"): [dt.time(0, 0), dt.time(23, 59, 59, 999_999)],
+    pa.timestamp("us"): [LOCAL.replace(year=1, microsecond=1), LOCAL.replace(year=9999, microsecond=999_999)],
+    pa.timestamp("us", "UTC"): [
+        dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(2020, 3, 29, 1, 30, 0, 120_000, tzinfo=dt.UTC)
+    ],
+    pa.decimal128(38, 10): [Decimal("1234567890123456789012345678.0000000001"), Decimal("-0.0000000001")],
+    pa.decimal128(38, 38): [Decimal("0." + "9" * 38)],
+    pa.decimal128(3, 0): [Decimal("-999")],
+}  # fmt: skip
+_POINT = pa.struct([("x", pa.int32()), ("Yy", pa.list_(pa.field("element", pa.float64())))])
+NESTED: dict[pa.DataType, list[Any]] = {
+    pa.list_(pa.field("element", pa.int8())): [[-128, 127, None], []],
+    pa.list_(pa.field("element", pa.float32())): [[1.5, float("-inf")], []],
+    pa.map_(pa.string(), pa.decimal128(20, 5)): [[('k"', Decimal("1.10000")), ("z", None)], []],
+    _POINT: [{"x": 1, "Yy": [0.1, None, 1e300]}, {"x": None, "Yy": None}],
+    pa.map_(pa.string(), _POINT): [[("k", {"x": 2, "Yy": []}), ("n", None)]],
+    pa.list_(pa.field("element", pa.struct([("b", pa.binary()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC")),
+                                            ("s", pa.string()), ("o", pa.bool_())]))): [
+        [{"b": b"\0\xff", "d": dt.date(2020, 2, 29), "t": dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "s": '"\\\n',
+          "o": True}, None]
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", [*SINGLE, *NESTED], ids=str)
+def test_values_of_each_type_are_kept(backend: Backend, type_: pa.DataType) -> None:
+    values = [*{**SINGLE, **NESTED}[type_], None]
+    columns = pa.schema([("k", pa.int32()), ("v", type_)])
+    layout = TargetLayout(columns, ("k",))
+    rows: list[Row] = list(enumerate(values))
+    target = opened(backend)
+    target.check_columns("orders", columns)
+    assert all(target.types_of(columns))
+    target.write(write("p1", rows, layout=layout))
+    changed: list[Row] = [(0, values[-2]), (99, values[0])]
+    target.write(write("p2", changed, [(0,), (99,)], layout=layout, expected="p1"))
+    target.close()
+    assert_rows(backend, [*rows[1:], *changed], columns)
+
+
+@pytest.mark.parametrize("type_", SINGLE, ids=str)
+def test_values_of_each_single_type_are_keys(backend: Backend, type_: pa.DataType) -> None:
+    values = [value for value in SINGLE[type_] if not (isinstance(value, str) and len(value) > 1_000)]
+    columns = pa.schema([("k", type_), ("v", pa.int32())])
+    layout = TargetLayout(columns, ("k",))
+    rows: list[Row] = [(value, index) for index, value in enumerate([*values, None])]
+    target = opened(backend)
+    target.write(write("p1", rows, layout=layout))
+    target.write(write("p2", [(values[0], 99)], [(values[0],), (None,)], layout=layout, expected="p1"))
+    target.close()
+    assert_rows(backend, [*rows[1:-1], (values[0], 99)], columns)
+
+
+@pytest.mark.parametrize("type_", [pa.duration("us"), pa.list_(pa.duration("us"))], ids=str)
+def test_unknown_types_are_refused(backend: Backend, type_: pa.DataType) -> None:
+    target = opened(backend)
+    with pytest.raises(ConfigurationError, match=r"orders.*odd.*duration"):
+        target.check_columns("orders", pa.schema([("k", pa.int32()), ("odd", type_)]))
+    target.close()
+
+
+def test_two_objects_do_not_lose_writes(backend: Backend) -> None:
+    """Not for DuckDB, which lets one process open a file."""
+    if backend.url.startswith("duckdb"):
+        return
+    first, second = opened(backend), opened(backend)
+    first.write(write("p1", [("a", 1, "x")]))
+    assert second.stored("orders").positions == {"/lake/orders": "p1"}  # type: ignore[union-attr]
+    second.write(write("p2", [("b", 1, "x")], expected="p1"))
+    with pytest.raises(TargetConflict):
+        first.write(write("p2", [("c", 1, "x")], expected="p1"))
+    for target in (first, second):
+        target.close()
+    assert_rows(backend, [("a", 1, "x"), ("b", 1, "x")])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_changes_give_the_rows_of_a_model(backend: Backend, seed: int) -> None:
+    history = History(seed)
+    target: Target = opened(backend)
+    for number in range(12):
+        if number % 5 == 4:
+            target.close()
+            target = opened(backend)
+        target.write(history.write(number))
+    target.close()
+    assert_rows(backend, history.rows_after(11))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", [0.1, 0.4, 0.7, 0.95])
+def test_kill_between_any_two_steps_loses_nothing(backend: Backend, part: float) -> None:
+    """A process counts its steps, and another one ends with `kill -9` at a part of them."""
+    rehearsal = kill_after(backend.url, "rehearsal", steps=0)
+    assert rehearsal.returncode == 0, rehearsal.stderr
+    steps = int(rehearsal.stdout)
+    assert steps > 100
+    killed = kill_after(backend.url, "orders", steps=int(steps * part))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    target = opened(backend)
+    stored = target.stored("orders")
+    history = History(SEED)
+    done = -1 if stored is None else int(stored.positions["/lake/orders"].removeprefix("p"))
+    if stored is not None:
+        target.close()
+        assert_rows(backend, history.rows_after(done))
+        target = opened(backend)
+    for number in range(done + 1, WRITES):
+        target.write(history.write(number))
+    target.close()
+    assert_rows(backend, history.rows_after(WRITES - 1))
