@@ -96,13 +96,14 @@ class InParquet:
         folder = str(self.folder / table)
         manifest = json.loads((self.folder / table / "manifest.json").read_text())
         same = " AND ".join(f"r.{_quoted(name)} IS NOT DISTINCT FROM d.{_quoted(name)}" for name in manifest["key"])
-        _, setting, selection = documented_query().strip().split(";\n")
+        setting, selection = documented_queries()
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET VARIABLE t = $t", {"t": folder})
             connection.execute(setting)
-            selection = selection.replace("r.order_id IS NOT DISTINCT FROM d.order_id", same)
-            found = connection.sql(selection).to_arrow_table()
+            conditions = "r.order_id IS NOT DISTINCT FROM d.order_id AND r.country IS NOT DISTINCT FROM d.country"
+            assert conditions in selection
+            found = connection.sql(selection.replace(conditions, same)).to_arrow_table()
         assert set(found.schema.names) == set(columns.names)
         return _tuples(found, columns)
 
@@ -110,11 +111,12 @@ class InParquet:
         return value
 
 
-def documented_query() -> str:
-    """The query of the documentation, in three statements."""
+def documented_queries() -> list[str]:
+    """The statements of the documentation: the files of the manifest, and their rows."""
     page = pathlib.Path(__file__).parents[5] / "docs" / "reference" / "sync-targets.md"
-    (query,) = re.findall(r"```sql\n(SET VARIABLE t .*?)```", page.read_text(), re.DOTALL)
-    return query
+    queries = re.findall(r'duckdb\.sql\("""(.*?)"""\)', page.read_text(), re.DOTALL)
+    assert len(queries) == 2
+    return queries
 
 
 class InPostgreSQL:
