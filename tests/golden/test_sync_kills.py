@@ -1,0 +1,83 @@
+"""A sync that is killed (SIGKILL) at statements of its target, while the table gets its commits: no row is lost or
+copied twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pathlib
+import random
+import signal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.golden import sync_process
+from tests.golden.test_sync import copied, rows_of, same
+
+pytestmark = pytest.mark.golden
+
+TABLES = ("A_fuzz_event_long_s1_v9_h120", "B_v6_inc_cow")
+Kill = tuple[str, int]
+NEVER: Kill = ("before", 0)
+
+
+def process(table: pathlib.Path, path: pathlib.Path, kill: Kill, *, beside: bool = False) -> bool:
+    """Copies in a process; whether it came to its end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.golden.sync_process"])
+    child = context.Process(target=sync_process.copy, args=(str(table), str(path), kill, beside))
+    child.start()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return child.exitcode == 0
+
+
+def hide_commits(table: pathlib.Path, aside: pathlib.Path) -> list[tuple[pathlib.Path, pathlib.Path]]:
+    """Moves all completed instants but the first away; (file, its place), the oldest first."""
+    timeline = table / ".hoodie" / "timeline"
+    timeline = timeline if timeline.is_dir() else table / ".hoodie"
+    aside.mkdir()
+    hidden = []
+    endings = (".commit", ".deltacommit", ".replacecommit")
+    for file in sorted(one for one in timeline.iterdir() if one.name.endswith(endings))[1:]:
+        place = aside / file.name
+        file.rename(place)
+        hidden.append((place, file))
+    return hidden
+
+
+def killed(golden: Any, name: str, folder: pathlib.Path, kills: list[Kill], *, beside: bool = False) -> pa.Table:
+    """The copy after a process for each of `kills`, and a last one to the end. In between the table gets commits."""
+    path, table = folder / "copy.db", golden.copy(name, folder)
+    hidden = hide_commits(table, folder / "aside")
+    killed_processes = 0
+    for number, kill in enumerate(kills):
+        is_current = process(table, path, kill, beside=beside)
+        killed_processes += not is_current
+        if hidden and (is_current or number % 2):
+            place, file = hidden.pop(0)
+            place.rename(file)
+    assert killed_processes >= min(len(kills), 4)
+    for place, file in hidden:
+        place.rename(file)
+    assert process(table, path, NEVER, beside=beside)
+    return copied(path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_copy_is_equal_after_kills(golden: Any, name: str, tmp_path: pathlib.Path) -> None:
+    rng = random.Random(name)
+    kills = [(rng.choice(["before", "after"]), rng.randrange(1, 25)) for _ in range(7)]
+    kills += [("commit", 1), ("commit", 2), ("commit", 1)]
+    rng.shuffle(kills)
+    without = ("amt",) if name == "B_v6_inc_cow" else ()
+    assert same(killed(golden, name, tmp_path, kills), rows_of(golden, name), without) == ""
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["in the target", "beside it"])
+def test_position_beside_the_target_is_noticed(golden: Any, tmp_path: pathlib.Path, beside: bool) -> None:
+    """Negative control: with a position that is stored after the transaction, a kill between them copies rows twice."""
+    name = TABLES[0]
+    copy = killed(golden, name, tmp_path, [("commit", 2)], beside=beside)
+    assert (same(copy, rows_of(golden, name)) != "") == beside
