@@ -15,7 +15,7 @@ from penstock.engine.sync.targets.postgresql_connections import Connections, par
 from penstock.engine.sync.targets.postgresql_types import column_problem, name_problem, postgresql_type, quoted
 from penstock.engine.sync.targets.rows import aligned, layout_text, null_patterns, parsed_layout
 from penstock.engine.sync.targets.target import StoredTable, Write
-from penstock.proto.errors import ConfigurationError, TargetConflict
+from penstock.proto.errors import ConfigurationError, TargetConflict, TargetUnavailable
 
 _TABLES: Final = "_penstock_tables"
 _POSITIONS: Final = "_penstock_positions"
@@ -23,6 +23,8 @@ _REMOVED: Final = "_penstock_removed"
 _OWN: Final = (_TABLES, _POSITIONS, _REMOVED)
 LOCK_TIMEOUT_MS: Final = 30_000
 """How long a transaction waits for another process's on the same table."""
+_TOO_LONG: Final = "SQLSTATE: 54000"
+"""In errors for a key that is longer than an index holds, about 2,700 bytes."""
 _JSONB_VERSION: Final = "\x01"
 """The first byte of a jsonb in a binary COPY (PostgreSQL's function jsonb_recv)."""
 
@@ -76,6 +78,15 @@ class PostgreSQLTarget:
 
     def write(self, write: Write) -> None:
         """See `Target.write`."""
+        try:
+            self._write(write)
+        except ConfigurationError as error:
+            if _TOO_LONG not in str(error):
+                raise
+            self._drop_index(write.table)
+            raise TargetUnavailable(f"{error}: the index on the key is removed; the next try needs none") from None
+
+    def _write(self, write: Write) -> None:
         with self._connections.transaction(write.table) as cursor:
             self._begin(cursor, write.table)
             self._check_position(cursor, write)
@@ -93,6 +104,12 @@ class PostgreSQLTarget:
     def close(self) -> None:
         """See `Target.close`."""
         self._connections.close()
+
+    def _drop_index(self, table: str) -> None:
+        with self._connections.transaction(table) as cursor:
+            self._begin(cursor, table)
+            run(cursor, f"UPDATE {self._own(_TABLES)} SET has_index = false WHERE name = $1", [table])
+            run(cursor, f"DROP INDEX IF EXISTS {self._own(_index_name(table))}")
 
     def _own(self, table: str) -> str:
         return f"{quoted(self._schema)}.{quoted(table)}"
@@ -119,7 +136,11 @@ class PostgreSQLTarget:
             return
         self._lock(cursor, self._schema)
         run(cursor, f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)}")
-        run(cursor, f"CREATE TABLE IF NOT EXISTS {self._own(_TABLES)} (name text PRIMARY KEY, layout text NOT NULL)")
+        run(
+            cursor,
+            f"CREATE TABLE IF NOT EXISTS {self._own(_TABLES)} (name text PRIMARY KEY, layout text NOT NULL, "
+            "has_index boolean NOT NULL DEFAULT true)",
+        )
         run(
             cursor,
             f"CREATE TABLE IF NOT EXISTS {self._own(_POSITIONS)} (name text, source text, position text NOT NULL, "
@@ -193,9 +214,7 @@ class PostgreSQLTarget:
         if write.removed is None or not write.removed.num_rows:
             return
         names = write.removed.column_names
-        key = ", ".join(quoted(name) for name in write.change.layout.key)
-        index = quoted(_index_name(write.table))
-        run(cursor, f"CREATE INDEX IF NOT EXISTS {index} ON {table} ({key})")
+        self._create_index(cursor, write)
         layout = write.change.layout.columns
         types = pa.schema([layout.field(name) for name in names])
         columns = ", ".join(f"{quoted(one.name)} {postgresql_type(one.type)}" for one in types)
@@ -211,6 +230,13 @@ class PostgreSQLTarget:
                 for name in names
             )
             run(cursor, f"DELETE FROM {table} AS t USING pg_temp.{_REMOVED} AS r WHERE {same}")
+
+    def _create_index(self, cursor: dbapi.Cursor, write: Write) -> None:
+        """An index on the key, unless a key was too long for one."""
+        if run(cursor, f"SELECT 1 FROM {self._own(_TABLES)} WHERE name = $1 AND has_index", [write.table]):
+            key = ", ".join(quoted(name) for name in write.change.layout.key)
+            index = quoted(_index_name(write.table))
+            run(cursor, f"CREATE INDEX IF NOT EXISTS {index} ON {self._own(write.table)} ({key})")
 
     def _copy(self, cursor: dbapi.Cursor, table: str, batch: pa.RecordBatch, *, temporary: bool = False) -> None:
         arrays = []

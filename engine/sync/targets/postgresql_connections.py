@@ -69,14 +69,22 @@ class Connections:
                 yield cursor
                 run(cursor, "COMMIT")
         except BaseException:
-            with suppress(adbc.Error):  # the server then rolls back
-                connection.close()
+            self._discard(connection)
             raise
         with self._lock:
             if not self._is_closed:
                 self._idle.append(connection)
                 return
         connection.close()
+
+    def _discard(self, connection: dbapi.Connection) -> None:
+        """Closes a connection, whose transaction the server then rolls back, and the idle ones: the server may be
+        another one now."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in (connection, *idle):
+            with suppress(adbc.Error):
+                one.close()
 
     def close(self) -> None:
         """Closes the idle connections; those in use are closed after it."""

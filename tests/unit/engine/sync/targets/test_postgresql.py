@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -259,3 +260,39 @@ def test_key_has_an_index(target: PostgreSQLTarget, postgresql: InPostgreSQL) ->
     target.write(write("p2", [], [("a", 1)], expected="p1"))
     found = sql(postgresql.server, "SELECT indexdef FROM pg_indexes WHERE schemaname = $1", [schema_of(postgresql)])
     assert any("orders USING btree (k, n)" in text for (text,) in found)
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_keys_that_are_too_long_for_an_index_are_kept(
+    target: PostgreSQLTarget, postgresql: InPostgreSQL, is_indexed: bool
+) -> None:
+    long = "".join(map(chr, random.Random(1).sample(range(0x4E00, 0x9FFF), 4_000)))
+    target.write(write("p1", [("a", 1, "x")]))
+    if is_indexed:
+        target.write(write("p2", [("b", 1, "x")], [("b", 1)], expected="p1"))
+    else:
+        target.write(write("p2", [(long, 1, "old"), ("b", 1, "x")], expected="p1"))
+    change = [(long, 1, "new")], [(long, 1), ("a", 1)]
+    with pytest.raises(TargetUnavailable, match="the index on the key is removed"):
+        target.write(write("p3", *change, expected="p2"))
+    target.write(write("p3", *change, expected="p2"))
+    target.write(write("p4", [], [("b", 1)], expected="p3"))
+    assert postgresql.rows("orders", COLUMNS) == [(long, 1, "new")]
+
+
+def test_one_failure_discards_all_connections_of_a_server(target: PostgreSQLTarget, postgresql: InPostgreSQL) -> None:
+    first = write("p1")
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        target.write(write("p1", table="other"))  # in a second connection
+        yield batch([("a", 1, "x")], COLUMNS)
+
+    target.write(write("p1", table="another"))
+    object.__setattr__(first, "rows", rows())
+    target.write(first)
+    postgresql.server.stop()
+    postgresql.server.start()
+    with pytest.raises(TargetUnavailable):
+        target.stored("orders")
+    for table in ("orders", "other", "another"):
+        assert target.stored(table) is not None
