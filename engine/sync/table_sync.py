@@ -14,7 +14,7 @@ from penstock.engine.sync.fold import last_changes
 from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, key_of, layout_of
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.targets.target import StoredTable, Target, Write
-from penstock.proto.errors import InvariantViolation, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch
 from penstock.proto.model.reports import TableDescription
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -90,6 +90,7 @@ class TableSync:
     def _position(self) -> str | None:
         if not self._is_known or self._source.entry.source_column:  # other sources change the table's layout
             self._stored, self._is_known = self._target.stored(self._source.target_table), True
+            self._check_lost()
         return None if self._stored is None else self._stored.positions.get(self._source.source)
 
     def _begin(self, position: str | None) -> Step | None:
@@ -105,6 +106,14 @@ class TableSync:
         self._write(self._feed.start(), change, expected=position, replaces=self._restart)
         self._restart = False
         return Step()
+
+    def _check_lost(self) -> None:
+        """A table whose positions are gone can only be loaded again, all of it."""
+        lost = "" if self._stored is None else self._stored.lost
+        if lost and self._source.entry.source_column:
+            raise ConfigurationError(f"{lost}; remove the table: the sync loads all of its sources again")
+        if lost and not self._restart:
+            raise ConfigurationError(f"{lost}; load the table again (--restart)")
 
     def _check_single(self, position: str | None) -> None:
         """A table without a source column has one source."""

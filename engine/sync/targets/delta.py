@@ -43,6 +43,8 @@ class _Stored:
     """The layout after it."""
     positions: Mapping[str, str]
     """The position of each source after it."""
+    lost: str = ""
+    """Why the log no longer has layout and positions; '': it has them."""
 
 
 class DeltaTarget:
@@ -71,7 +73,7 @@ class DeltaTarget:
         with self._errors(table):
             delta = self._opened(table)
             stored = delta and self._stored(table, delta)
-        return StoredTable(layout=stored.layout, positions=stored.positions) if stored else None
+        return StoredTable(layout=stored.layout, positions=stored.positions, lost=stored.lost) if stored else None
 
     def write(self, write: Write) -> None:
         """See `Target.write`."""
@@ -81,6 +83,8 @@ class DeltaTarget:
             stored = self._stored(write.table, delta) if delta else None
             if (stored.positions.get(write.source) if stored else None) != write.expected:
                 raise self._conflict(write.table)
+            if stored and stored.lost and (not write.replaces or write.change.layout.source_column):
+                raise ConfigurationError(f"{stored.lost}; load the table again (--restart)")
             try:
                 self._commit(delta, stored, write, rows)
             except CommitFailedError as error:
@@ -156,14 +160,14 @@ class DeltaTarget:
                 if _INFO in commit:
                     return self._parsed(table, commit[_INFO], number)
                 if commit.get("operation") == "RESTORE":
-                    raise self._lost(table, number, "the table was restored to an earlier version")
-        raise self._lost(table, number, "its log was cleaned")
+                    return self._lost(table, number, "the table was restored to an earlier version")
+        return self._lost(table, number, "its log was cleaned")
 
-    def _lost(self, table: str, number: int, reason: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"target {self._name}: table {table}: write {number} of the sync, which has the position, is gone: "
-            f"{reason}; remove the table's folder, and the sync loads the table again"
+    def _lost(self, table: str, number: int, reason: str) -> _Stored:
+        text = (
+            f"target {self._name}: table {table}: write {number} of the sync, which has the position, is gone: {reason}"
         )
+        return _Stored(number=number, layout=TargetLayout(pa.schema([]), ()), positions={}, lost=text)
 
     def _parsed(self, table: str, text: str, number: int) -> _Stored:
         try:

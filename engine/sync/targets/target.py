@@ -19,6 +19,9 @@ class StoredTable:
     """Its columns and key."""
     positions: Mapping[str, str]
     """The position of each of its sources, by the source's id."""
+    lost: str = ""
+    """Why layout and positions are gone, with the table's name; '': they are known. Only a write that `replaces` all
+    rows continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

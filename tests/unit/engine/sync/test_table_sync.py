@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.table_sync import TableSync
 from penstock.engine.sync.targets.target import StoredTable, Write
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, StorageError, TargetConflict
@@ -116,6 +117,20 @@ def test_restart_loads_again() -> None:
     run_to_end(other, target)
     assert [row["id"] for row in target.rows["t"]] == [1]
     run_to_end(other, target, restart=True)
+    assert [row["id"] for row in target.rows["t"]] == [9]
+
+
+def test_table_whose_position_is_lost_stops_until_it_is_loaded_again() -> None:
+    target = MemoryTarget()
+    run_to_end(ScriptedFeed([[image()]]), target)
+    target.tables["t"] = StoredTable(layout=TargetLayout(pa.schema([]), ()), positions={}, lost="table t: log cleaned")
+    feed = ScriptedFeed([[image(id=9)]])
+    with pytest.raises(ConfigurationError, match=r"table t: log cleaned; load the table again \(--restart\)"):
+        TableSync(source_of(), feed, target).step()
+    shard = replace(source_of(), entry=replace(source_of().entry, source_column="_source"))
+    with pytest.raises(ConfigurationError, match="remove the table"):
+        TableSync(shard, feed, target, restart=True).step()
+    run_to_end(feed, target, restart=True)
     assert [row["id"] for row in target.rows["t"]] == [9]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from penstock.engine.sync.layout import TargetLayout, followed
 from penstock.engine.sync.targets.delta import DeltaTarget
+from penstock.engine.sync.targets.target import StoredTable
 from penstock.proto.errors import ConfigurationError, TargetConflict, TargetUnavailable
 from tests.unit.engine.sync.targets.writes import COLUMNS, LAYOUT, batch, write
 
@@ -58,10 +61,26 @@ def test_cleaned_log_is_an_error(target: DeltaTarget, tmp_path: pathlib.Path) ->
     table(tmp_path).create_checkpoint()
     log = tmp_path / "orders" / "_delta_log"
     (log / f"{0:020d}.json").unlink()
-    for call in (lambda: target.stored("orders"), lambda: target.write(write("p2", expected="p1"))):
-        with pytest.raises(ConfigurationError, match=r"write 1 of the sync.*cleaned.*remove the table's folder"):
-            call()
+    assert_lost(target, r"write 1 of the sync.*cleaned")
     assert table(tmp_path).to_pyarrow_table().num_rows == 1
+    target.write(replace(write("p9", [("c", 1, "x")]), replaces=True))
+    assert target.stored("orders") == StoredTable(layout=LAYOUT, positions={"/lake/orders": "p9"})
+    assert table(tmp_path).to_pyarrow_table()["k"].to_pylist() == ["c"]
+    target.write(write("p10", [("d", 1, "x")], expected="p9"))
+
+
+def assert_lost(target: DeltaTarget, reason: str) -> None:
+    stored = target.stored("orders")
+    assert stored is not None
+    assert re.search(reason, stored.lost)
+    assert stored.positions == {}
+    with pytest.raises(TargetConflict):
+        target.write(write("p2", expected="p1"))
+    with pytest.raises(ConfigurationError, match=f"{reason}.*--restart"):
+        target.write(write("p2", [("b", 1, "x")], [("a", 1)]))
+    shards = TargetLayout(pa.schema([("s", pa.string()), ("k", pa.string())]), ("s", "k"), "s")
+    with pytest.raises(ConfigurationError, match=reason):
+        target.write(replace(write("p2", layout=shards), replaces=True))
 
 
 def test_restored_table_is_an_error(target: DeltaTarget, tmp_path: pathlib.Path) -> None:
@@ -69,8 +88,7 @@ def test_restored_table_is_an_error(target: DeltaTarget, tmp_path: pathlib.Path)
     target.write(write("p1", [("a", 1, "x")]))
     target.write(write("p2", [("b", 1, "x")], expected="p1"))
     table(tmp_path).restore(0)
-    with pytest.raises(ConfigurationError, match=r"write 2 of the sync.*restored"):
-        target.stored("orders")
+    assert_lost(target, r"write 2 of the sync.*restored")
 
 
 def test_table_of_someone_else_is_refused(target: DeltaTarget, tmp_path: pathlib.Path) -> None:
