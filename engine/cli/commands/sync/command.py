@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.sync.shared_targets import SharedTargets
     from penstock.engine.sync.sources import Sources
 
+_LOG = logging.getLogger("penstock.engine.sync")
+
 _Once = Annotated[bool, typer.Option("--once", help="End when every table has what its source has now.")]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the tables with their columns, types and keys. Writes nothing.")
@@ -59,10 +61,13 @@ def sync(
 
     job = load_job(file)
     shell = shell_of(context)
-    start_logs(shell, least=logging.WARNING if shell.shows_progress else logging.INFO)
+    start_logs(shell)
     stop = threading.Event()
     settings = RunSettings(once=once, threads=threads, interval_s=interval, restart=frozenset(restart or ()))
     with ExitStack() as stack:
+        if not (shell.shows_progress or shell.quiet):  # a line for each transaction, but none for each split
+            _LOG.setLevel(logging.INFO)
+            stack.callback(_LOG.setLevel, logging.NOTSET)
         targets = stack.enter_context(closing(SharedTargets(open_target)))
         if dry_run:
             code = _dry_run(list_sources(job), targets, form)
