@@ -47,7 +47,7 @@ class TargetUrl:
 class SyncEntry:
     """One `[[sync]]` of a job."""
 
-    source: str
+    source: str = field(repr=False)
     """`from`: a folder or glob of tables; with `server` a shell pattern of names."""
     target: TargetUrl
     """`to`."""
@@ -131,7 +131,8 @@ def parse_target(where: str, url: str) -> TargetUrl:
         return TargetUrl(kind, f"{scheme}://{match[2]}")
     if not match[2].startswith("/") or len(match[2]) < 2:
         raise ConfigurationError(
-            f"{where}: to: got {url[:100]!r}, expected {kind}:///PATH, or {kind}:////PATH for an absolute path"
+            f"{where}: to: got {redacted_uri(url)[:100]!r}, expected {kind}:///PATH, or for an absolute path "
+            f"{kind}:////PATH"
         )
     return TargetUrl(kind, match[2][1:])
 

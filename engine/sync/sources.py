@@ -6,7 +6,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from penstock.engine.sync.job import SyncEntry
@@ -26,18 +26,28 @@ class SourceTable:
     name: str
     """The name of the source: the parts of its path that wildcards match, joined by dots, else its folder; or its name
     on a server."""
-    table: str
+    table: str = field(repr=False)
     """Its path or URI, or its name on a server."""
     target_table: str
     """The table of the target."""
 
     @property
     def source(self) -> str:
-        """The id under which the target stores the position: the server and the name, or the path."""
+        """The id under which the target stores the position: the name if the rows have it in a source column, else the
+        place."""
+        return _short(self.name) if self.entry.source_column else self.place
+
+    @property
+    def place(self) -> str:
+        """Where the table is: the server and the name, or the path without credentials."""
         server = self.entry.options.get("server")
         path = self.table if "://" in self.table else os.path.normpath(pathlib.Path(self.table).absolute())
-        place = redacted_uri(path) if server is None else f"{server} {self.table}"
-        return place if len(place) <= 1_000 else hashlib.sha256(place.encode()).hexdigest()
+        return _short(redacted_uri(path).rstrip("/") if server is None else f"{server} {self.table}")
+
+
+def _short(text: str) -> str:
+    """The text, or for a long one its hash. It has no line break, which the stored position has after a place."""
+    return text if len(text) <= 1_000 and "\n" not in text else hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

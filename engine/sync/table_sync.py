@@ -72,11 +72,11 @@ class TableSync:
 
         Before the first commit of the source, which records its schema, there is no table in the target.
         """
-        position = self._position()
-        if position is None or self._restart:
-            return self._begin(position)
-        following = self._feed.next_round(position)
-        return None if following is None else self._apply(following, position)
+        stored = self._position()
+        if stored is None or self._restart:
+            return self._begin(stored)
+        following = self._feed.next_round(self._own(stored))
+        return None if following is None else self._apply(following, stored)
 
     def planned(self) -> TargetLayout:
         """The layout with which the table would be created, or continues. Nothing is written."""
@@ -87,13 +87,26 @@ class TableSync:
         self._target.check_columns(self._source.target_table, layout.columns)
         return layout
 
+    def _own(self, stored: str) -> str:
+        """The position for the feed. With a source column, a line with the place of the source is before it."""
+        source = self._source
+        if not source.entry.source_column:
+            return stored
+        place, _, position = stored.rpartition("\n")
+        if place != source.place:
+            raise SchemaMismatch(
+                f"table {source.target_table}: its rows of {source.name} are those of {place}: got {source.place}: "
+                "correct the job, or load the table again (--restart)"
+            )
+        return position
+
     def _position(self) -> str | None:
         if not self._is_known or self._source.entry.source_column:  # other sources change the table's layout
             self._stored, self._is_known = self._target.stored(self._source.target_table), True
             self._check_lost()
         return None if self._stored is None else self._stored.positions.get(self._source.source)
 
-    def _begin(self, position: str | None) -> Step | None:
+    def _begin(self, expected: str | None) -> Step | None:
         """Creates the table, or adds a source to it, and stores the start of the snapshot."""
         table, layout = self._source.target_table, self._layout_now()
         if layout is None:
@@ -101,9 +114,10 @@ class TableSync:
         change = LayoutChange(layout)
         if self._stored is not None and not (self._restart and not layout.source_column):
             change = followed(table, self._stored.layout, layout)
-            self._check_single(position)
+        if self._stored is not None and expected is None:
+            self._check_new(self._stored, layout)
         self._target.check_columns(table, change.layout.columns)
-        self._write(self._feed.start(), change, expected=position, replaces=self._restart)
+        self._write(self._feed.start(), change, expected=expected, replaces=self._restart)
         self._restart = False
         return Step()
 
@@ -115,13 +129,20 @@ class TableSync:
         if lost and not self._restart:
             raise ConfigurationError(f"{lost}; load the table again (--restart)")
 
-    def _check_single(self, position: str | None) -> None:
-        """A table without a source column has one source."""
-        stored = self._stored
-        if position is None and stored is not None and not stored.layout.source_column and stored.positions:
+    def _check_new(self, stored: StoredTable, layout: TargetLayout) -> None:
+        """A table without a source column has one source. In another table each source has one name."""
+        source, place = self._source, self._source.place
+        if layout.source_column:
+            names = [name for name, text in stored.positions.items() if text.rpartition("\n")[0] == place]
+            if names:
+                raise SchemaMismatch(
+                    f"table {source.target_table}: it has the rows of {place} with the name {names[0]}: got the name "
+                    f"{source.name}: correct the job, or remove the table, which loads all of its sources again"
+                )
+        elif stored.positions and not self._restart:
             raise SchemaMismatch(
-                f"table {self._source.target_table}: it is filled from {', '.join(stored.positions)}: got another "
-                f"source, {self._source.source}; correct the job, or give another table (`into`)"
+                f"table {source.target_table}: it is filled from {', '.join(stored.positions)}: got another "
+                f"source, {place}; correct the job, or give another table (`into`)"
             )
 
     def _layout_now(self) -> TargetLayout | None:
@@ -132,12 +153,13 @@ class TableSync:
         columns = arrow_schema(parse_record_schema(described.schema_json, f"schema of table {self._source.name}"))
         return layout_of(columns, key_of(described, entry.key, columns), entry.source_column)
 
-    def _apply(self, following: Round, position: str) -> Step:
+    def _apply(self, following: Round, expected: str) -> Step:
         stored = self._stored
         if stored is None:
             raise InvariantViolation(f"table {self._source.target_table}: a round without a stored table")
-        own_key = tuple(name for name in stored.layout.key if name != stored.layout.source_column)
-        now = layout_of(following.columns, own_key, stored.layout.source_column)
+        entry = self._source.entry
+        own_key = entry.key or tuple(name for name in stored.layout.key if name != stored.layout.source_column)
+        now = layout_of(following.columns, own_key, entry.source_column)
         change = followed(self._source.target_table, stored.layout, now)
         self._target.check_columns(self._source.target_table, change.layout.columns)
         own = pa.schema([change.layout.columns.field(name) for name in now.columns.names])
@@ -145,11 +167,11 @@ class TableSync:
             named = self._named(batches)
             if following.in_snapshot:
                 counted = _Counted(_cast(batch.select(own.names), own) for batch in named)
-                self._write(following.position, change, expected=position, rows=iter(counted))
+                self._write(following.position, change, expected=expected, rows=iter(counted))
                 return self._done(following, counted.rows)
             read = list(named)
         removed, rows = self._folded(read, stored.layout.key, own) if read else (None, None)
-        self._write(following.position, change, expected=position, removed=removed, rows=rows)
+        self._write(following.position, change, expected=expected, removed=removed, rows=rows)
         return self._done(following, 0 if removed is None else removed.num_rows)
 
     def _folded(
@@ -170,8 +192,7 @@ class TableSync:
         column = self._source.entry.source_column
         for batch in batches:
             if column:
-                names = pa.array([self._source.name]).take(pa.array([0] * batch.num_rows, pa.int32()))
-                yield batch.add_column(0, pa.field(column, pa.string()), names)
+                yield batch.add_column(0, pa.field(column, pa.string()), pa.repeat(self._source.name, batch.num_rows))
             else:
                 yield batch
 
@@ -186,6 +207,8 @@ class TableSync:
         replaces: bool = False,
     ) -> None:
         source = self._source
+        if source.entry.source_column:
+            position = f"{source.place}\n{position}"
         self._target.write(
             Write(
                 table=source.target_table,

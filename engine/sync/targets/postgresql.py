@@ -83,7 +83,8 @@ class PostgreSQLTarget:
         except ConfigurationError as error:
             if _TOO_LONG not in str(error):
                 raise
-            self._drop_index(write.table)
+            if not self._drop_index(write.table):  # another limit, such as that of a row
+                raise
             raise TargetUnavailable(f"{error}: the index on the key is removed; the next try needs none") from None
 
     def _write(self, write: Write) -> None:
@@ -105,11 +106,14 @@ class PostgreSQLTarget:
         """See `Target.close`."""
         self._connections.close()
 
-    def _drop_index(self, table: str) -> None:
+    def _drop_index(self, table: str) -> bool:
+        """Removes the index on the key; False: the table has none."""
         with self._connections.transaction(table) as cursor:
             self._begin(cursor, table)
-            run(cursor, f"UPDATE {self._own(_TABLES)} SET has_index = false WHERE name = $1", [table])
+            sql = f"UPDATE {self._own(_TABLES)} SET has_index = false WHERE name = $1 AND has_index RETURNING name"
+            had_index = bool(run(cursor, sql, [table]))
             run(cursor, f"DROP INDEX IF EXISTS {self._own(_index_name(table))}")
+        return had_index
 
     def _own(self, table: str) -> str:
         return f"{quoted(self._schema)}.{quoted(table)}"

@@ -18,6 +18,8 @@ _TEMPORARY: Final = ("08", "40", "53", "55", "57", "58")
 _PROTOCOL_VIOLATION: Final = "08P01"
 _RACES: Final = frozenset({"23505", "42P07", "42701"})
 """SQLSTATE of a key, table or column that another process has added."""
+_SECRETS: Final = ("password", "sslpassword")
+"""Parameters of the URL that are never in an error."""
 _MISCONFIGURED: Final = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry",
                          "invalid connection option", "could not translate host name")  # fmt: skip
 
@@ -47,7 +49,9 @@ class Connections:
     def __init__(self, url: str) -> None:
         """Opens nothing yet."""
         self._url, _, self._name = parsed_url(url)
-        self._password = unquote(urlsplit(url).password or "")
+        parts = urlsplit(url)
+        given = (unquote(parts.password or ""), *(value for name, value in parse_qsl(parts.query) if name in _SECRETS))
+        self._secrets = {text for one in given if one for text in (one, quote(one, safe=""))}
         self._idle: list[dbapi.Connection] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -105,8 +109,8 @@ class Connections:
 
     def _error(self, connection: dbapi.Connection | None, table: str, error: adbc.Error) -> PenstockError:
         text = " ".join(str(error).split()).replace(self._url, self._name)[:600]
-        if self._password:
-            text = text.replace(self._password, "***").replace(quote(self._password, safe=""), "***")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         where = f"target {self._name}: table {table}: {text}" if table else f"target {self._name}: {text}"
         state = getattr(error, "sqlstate", None) or ""
         if state in _RACES:

@@ -66,6 +66,13 @@ def test_target_hides_the_password() -> None:
     assert "secret" not in f"{entry} {entry.target} {entry!r}"
 
 
+def test_error_hides_the_password() -> None:
+    for url in ("delta://me:secret@host/lake", "mysql://me:secret@host/db"):
+        with pytest.raises(ConfigurationError, match="to: got") as refused:
+            parse_job(f'[[sync]]\nfrom = "a"\nto = "{url}"', "f")
+        assert "secret" not in str(refused.value)
+
+
 BAD = {
     "nothing": ("", r"f: expected 1 to 1000 \[\[sync\]\] entries"),
     "no toml": ("[[sync", r"f: not TOML: Expected"),

@@ -95,3 +95,12 @@ def test_relative_path_has_an_absolute_id(tmp_path: pathlib.Path, monkeypatch: A
     monkeypatch.chdir(tmp_path)
     (source,) = list_sources(entries('from = "./a/../a/users"')).tables
     assert source.source == f"{tmp_path}/a/users"
+
+
+def test_place_is_one_text_for_a_place() -> None:
+    """A table of its own has its place as id; one of several sources of a table has its name."""
+    (plain,) = listed('from = "a"', a=[table("s3://user:secret@b/lake/orders/")]).tables
+    assert plain.source == plain.place == "s3://b/lake/orders"
+    (shard,) = listed('from = "a"\ninto = "all"', a=[table("s3://b/lake/orders")]).tables
+    assert (shard.source, shard.place) == ("orders", plain.place)
+    assert "secret" not in repr(plain)

@@ -145,6 +145,48 @@ def test_other_source_of_a_table_stops_until_it_is_loaded_again() -> None:
     assert list(target.tables["t"].positions) == ["/other/t"]
 
 
+def test_shard_that_moved_stops_until_it_is_loaded_again() -> None:
+    """Its rows are in the table already, under its name."""
+    target, shard = MemoryTarget(), source_of("one", "all")
+    run_to_end(ScriptedFeed([[image()]]), target, source_of("other", "all"))
+    run_to_end(ScriptedFeed([[image()]]), target, shard)
+    moved, feed = replace(shard, table="/new/one"), ScriptedFeed([[image(id=2)]])
+    with pytest.raises(SchemaMismatch, match="its rows of one are those of /lake/one: got /new/one"):
+        TableSync(moved, feed, target).step()
+    assert len(target.rows["all"]) == 2
+    run_to_end(feed, target, moved, restart=True)
+    assert [(row["_source"], row["id"]) for row in target.rows["all"]] == [("other", 1), ("one", 2)]
+    with pytest.raises(SchemaMismatch, match="are those of /new/one: got /lake/one"):
+        TableSync(shard, feed, target).step()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_shard_of_another_name_stops(restart: bool) -> None:
+    """Its rows are in the table already, under another name."""
+    target, shard = MemoryTarget(), source_of("one", "all")
+    run_to_end(ScriptedFeed([[image()]]), target, shard)
+    with pytest.raises(SchemaMismatch, match=r"has the rows of /lake/one with the name one: got the name lake\.one"):
+        TableSync(replace(shard, name="lake.one"), ScriptedFeed([[image()]]), target, restart=restart).step()
+    assert len(target.rows["all"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source_column": "shard"}, "the target's source column is '_source', the job's 'shard'"),
+        ({"source_column": "", "into": ""}, "the target's source column is '_source', the job's ''"),
+        ({"key": ("id", "p", "v")}, r"have the key \(_source, id, p\), the source now has \(_source, id, p, v\)"),
+    ],
+)
+def test_job_that_identifies_rows_in_another_way_stops(change: dict[str, Any], message: str) -> None:
+    target, shard = MemoryTarget(), source_of("one", "all")
+    feed = ScriptedFeed([[image()]], [[("+I", image(id=2))]])
+    TableSync(shard, feed, target).step()
+    other = replace(shard, entry=replace(shard.entry, **change))
+    with pytest.raises(SchemaMismatch, match=message):
+        TableSync(other, feed, target).step()
+
+
 def test_another_process_is_a_conflict() -> None:
     target, feed = MemoryTarget(), ScriptedFeed([[image()], [image(id=2)]])
     one, other = (TableSync(source_of(), feed, target) for _ in range(2))

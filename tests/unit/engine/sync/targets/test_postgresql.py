@@ -280,6 +280,25 @@ def test_keys_that_are_too_long_for_an_index_are_kept(
     assert postgresql.rows("orders", COLUMNS) == [(long, 1, "new")]
 
 
+def test_row_that_is_too_long_stops(target: PostgreSQLTarget, postgresql: InPostgreSQL) -> None:
+    """The limit is not that of the index, which a retry does without."""
+    names = [f"c{number}" for number in range(1_500)]
+    layout = TargetLayout(pa.schema([(name, pa.int64()) for name in names]), ("c0",))
+    target.write(write("p1", layout=layout))
+    row = [tuple(range(1_500))]
+    with pytest.raises(TargetUnavailable, match="index"):
+        target.write(write("p2", row, expected="p1", layout=layout))
+    with pytest.raises(ConfigurationError, match="row is too big"):
+        target.write(write("p2", row, expected="p1", layout=layout))
+
+
+def test_password_in_a_parameter_is_not_in_an_error(server: PostgresServer) -> None:
+    """Here it is also the user's name, which PostgreSQL prints."""
+    url = f"postgresql://penstock@127.0.0.1:{server.port}/postgres?password=penstock"
+    with pytest.raises(ConfigurationError, match=r'authentication failed for user "\*\*\*"'):
+        PostgreSQLTarget(url).stored("orders")
+
+
 def test_one_failure_discards_all_connections_of_a_server(target: PostgreSQLTarget, postgresql: InPostgreSQL) -> None:
     first = write("p1")
 
