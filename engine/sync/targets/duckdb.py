@@ -93,12 +93,12 @@ class DuckDBTarget:
                 known = {_TABLES, _POSITIONS} <= names
                 rows = _run(cursor, _STORED, [table]) if known else []
                 positions = _run(cursor, _STORED_POSITIONS, [table]) if known else []
-        if not rows and table.lower() in names:
+        if table.lower() not in names:
+            return None
+        if not rows:
             raise ConfigurationError(
                 f"{self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
             )
-        if not rows:
-            return None
         columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(rows[0][2])))
         layout = TargetLayout(columns, tuple(json.loads(rows[0][0])), rows[0][1])
         return StoredTable(layout=layout, positions=dict(positions))
@@ -108,6 +108,7 @@ class DuckDBTarget:
         with self._errors(write.table), self._cursor(creates=True) as cursor:
             _run(cursor, "BEGIN TRANSACTION")
             try:
+                self._forget_dropped(cursor, write.table)
                 self._check_position(cursor, write)
                 self._change_layout(cursor, write)
                 self._remove(cursor, write)
@@ -148,6 +149,12 @@ class DuckDBTarget:
         if self._opened is not None:
             self._opened.connection.close()
             self._opened = None
+
+    def _forget_dropped(self, cursor: duckdb.DuckDBPyConnection, table: str) -> None:
+        """Someone may have dropped the table: it is then loaded again."""
+        if not _run(cursor, f"{_NAMES} AND lower(table_name) = lower(?)", [table]):
+            for own in (_TABLES, _POSITIONS):
+                _run(cursor, f"DELETE FROM {own} WHERE name = ?", [table])
 
     def _check_position(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         rows = _run(

@@ -65,12 +65,12 @@ class PostgreSQLTarget:
             self._lock(cursor, f"{self._schema}.{table}", shared=True)
             known = self._exists(cursor, _TABLES)
             found = known and run(cursor, f"SELECT layout FROM {self._own(_TABLES)} WHERE name = $1", [table])
-            if not found:
-                if self._exists(cursor, table):
-                    raise ConfigurationError(
-                        f"target {self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
-                    )
+            if not self._exists(cursor, table):
                 return None
+            if not found:
+                raise ConfigurationError(
+                    f"target {self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
+                )
             positions = run(
                 cursor, f"SELECT source, position FROM {self._own(_POSITIONS)} WHERE name = $1", [table]
             )  # fmt: skip
@@ -90,6 +90,9 @@ class PostgreSQLTarget:
     def _write(self, write: Write) -> None:
         with self._connections.transaction(write.table) as cursor:
             self._begin(cursor, write.table)
+            if not self._exists(cursor, write.table):  # someone may have dropped it: it is then loaded again
+                for own in (_TABLES, _POSITIONS):
+                    run(cursor, f"DELETE FROM {self._own(own)} WHERE name = $1", [write.table])
             self._check_position(cursor, write)
             self._change_layout(cursor, write)
             self._remove(cursor, write)

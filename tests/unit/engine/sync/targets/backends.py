@@ -7,6 +7,7 @@ import decimal
 import json
 import pathlib
 import re
+import shutil
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,10 @@ class Backend(Protocol):
 
     def held(self, value: Any, type_: pa.DataType) -> Any:
         """The form in which `rows` returns a value."""
+        ...
+
+    def drop(self, table: str) -> None:
+        """Removes a table, as a user does."""
         ...
 
 
@@ -62,6 +67,12 @@ class InDuckDB:
     def held(self, value: Any, type_: pa.DataType) -> Any:
         return value
 
+    def drop(self, table: str) -> None:
+        import duckdb
+
+        with duckdb.connect(str(self._path)) as connection:
+            connection.execute(f"DROP TABLE {_quoted(table)}")
+
 
 class InDelta:
     """A folder of Delta tables."""
@@ -81,6 +92,9 @@ class InDelta:
         if isinstance(value, dt.time):
             return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
         return value
+
+    def drop(self, table: str) -> None:
+        shutil.rmtree(self._folder / table)
 
 
 class InParquet:
@@ -109,6 +123,9 @@ class InParquet:
 
     def held(self, value: Any, type_: pa.DataType) -> Any:
         return value
+
+    def drop(self, table: str) -> None:
+        shutil.rmtree(self.folder / table)
 
 
 def documented_queries() -> list[str]:
@@ -144,6 +161,12 @@ class InPostgreSQL:
         if isinstance(value, dt.date | dt.time):
             return _iso(value)
         return value
+
+    def drop(self, table: str) -> None:
+        from adbc_driver_postgresql import dbapi
+
+        with dbapi.connect(self.server.url(), autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE {_quoted(self._schema)}.{_quoted(table)}")
 
 
 def _iso(value: dt.date | dt.time) -> str:

@@ -152,6 +152,27 @@ def test_expected_position_of_a_table_that_does_not_exist_is_a_conflict(backend:
     target.close()
 
 
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "opened again"])
+def test_table_that_someone_dropped_is_loaded_again(backend: Backend, is_open: bool) -> None:
+    target = opened(backend)
+    target.write(write("p1", [("a", 1, "x")]))
+    target.write(write("p1", [("a", 1, "x")], table="other"))
+    target.write(write("p2", [("b", 1, "x")], [("a", 1)], expected="p1"))
+    if not is_open:
+        target.close()
+        target = opened(backend)
+    backend.drop("orders")
+    assert target.stored("orders") is None
+    with pytest.raises(TargetConflict):
+        target.write(write("p3", [("c", 1, "x")], expected="p2"))
+    target.write(write("p1", [("d", 1, "x")]))
+    target.write(write("p2", [("e", 1, "x")], [("d", 1)], expected="p1"))
+    assert target.stored("orders").positions == {"/lake/orders": "p2"}  # type: ignore[union-attr]
+    assert target.stored("other").positions == {"/lake/orders": "p1"}  # type: ignore[union-attr]
+    target.close()
+    assert_rows(backend, [("e", 1, "x")])
+
+
 def _failing(error: Exception) -> Iterator[pa.RecordBatch]:
     yield batch([("b", 1, "x")] * 5_000, COLUMNS)
     raise error
