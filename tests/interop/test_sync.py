@@ -1,41 +1,30 @@
-"""Hudi writes twenty tables while `penstock sync` copies them into DuckDB and is killed: the copies are Hudi's rows."""
+"""Hudi writes twenty tables while `penstock sync` copies them into DuckDB, PostgreSQL and Delta Lake, each by processes
+that are killed: each copy has Hudi's rows."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.golden.rows import difference
+from tests.interop.sync_copies import Copy, InDelta, InDuckDB, InPostgreSQL, Killer
+from tests.postgres_server import PostgresServer, postgres_server
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261123"))
 LONG_S = float(os.environ.get("PENSTOCK_SYNC_SECONDS", "1800"))
 TABLES, SHARDS = 15, 5
-JOB = """
-[[sync]]
-from = "{lake}/*"
-exclude = "shard_*"
-to = "duckdb:///{target}"
-
-[[sync]]
-from = "{lake}/shard_*"
-to = "duckdb:///{target}"
-into = "shards"
-source_column = "shard"
-"""
 COLUMNS = [("id", "c0"), ("ts", "c1"), ("p", "c2"), ("v", "cast(c1 * 2 AS int)"), ("d", "cast(c1 AS decimal(10, 2))")]
 WIDER = [*COLUMNS[:3], ("v", "c1 * 2"), COLUMNS[4], ("w", "nullif(concat('w', c0), '')")]
 """`v` becomes a bigint, `w` is new."""
@@ -111,6 +100,8 @@ class Writer(threading.Thread):
         self._tables, self._rounds, self._until_s, self._rng = tables, rounds, until_s, rng
         self.failure: Exception | None = None
         self.last: LiveTable | None = None
+        self.commits = 0
+        self._changed, self._has_ended = threading.Condition(), False
 
     def run(self) -> None:
         """See the class."""
@@ -118,8 +109,21 @@ class Writer(threading.Thread):
             for table in self._order():
                 self.last = table
                 table.commit()
+                with self._changed:
+                    self.commits += 1
+                    self._changed.notify_all()
         except Exception as error:  # noqa: BLE001 - the test reports it
             self.failure = error
+        finally:
+            with self._changed:
+                self._has_ended = True
+                self._changed.notify_all()
+
+    def waited_for(self, commits: int) -> bool:
+        """Waits for so many commits; False: the writer ended before."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_ended or self.commits >= commits)
+            return self.commits >= commits
 
     def _order(self) -> Iterator[LiveTable]:
         yield from self._rng.sample(self._tables, len(self._tables))
@@ -129,21 +133,6 @@ class Writer(threading.Thread):
             yield self._rng.choice(self._tables)
 
 
-def sync(job: pathlib.Path, kill_after: int | None, log: pathlib.Path) -> int:
-    """`penstock sync --once`, killed after so many transactions. Its exit code."""
-    command = [sys.executable, "-P", "-m", "penstock", "sync", str(job), "--once"]
-    with log.open("a") as lines, subprocess.Popen(command, stderr=subprocess.PIPE, stdout=lines, text=True) as process:
-        assert process.stderr is not None
-        transactions = 0
-        for line in process.stderr:
-            lines.write(line)
-            transactions += ": synced " in line
-            if transactions == kill_after:
-                process.kill()
-                kill_after = None
-    return process.returncode
-
-
 def hudi_rows(hudi: Any, lake: pathlib.Path) -> dict[str, pa.Table]:
     """Hudi's own snapshot of each table."""
     tables = {path.name: hudi.read(path) for path in sorted(lake.iterdir())}
@@ -151,63 +140,89 @@ def hudi_rows(hudi: Any, lake: pathlib.Path) -> dict[str, pa.Table]:
     return {name: rows.select([one for one in rows.column_names if one in names]) for name, rows in tables.items()}
 
 
-def check(expected: dict[str, pa.Table], target: pathlib.Path) -> list[str]:
-    """Which copies are not equal."""
+def check(expected: dict[str, pa.Table], copy: Copy) -> list[str]:
+    """Which tables of a copy are not equal."""
     problems = []
-    with duckdb.connect(str(target), read_only=True) as copy:
-        for table, snapshot in expected.items():
-            rows = snapshot
-            if table.startswith("shard_"):
-                own = copy.sql(f"SELECT * EXCLUDE (shard) FROM shards WHERE shard = '{table}'").to_arrow_table()
-                for name in set(own.column_names) - set(rows.column_names):
-                    rows = rows.append_column(name, pa.nulls(rows.num_rows, own.schema.field(name).type))
-            else:
-                own = copy.sql(f'SELECT * FROM "{table}"').to_arrow_table()
-            unequal = difference(own, rows)
-            if unequal:
-                problems.append(f"{table}: {unequal}")
+    shards = copy.rows("shards")
+    for table, snapshot in expected.items():
+        rows = snapshot
+        if table.startswith("shard_"):
+            own = shards.filter(pc.equal(shards["shard"], table)).drop_columns(["shard"])
+            for name in set(own.column_names) - set(rows.column_names):
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, own.schema.field(name).type))
+        else:
+            own = copy.rows(table)
+        unequal = difference(own, rows)
+        if unequal:
+            problems.append(f"{table}: {unequal}")
     return problems
 
 
-def under_kills(hudi: Any, folder: pathlib.Path, rounds: int, seconds: float) -> dict[str, pa.Table]:
-    """The whole test, with a line about what happened. Hudi's rows at the end."""
+def under_kills(
+    hudi: Any, folder: pathlib.Path, server: PostgresServer, rounds: int, seconds: float
+) -> tuple[dict[str, pa.Table], list[Copy]]:
+    """The whole test, with a line about what happened. Hudi's rows at the end, and the copies.
+
+    With `seconds`, each copy's next sync starts after eight more commits. Otherwise three syncs start, after a quarter,
+    a half and three quarters of the commits: each has at least 10 transactions to do, so that all of them are killed.
+    """
     rng = random.Random(SEED)
-    lake, target, job, log = folder / "lake", folder / "copy.db", folder / "job.toml", folder / "sync.log"
+    lake = folder / "lake"
     lake.mkdir()
     names = [*(f"t{number}" for number in range(TABLES)), *(f"shard_{number}" for number in range(SHARDS))]
     tables = [LiveTable(hudi, lake / name, n, random.Random(rng.random())) for n, name in enumerate(names)]
-    job.write_text(JOB.format(lake=lake, target=target))
-    tables[0].commit()
     writer = Writer(tables, rounds, time.monotonic() + seconds, random.Random(rng.random()))
-    writer.start()
-    kills = 0
-    while writer.is_alive() or kills < 3:
-        killed = sync(job, rng.randrange(1, 7), log) == -9
-        kills += killed
-        if not writer.is_alive() and not killed:
-            break
-    writer.join()
-    assert kills >= 3
+    copies = [InDuckDB(folder), InPostgreSQL(folder, server.url()), InDelta(folder)]
+    every = 8 if seconds else len(tables) * rounds // 4
+    most = None if seconds else 3
+    killers = [
+        Killer(
+            copy, lambda syncs: syncs != most and writer.waited_for((syncs + 1) * every), random.Random(rng.random())
+        )
+        for copy in copies
+    ]
+    for thread in (writer, *killers):
+        thread.start()
+    for thread in (writer, *killers):
+        thread.join()
     assert writer.failure is None, f"{writer.last}: {str(writer.failure)[:600]}"
-    code = sync(job, None, log)
-    assert code == 0, log.read_text()[-3_000:]
     expected = hudi_rows(hudi, lake)
-    assert check(expected, target) == []
-    print(f"sync: seed {SEED}, {sum(one.commits for one in tables)} commits in {len(tables)} tables, {kills} kills")
-    return expected
+    for copy in copies:
+        assert copy.sync(None) == 0, copy.log()
+        assert check(expected, copy) == [], copy.name
+    kills = {killer.copy.name: killer.kills for killer in killers}
+    assert min(kills.values()) >= 3, kills
+    _note(f"sync: seed {SEED}, {writer.commits} commits in {len(tables)} tables; syncs killed: {kills}")
+    return expected, copies
 
 
-def test_copies_are_equal_to_hudi_under_kills(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """Two commits and more in each table. Negative control: a row that is missing in the copy is noticed."""
-    expected = under_kills(hudi, tmp_path, 2, 0.0)
-    with duckdb.connect(str(tmp_path / "copy.db")) as copy:
-        copy.execute("DELETE FROM t0 WHERE id = (SELECT min(id) FROM t0)")
-        copy.execute("UPDATE shards SET v = v + 1 WHERE shard = 'shard_0'")
-    problems = check(expected, tmp_path / "copy.db")
-    assert [problem.partition(":")[0] for problem in problems] == ["shard_0", "t0"]
+def _note(line: str) -> None:
+    """Prints a line, also in the record of `make long`."""
+    print(line)
+    if notes := os.environ.get("PENSTOCK_NOTES"):
+        with pathlib.Path(notes).open("a") as file:
+            file.write(f"{line}\n")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as started:
+        yield started
+
+
+def test_copies_are_equal_to_hudi_under_kills(hudi: Any, server: PostgresServer, tmp_path: pathlib.Path) -> None:
+    """Two commits in each table. Negative control: a row that is missing in a copy is noticed."""
+    expected, copies = under_kills(hudi, tmp_path, server, 2, 0.0)
+    for copy in copies:
+        copy.delete("t0", expected["t0"]["id"][0].as_py())
+        copy.delete("shards", expected["shard_0"]["id"][0].as_py())
+        noticed = [problem.partition(":")[0] for problem in check(expected, copy)]
+        assert {"shard_0", "t0"} <= set(noticed) <= {"t0", *(f"shard_{number}" for number in range(SHARDS))}
 
 
 @pytest.mark.long
-def test_copies_are_equal_to_hudi_under_kills_for_long(hudi: Any, tmp_path: pathlib.Path) -> None:
+def test_copies_are_equal_to_hudi_under_kills_for_long(
+    hudi: Any, server: PostgresServer, tmp_path: pathlib.Path
+) -> None:
     """For PENSTOCK_SYNC_SECONDS, with deletes and wider columns in each table."""
-    under_kills(hudi, tmp_path, 6, LONG_S)
+    under_kills(hudi, tmp_path, server, 6, LONG_S)

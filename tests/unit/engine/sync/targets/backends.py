@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.engine.sync.job import parse_target
 from penstock.engine.sync.targets.open import open_target
 from penstock.engine.sync.targets.target import Target
-from tests.unit.engine.sync.targets.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer
 
 
 class Backend(Protocol):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.postgres_server import PostgresServer, postgres_server
 from tests.unit.engine.sync.targets.backends import Backend, InDelta, InDuckDB, InParquet, InPostgreSQL
-from tests.unit.engine.sync.targets.postgres_server import PostgresServer, postgres_server
 
 _schemas = itertools.count()
 

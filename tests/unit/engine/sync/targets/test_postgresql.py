@@ -19,8 +19,8 @@ from penstock.engine.sync.targets import postgresql as module
 from penstock.engine.sync.targets.postgresql import PostgreSQLTarget
 from penstock.engine.sync.targets.postgresql_connections import parsed_url
 from penstock.proto.errors import ConfigurationError, TargetUnavailable
+from tests.postgres_server import PASSWORD, QUOTED_PASSWORD, PostgresServer
 from tests.unit.engine.sync.targets.backends import InPostgreSQL
-from tests.unit.engine.sync.targets.postgres_server import PASSWORD, QUOTED_PASSWORD, PostgresServer
 from tests.unit.engine.sync.targets.writes import COLUMNS, batch, write
 
 

@@ -18,9 +18,13 @@ QUOTED_PASSWORD: Final = "s3cret%2Fpass%3Fword"
 _NOBODY: Final = 65534
 
 
+_GUARD: Final = 'cat; "$0" -D "$1/data" -m immediate stop > /dev/null 2>&1; rm -rf "$1"'
+"""A shell that ends the server and removes its folder when its stdin ends, which a killed process closes, too."""
+
+
 class PostgresServer:
-    """A server on a free port of 127.0.0.1, with its data in a folder of its own. PostgreSQL refuses to run as root: a
-    root user runs it as `nobody`."""
+    """A server on a free port of 127.0.0.1, with its data in a folder of its own. It ends with this process, also after
+    `kill -9`. PostgreSQL refuses to run as root: a root user runs it as `nobody`."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder, self._data = folder, folder / "data"
@@ -36,6 +40,14 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, str(self._programs / "bin" / "pg_ctl"), str(folder)],
+            env=_environment(),
+            cwd="/",
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C ends the tests first
+            **self._user,
+        )
         self.start()
 
     def url(self, database: str = "postgres", query: str = "", password: str = QUOTED_PASSWORD) -> str:
@@ -52,11 +64,17 @@ class PostgresServer:
         """Ends the server and all connections at once."""
         self._run("pg_ctl", "-D", str(self._data), "-w", "-t", "300", "-m", "immediate", "stop")
 
+    def close(self) -> None:
+        """Ends the server and removes its folder."""
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)  # the guard cannot remove files of a root user
+
     def _run(self, program: str, *arguments: str) -> None:
-        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"}
         done = subprocess.run(
             [self._programs / "bin" / program, *arguments],
-            env=environment,
+            env=_environment(),
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
@@ -76,8 +94,11 @@ def postgres_server() -> Iterator[PostgresServer]:
     try:
         yield server
     finally:
-        server.stop()
-        shutil.rmtree(folder)
+        server.close()
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _programs(folder: pathlib.Path) -> pathlib.Path:
