@@ -19,9 +19,10 @@ import pyarrow as pa
 from penstock.engine.arrow import Reading
 from penstock.engine.connect import embedded_enumerator, enumerator_for, open_tables
 from penstock.engine.parallel.threads import threads_of
-from penstock.engine.read_tasks import open_request
+from penstock.engine.read_tasks import OpenedRead, open_request
 from penstock.engine.requests.stream import stream_limits, stream_scope, stream_start
 from penstock.engine.stream_offsets import continued, offset_of, point_of, scope_id
+from penstock.engine.sync.column_history import KnownColumns, check_kept, known_columns, parsed_columns
 from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
@@ -32,10 +33,13 @@ from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_opt
 from penstock.proto.retry import Retry
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.history import parse_history
 
 MAX_POSITION_CHARS: Final = 16 << 20
 """The longest stored position that is parsed."""
 _SERVER_VARIABLE: Final = "PENSTOCK_SERVER"
+_COLUMNS: Final = "columns"
+"""The key of the known columns in a stored position, which is otherwise an offset of a stream."""
 _ROUND_BYTES: Final = 64 << 20
 _ROUND_ROWS: Final = 500_000
 _FIXED: Final = {"query": "cdc", "after": "snapshot"}
@@ -65,7 +69,7 @@ class Round:
     """With `in_snapshot`, the splits of the snapshot."""
     order_key: str
     """The order key of the instant up to which the target is complete after the round."""
-    _point: StreamPoint = field(repr=False)
+    _opened: OpenedRead | None = field(default=None, repr=False)
 
 
 class TableFeed:
@@ -95,48 +99,65 @@ class TableFeed:
         return self._text(point)
 
     def next_round(self, position: str) -> Round | None:
-        """The round after a position; None: there is nothing new. Errors: see `Enumerator.next_batch`."""
-        scope, point = self._streamed(), self._point(position)
+        """The round after a position; None: there is nothing new. Errors: see `Enumerator.next_batch`; SchemaMismatch
+        if a column of the rows before the position is gone, or is another column now."""
+        scope, (point, before) = self._streamed(), self._point(position)
         limited = replace(scope, limits=_limits(self._options))
         batch = self._retry.call(partial(self._enumerator.next_batch, limited, point))
         if batch.point == point:
             return None
-        place = batch.point.snapshot
+        place, opened = batch.point.snapshot, self._opened(batch.point)
+        columns = arrow_schema(parse_record_schema(batch.schema_json, f"schema of table {self.table}"))
+        known = before if opened is None else self._checked_columns(columns, opened, before)
         return Round(
-            position=self._text(batch.point),
-            columns=arrow_schema(parse_record_schema(batch.schema_json, f"schema of table {self.table}")),
+            position=self._text(batch.point, known),
+            columns=columns,
             in_snapshot=isinstance(batch.point.content, SnapshotBatch),
             done=0 if place is None else place.done,
             total=0 if place is None else place.total,
             order_key=str(batch.point.progress.position.order_key),
-            _point=batch.point,
+            _opened=opened,
         )
 
     def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round, in no order between file groups: `_change_type`, `_change_seq` and the columns."""
-        request = batch_request(self._streamed(), of._point)
-        if request is None:
+        if of._opened is None:
             return
-        opened = open_request(replace(request, slots=1), self._options, self._embedded)
-        threads = threads_of(self._options, opened, available_cpus(), ahead=True)
-        with closing(Reading(opened, threads, ordered=False).batches()) as batches:
+        threads = threads_of(self._options, of._opened, available_cpus(), ahead=True)
+        with closing(Reading(of._opened, threads, ordered=False).batches()) as batches:
             yield from batches
+
+    def _opened(self, point: StreamPoint) -> OpenedRead | None:
+        """The read of the round that ends at `point`; None: it has no rows."""
+        request = batch_request(self._streamed(), point)
+        return None if request is None else open_request(replace(request, slots=1), self._options, self._embedded)
+
+    def _checked_columns(self, columns: pa.Schema, opened: OpenedRead, before: KnownColumns | None) -> KnownColumns:
+        text = opened.shared.scan.schema_history
+        history = parse_history(text, f"table {self.table}") if text else None
+        now = known_columns(columns.names, history)
+        if before is not None:
+            check_kept(self.table, before, now, history)
+        return now
 
     def _streamed(self) -> StreamScope:
         if self._scope is None:
             self._scope = stream_scope(self.table, self._options, self.describe)
         return self._scope
 
-    def _text(self, point: StreamPoint) -> str:
-        return json.dumps(offset_of(point, scope_id(self._streamed())), separators=(",", ":"))
+    def _text(self, point: StreamPoint, columns: KnownColumns | None = None) -> str:
+        offset = offset_of(point, scope_id(self._streamed()))
+        known = {} if columns is None else {_COLUMNS: columns.as_json()}
+        return json.dumps({**offset, **known}, separators=(",", ":"))
 
-    def _point(self, position: str) -> StreamPoint:
+    def _point(self, position: str) -> tuple[StreamPoint, KnownColumns | None]:
         if len(position) > MAX_POSITION_CHARS:
             raise ConfigurationError(f"position of table {self.table}: got {len(position)} characters")
         scope = scope_id(self._streamed())
         try:
             offset = json.loads(position)
-            return continued(offset, point_of(offset, scope), None)
+            columns = parsed_columns(offset.pop(_COLUMNS, None)) if isinstance(offset, dict) else None
+            return continued(offset, point_of(offset, scope), None), columns
         except (ValueError, ConfigurationError) as error:
             raise ConfigurationError(
                 f"table {self.table}: the target's position does not fit: it was stored with another `where`, or is "

@@ -13,6 +13,7 @@ from penstock.engine.sync.feed import Round
 from penstock.engine.sync.fold import last_changes
 from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, key_of, layout_of
 from penstock.engine.sync.sources import SourceTable
+from penstock.engine.sync.targets.rows import check_text_of_dates
 from penstock.engine.sync.targets.target import StoredTable, Target, Write
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch
 from penstock.proto.model.reports import TableDescription
@@ -113,13 +114,25 @@ class TableSync:
             return None
         change = LayoutChange(layout)
         if self._stored is not None and not (self._restart and not layout.source_column):
-            change = followed(table, self._stored.layout, layout)
+            change = self._followed_again(self._stored.layout, layout)
         if self._stored is not None and expected is None:
             self._check_new(self._stored, layout)
         self._target.check_columns(table, change.layout.columns)
         self._write(self._feed.start(), change, expected=expected, replaces=self._restart)
         self._restart = False
         return Step()
+
+    def _followed_again(self, old: TargetLayout, new: TargetLayout) -> LayoutChange:
+        """How the table's layout holds a new source, or one that is loaded again. The rows of other sources stay."""
+        try:
+            return followed(self._source.target_table, old, new)
+        except SchemaMismatch as error:
+            if not new.source_column:
+                raise
+            raise SchemaMismatch(
+                f"{str(error).partition(': load the table again')[0]}: rows of other sources are in the table: remove "
+                "it, and the sync loads all of its sources again, or give this source another `into`"
+            ) from error
 
     def _check_lost(self) -> None:
         """A table whose positions are gone can only be loaded again, all of it."""
@@ -217,6 +230,7 @@ class TableSync:
                 expected=expected,
                 position=position,
                 change=change,
+                base=None if self._stored is None else self._stored.layout,
                 removed=removed,
                 rows=rows or iter(()),
                 replaces=replaces,
@@ -231,7 +245,11 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 def _cast(rows: _Rows, columns: pa.Schema) -> _Rows:
     """The rows with types that may be wider: those of another source of the same table."""
-    return rows if rows.schema.equals(columns) else rows.cast(columns, safe=False)
+    if rows.schema.equals(columns):
+        return rows
+    for one in columns:
+        check_text_of_dates(rows[one.name], one.type)
+    return rows.cast(columns, safe=False)
 
 
 class _Counted:

@@ -12,10 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock.engine.sync.feed import TableFeed
+from penstock.engine.sync.job import SyncEntry, TargetUrl
+from penstock.engine.sync.sources import SourceTable
+from penstock.engine.sync.table_sync import TableSync
+from penstock.engine.sync.targets.duckdb import DuckDBTarget
+from penstock.proto.errors import SchemaMismatch
 from tests.golden.rows import difference
 from tests.interop.sync_copies import Copy, InDelta, InDuckDB, InPostgreSQL, Killer
 from tests.postgres_server import PostgresServer, postgres_server
@@ -218,6 +225,41 @@ def test_copies_are_equal_to_hudi_under_kills(hudi: Any, server: PostgresServer,
         copy.delete("shards", expected["shard_0"]["id"][0].as_py())
         noticed = [problem.partition(":")[0] for problem in check(expected, copy)]
         assert {"shard_0", "t0"} <= set(noticed) <= {"t0", *(f"shard_{number}" for number in range(SHARDS))}
+
+
+SWAP = ("RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b")
+AGAIN = ("DROP COLUMN b", "ADD COLUMNS (b string)")
+
+
+@pytest.mark.parametrize("changes", [SWAP, AGAIN], ids=["renamed", "dropped and added"])
+def test_other_column_of_an_old_name_stops(hudi: Any, changes: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+    """Hudi reads other values of rows that no commit has written again."""
+    name, place = f"evolved_{len(changes)}", tmp_path / "t"
+    drop = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+    settings = {"hoodie.schema.on.read.enable": "true", drop: "true"}
+    properties = "type = 'cow', primaryKey = 'id', preCombineField = 'ts'"
+    hudi.script({}, [f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (id string, ts int, a string, b string) "
+                     f"USING hudi TBLPROPERTIES ({properties}) LOCATION '{place}'"])  # fmt: skip
+    hudi.script(settings, [f"INSERT INTO {name} VALUES ('1', 1, 'a1', 'b1')"])
+    target = DuckDBTarget(str(tmp_path / "copy.db"))
+    entry = SyncEntry(source=str(place), target=TargetUrl("duckdb", ""))
+    source = SourceTable(entry=entry, name="t", table=str(place), target_table="t")
+
+    def copy(*, restart: bool = False) -> str:
+        sync = TableSync(source, TableFeed(str(place), {}, {}), target, restart=restart)
+        while sync.step() is not None:
+            pass
+        rows = hudi.read(place, hoodie__schema__on__read__enable="true").select(["id", "ts", "a", "b"])
+        with duckdb.connect(str(tmp_path / "copy.db")) as connection:
+            return difference(connection.sql("SELECT * FROM t").to_arrow_table(), rows)
+
+    assert copy() == ""
+    hudi.script(settings, [*(f"ALTER TABLE {name} {change}" for change in changes),
+                           f"INSERT INTO {name} (id, ts, a, b) VALUES ('2', 2, 'a2', 'b2')"])  # fmt: skip
+    with pytest.raises(SchemaMismatch, match="is another column than before"):
+        copy()
+    assert copy(restart=True) == ""
+    target.close()
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from penstock.engine.sync.layout import LayoutChange, TargetLayout
 from penstock.engine.sync.targets.delta_types import OPERATION, delta_type, names_problem, stored_columns
 from penstock.engine.sync.targets.folders import folder_problem, table_uri
 from penstock.engine.sync.targets.rows import AlignedRows, aligned, layout_text, null_patterns, parsed_layout
-from penstock.engine.sync.targets.target import StoredTable, Write
+from penstock.engine.sync.targets.target import StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -57,6 +57,11 @@ class DeltaTarget:
     def __init__(self, place: str) -> None:
         """`place`: a local path, or the URI of an object store, whose credentials are in the environment."""
         self._place, self._name = place, f"delta://{redacted_uri(place)}"
+        if "://" in place and "?" in place:
+            raise ConfigurationError(
+                f"target {self._name}: got a query string; options of the object store are environment variables "
+                "(AWS_REGION, AWS_ENDPOINT_URL, …)"
+            )
 
     def check_columns(self, table: str, columns: pa.Schema) -> None:
         """See `Target.check_columns`."""
@@ -85,6 +90,7 @@ class DeltaTarget:
                 raise self._conflict(write.table)
             if stored and stored.lost and (not write.replaces or write.change.layout.source_column):
                 raise ConfigurationError(f"{stored.lost}; load the table again (--restart)")
+            check_base(write, stored.layout if stored else None, f"target {self._name}: table {write.table}")
             try:
                 self._commit(delta, stored, write, rows)
             except CommitFailedError as error:
@@ -135,17 +141,20 @@ class DeltaTarget:
         old = pa.schema([columns.field(one.name) for one in stored.layout.columns])
         new = stored_columns(old)
         found = QueryBuilder().register("t", delta).execute("SELECT * FROM t")
-        rows = (aligned(_plain(batch), new) for batch in _beside(pa.RecordBatchReader.from_stream(found)))
+        rows = AlignedRows(map(_plain, _beside(pa.RecordBatchReader.from_stream(found))), new)
         layout = TargetLayout(old, stored.layout.key, stored.layout.source_column)
-        write_deltalake(
-            delta,
-            pa.RecordBatchReader.from_batches(new, rows),
-            mode="overwrite",
-            schema_mode="overwrite",
-            commit_properties=_commit_info(stored.number + 1, layout, stored.positions),
-        )
+        info = _commit_info(stored.number + 1, layout, stored.positions)
+        try:
+            batches = pa.RecordBatchReader.from_batches(new, iter(rows))
+            write_deltalake(delta, batches, mode="overwrite", schema_mode="overwrite", commit_properties=info)
+        except DeltaError:
+            if rows.error is not None:
+                raise rows.error from None
+            raise
 
     def _opened(self, table: str) -> DeltaTable | None:
+        if problem := folder_problem(table):
+            raise ConfigurationError(f"target {self._name}: table {table}: {problem}")
         uri = table_uri(self._place, table)
         return DeltaTable(uri) if DeltaTable.is_deltatable(uri) else None
 

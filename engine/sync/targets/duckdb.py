@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.duckdb_types import duckdb_type, quoted
-from penstock.engine.sync.targets.target import StoredTable, Write
-from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
+from penstock.engine.sync.targets.rows import DATES_WITH_A_SIGN
+from penstock.engine.sync.targets.target import OUTSIDE_OF_YEARS, StoredTable, Write, check_base, dates_to_text
+from penstock.proto.errors import ConfigurationError, PenstockError, SchemaMismatch, TargetConflict, TargetUnavailable
 
 _TABLES: Final = "_penstock_tables"
 _POSITIONS: Final = "_penstock_positions"
@@ -68,6 +69,8 @@ class DuckDBTarget:
     def check_columns(self, table: str, columns: pa.Schema) -> None:
         """See `Target.check_columns`."""
         names: dict[str, str] = {}
+        if not table or table.casefold() in (_TABLES, _POSITIONS):
+            raise ConfigurationError(f"{self._name}: table {table}: the name is one of Penstock's own: give `into`")
         for one in columns:
             if duckdb_type(one.type) is None:
                 raise ConfigurationError(
@@ -99,9 +102,7 @@ class DuckDBTarget:
             raise ConfigurationError(
                 f"{self._name}: table {table} exists, and no sync created it: drop it, or give `into`"
             )
-        columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(rows[0][2])))
-        layout = TargetLayout(columns, tuple(json.loads(rows[0][0])), rows[0][1])
-        return StoredTable(layout=layout, positions=dict(positions))
+        return StoredTable(layout=_layout(rows[0]), positions=dict(positions))
 
     def write(self, write: Write) -> None:
         """See `Target.write`."""
@@ -169,16 +170,20 @@ class DuckDBTarget:
     def _change_layout(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         table, change = quoted(write.table), write.change
         layout = change.layout
-        known = bool(_run(cursor, f"SELECT 1 FROM {_TABLES} WHERE name = ?", [write.table]))
+        known = _run(cursor, _STORED, [write.table])
+        check_base(write, _layout(known[0]) if known else None, f"{self._name}: table {write.table}")
         types = {one.name: duckdb_type(one.type) for one in layout.columns}
         if known and write.replaces and not layout.source_column:
             _run(cursor, f"DROP TABLE IF EXISTS {table}")
             _run(cursor, f"DELETE FROM {_POSITIONS} WHERE name = ? AND source <> ?", [write.table, write.source])
-            known = False
+            known = []
         if not known:
             columns = ", ".join(f"{quoted(name)} {sql_type}" for name, sql_type in types.items())
             _run(cursor, f"CREATE TABLE {table} ({columns})")
         else:
+            for name in dates_to_text(write):
+                if _run(cursor, OUTSIDE_OF_YEARS.format(table, quoted(name))):
+                    raise SchemaMismatch(f"{self._name}: table {write.table}: column {name}: {DATES_WITH_A_SIGN}")
             for name in change.added:
                 _run(cursor, f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {types[name]}")
             for name in change.widened:
@@ -230,6 +235,14 @@ class DuckDBTarget:
             raise TargetUnavailable(f"{where}: {_line(error)}") from error
         except duckdb.Error as error:
             raise ConfigurationError(f"{where}: {_line(error)}") from error
+
+
+def _layout(stored: tuple[Any, ...]) -> TargetLayout:
+    """The layout of a row of `_STORED`."""
+    key, source_column, columns = stored
+    return TargetLayout(
+        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(columns))), tuple(json.loads(key)), source_column
+    )
 
 
 def _run(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:

@@ -14,7 +14,8 @@ def folder_problem(table: str) -> str:
 
 
 def table_uri(place: str, table: str) -> str:
-    """The URI of a table's folder in `place`, a local path or a URI."""
+    """The URI of a table's folder in `place`, a local path or a URI, whose query stays at the end."""
     if "://" in place:
-        return f"{place.rstrip('/')}/{quote(table, safe='')}"
+        folder, mark, query = place.partition("?")
+        return f"{folder.rstrip('/')}/{quote(table, safe='')}{mark}{query}"
     return pathlib.Path(place).absolute().joinpath(table).as_uri()

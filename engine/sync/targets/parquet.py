@@ -30,7 +30,7 @@ from penstock.engine.sync.targets.parquet_manifest import (
     parsed_manifest,
 )
 from penstock.engine.sync.targets.rows import AlignedRows, aligned
-from penstock.engine.sync.targets.target import StoredTable, Write
+from penstock.engine.sync.targets.target import StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -78,6 +78,8 @@ class ParquetTarget:
                         f"target {self._name}: table {write.table}: the position of source {write.source} is not the "
                         "one that this sync stored: another process fills the table"
                     )
+                where = f"target {self._name}: table {write.table}"
+                check_base(write, before.layout if before else None, where)
                 if write.table not in self._cleaned:
                     _delete_orphans(files, before)
                     self._cleaned.add(write.table)
@@ -91,6 +93,8 @@ class ParquetTarget:
         """See `Target.close`."""
 
     def _files(self, table: str) -> Files:
+        if problem := folder_problem(table):
+            raise ConfigurationError(f"target {self._name}: table {table}: {problem}")
         if "://" in self._place:
             return StoredFiles(table_uri(self._place, table))
         return LocalFiles(pathlib.Path(self._place, table).absolute())

@@ -13,9 +13,9 @@ from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.json_text import json_text
 from penstock.engine.sync.targets.postgresql_connections import Connections, parsed_url, run
 from penstock.engine.sync.targets.postgresql_types import column_problem, name_problem, postgresql_type, quoted
-from penstock.engine.sync.targets.rows import aligned, layout_text, null_patterns, parsed_layout
-from penstock.engine.sync.targets.target import StoredTable, Write
-from penstock.proto.errors import ConfigurationError, TargetConflict, TargetUnavailable
+from penstock.engine.sync.targets.rows import DATES_WITH_A_SIGN, aligned, layout_text, null_patterns, parsed_layout
+from penstock.engine.sync.targets.target import OUTSIDE_OF_YEARS, StoredTable, Write, check_base, dates_to_text
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
 
 _TABLES: Final = "_penstock_tables"
 _POSITIONS: Final = "_penstock_positions"
@@ -170,16 +170,24 @@ class PostgreSQLTarget:
 
     def _change_layout(self, cursor: dbapi.Cursor, write: Write) -> None:
         table, layout = self._own(write.table), write.change.layout
-        known = bool(run(cursor, f"SELECT 1 FROM {self._own(_TABLES)} WHERE name = $1", [write.table]))
+        known = run(cursor, f"SELECT layout FROM {self._own(_TABLES)} WHERE name = $1", [write.table])
+        stored = self._layout(write.table, known[0][0]) if known else None
+        where = f"target {self._name}: table {write.table}"
+        check_base(write, stored, where)
         if known and write.replaces and not layout.source_column:
             run(cursor, f"DROP TABLE {table}")
             run(cursor, f"DELETE FROM {self._own(_POSITIONS)} WHERE name = $1", [write.table])
-            known = False
+            known = []
         types = {one.name: postgresql_type(one.type) for one in layout.columns}
         if not known:
             columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
             run(cursor, f"CREATE TABLE {table} ({columns})")
         else:
+            for name in dates_to_text(write):
+                if run(cursor, OUTSIDE_OF_YEARS.format(table, quoted(name))):
+                    raise SchemaMismatch(
+                        f"target {self._name}: table {write.table}: column {name}: {DATES_WITH_A_SIGN}"
+                    )
             for name in write.change.added:
                 run(cursor, f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {types[name]}")
             for name in write.change.widened:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.sync.layout import TargetLayout
+from penstock.proto.errors import SchemaMismatch
+
+DATES_WITH_A_SIGN: Final = (
+    "a date outside of the years 1 to 9999 cannot become the text that Hudi reads: load the table again (--restart)"
+)
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_896
 
 
 def aligned(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
@@ -25,9 +33,18 @@ def aligned(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
             continue
         array = batch.column(index)
         # a whole number that a float does not hold exactly is rounded, as Hudi does
+        check_text_of_dates(array, one.type)
         is_rounded = pa.types.is_integer(array.type) and pa.types.is_floating(one.type)
         arrays.append(array if array.type == one.type else pc.cast(array, one.type, safe=not is_rounded))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([pa.field(one.name, one.type) for one in columns]))
+
+
+def check_text_of_dates(values: pa.Array | pa.ChunkedArray, to: pa.DataType) -> None:
+    """SchemaMismatch for dates outside of the years 1 to 9999 that would become text: Hudi writes them with a sign."""
+    if pa.types.is_date32(values.type) and pa.types.is_string(to):
+        days = pc.min_max(pc.cast(values, pa.int32())).as_py()
+        if days["min"] is not None and not _FIRST_DAY <= days["min"] <= days["max"] <= _LAST_DAY:
+            raise SchemaMismatch(DATES_WITH_A_SIGN)
 
 
 class AlignedRows:

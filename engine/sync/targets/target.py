@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from penstock.engine.sync.layout import LayoutChange, TargetLayout
+from penstock.proto.errors import TargetUnavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Write:
     """The position after the transaction."""
     change: LayoutChange
     """The table's layout, and how it changes. A table that does not exist is created."""
+    base: TargetLayout | None = None
+    """The stored layout that changes; None: there is no table, or it has the layout of `change` already."""
     removed: pa.Table | None = None
     """Keys whose rows are removed first; the columns are those of the key."""
     replaces: bool = False
@@ -48,6 +51,31 @@ class Write:
     rows: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
     """Rows to append, after the removals; their columns are some of the layout's with its types, the others become
     null."""
+
+
+OUTSIDE_OF_YEARS: Final = "SELECT 1 FROM {0} WHERE {1} < DATE '0001-01-01' OR {1} > DATE '9999-12-31' LIMIT 1"
+"""Finds a date that `rows.check_text_of_dates` refuses."""
+
+
+def check_base(write: Write, stored: TargetLayout | None, where: str) -> None:
+    """TargetUnavailable, beginning with `where`, if the layout that is stored now is not the one that changes: another
+    process, which copies another source into the table, has changed it. The next try starts from its layout."""
+    if stored is None or (write.replaces and not write.change.layout.source_column):
+        return
+    if stored != (write.base or write.change.layout):
+        raise TargetUnavailable(f"{where}: another process has changed its columns: the next try continues with them")
+
+
+def dates_to_text(write: Write) -> list[str]:
+    """The columns of dates that become text. Those of a SQL target are checked with `OUTSIDE_OF_YEARS`."""
+    if write.base is None:
+        return []
+    new = write.change.layout.columns
+    return [
+        name
+        for name in write.change.widened
+        if pa.types.is_date32(write.base.columns.field(name).type) and pa.types.is_string(new.field(name).type)
+    ]
 
 
 class Target(Protocol):

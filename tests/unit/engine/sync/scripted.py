@@ -18,7 +18,6 @@ from penstock.engine.sync.targets.target import StoredTable, Write
 from penstock.proto.errors import StorageError, TargetConflict, TargetUnavailable
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.streams import Progress, StreamPoint
 
 AVRO = {pa.int32(): "int", pa.int64(): "long", pa.string(): "string", pa.float64(): "double"}
 META = ("_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path")
@@ -110,7 +109,6 @@ class ScriptedFeed:
             done=number + 1 if in_snapshot else 0,
             total=len(self.parts) if in_snapshot else 0,
             order_key=f"{number:03}",
-            _point=StreamPoint(progress=Progress(EARLIEST)),
         )
 
     def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:

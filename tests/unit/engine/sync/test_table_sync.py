@@ -249,6 +249,22 @@ def test_shards_fill_one_table() -> None:
     assert [row["id"] for row in target.rows["all"]] == [5]
 
 
+def test_shard_whose_type_does_not_fit_says_what_helps() -> None:
+    """Not `--restart`: rows of the other shard are in the table."""
+    target = MemoryTarget()
+    for name in ("one", "other"):
+        run_to_end(ScriptedFeed([[image()]]), target, source_of(name, "all"))
+    later = ScriptedFeed([[image(v=0.5)]], columns=widened("v", pa.float64()))
+    run_to_end(later, target, source_of("one", "all"), restart=True)
+    assert [row["v"] for row in target.rows["all"]] == [1, 0.5]
+    odd = ScriptedFeed([[image(v="x")]], columns=widened("v", pa.string()))
+    with pytest.raises(
+        SchemaMismatch, match=r"column v is double .*: rows of other sources are in the table: remove it"
+    ):
+        run_to_end(odd, target, source_of("one", "all"), restart=True)
+    assert [row["v"] for row in target.rows["all"]] == [1, 0.5]
+
+
 def test_narrow_shard_is_first() -> None:
     target = MemoryTarget()
     run_to_end(ScriptedFeed([[image()]], columns=widened("v", pa.int32())), target, source_of("one", "all"))

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.engine.sync.layout import TargetLayout, followed
 from penstock.engine.sync.targets.target import Target
-from penstock.proto.errors import ConfigurationError, TargetConflict
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
 from tests.unit.engine.sync.targets.backends import Backend, canonical, opened
 from tests.unit.engine.sync.targets.writes import COLUMNS, LAYOUT, SEED, WRITES, History, Row, batch, kill_after, write
 
@@ -77,7 +77,7 @@ def test_columns_are_added_and_widened(backend: Backend) -> None:
     target.write(write("p1", [(1, 2**60 + 1, Decimal("1.25"), 7), (2, None, None, None)], layout=old))
     change = followed("orders", old, new)
     rows: list[Row] = [(2**40, 1.5, Decimal("12345678.1234"), 0.5, ["x"]), (2, 2.5, None, 9.0, None)]
-    target.write(write("p2", rows, [(2,)], expected="p1", layout=new, change=change))
+    target.write(write("p2", rows, [(2,)], expected="p1", layout=new, change=change, base=old))
     assert target.stored("orders").layout == new  # type: ignore[union-attr]
     target.close()
     assert_rows(backend, [(1, float(2**60), Decimal("1.2500"), 7.0, None), *rows], new.columns)
@@ -88,7 +88,9 @@ def test_numbers_become_text(backend: Backend) -> None:
     new = TargetLayout(pa.schema([("k", pa.string()), ("n", pa.string()), ("d", pa.string())]), ("k",))
     target = opened(backend)
     target.write(write("p1", [(1, -5, dt.date(2020, 1, 2)), (2, None, None)], layout=old))
-    target.write(write("p2", [("1", "z", "w")], [("1",)], expected="p1", layout=new, change=followed("t", old, new)))
+    target.write(
+        write("p2", [("1", "z", "w")], [("1",)], expected="p1", layout=new, change=followed("t", old, new), base=old)
+    )
     target.write(write("p3", [], [("2",)], expected="p2", layout=new))
     target.write(write("p4", [("3", "-5", "2020-01-02")], [], expected="p3", layout=new))
     target.close()
@@ -131,6 +133,55 @@ def test_restart_of_one_source_keeps_the_rows_of_others(backend: Backend) -> Non
     target.write(write("p2", [], [("b", "1")], layout=layout, expected="p1", source="/b", source_name="b"))
     target.close()
     assert_rows(backend, [("a'b", "3"), ("b", "2")], columns)
+
+
+def test_columns_that_another_process_added_are_not_lost(backend: Backend) -> None:
+    """Two processes copy a source each into one table, and both add a column."""
+    columns = pa.schema([("_source", pa.string()), ("k", pa.string())])
+    old = TargetLayout(columns, ("_source", "k"), "_source")
+    x, y = (replace(old, columns=columns.append(pa.field(name, pa.int32()))) for name in "xy")
+    target = opened(backend)
+    target.write(write("p1", layout=old, source="/a", source_name="a"))
+    target.write(write("p1", layout=old, source="/b", source_name="b", base=old))
+    change = followed("t", old, x)
+    target.write(write("p2", [("a", "1", 5)], layout=x, source="/a", expected="p1", change=change, base=old))
+    other = write("p2", [("b", "1", 6)], layout=y, source="/b", expected="p1", change=followed("t", old, y), base=old)
+    with pytest.raises(TargetUnavailable, match="another process has changed its columns"):
+        target.write(other)
+    with pytest.raises(TargetUnavailable, match="another process has changed its columns"):
+        target.write(write("p1", layout=old, source="/c", source_name="c"))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (x, {"/a": "p2", "/b": "p1"})
+    target.close()
+    assert_rows(backend, [("a", "1", 5)], x.columns)
+
+
+@pytest.mark.parametrize("day", [-719_163, 2_932_897], ids=["year 0", "year 10000"])
+def test_dates_with_a_sign_do_not_become_text(backend: Backend, day: int) -> None:
+    """Hudi writes them as `+10000-01-01`."""
+    old = TargetLayout(pa.schema([("k", pa.int32()), ("d", pa.date32())]), ("k",))
+    new = TargetLayout(pa.schema([("k", pa.int32()), ("d", pa.string())]), ("k",))
+    target = opened(backend)
+    rows = pa.record_batch([pa.array([1], pa.int32()), pa.array([day], pa.int32()).cast(pa.date32())], old.columns)
+    target.write(replace(write("p1", layout=old), rows=iter([rows])))
+    with pytest.raises(SchemaMismatch, match="a date outside of the years 1 to 9999"):
+        target.write(write("p2", layout=new, expected="p1", change=followed("t", old, new), base=old))
+    stored = target.stored("orders")
+    assert stored is not None
+    assert (stored.layout, stored.positions) == (old, {"/lake/orders": "p1"})
+    target.close()
+
+
+@pytest.mark.parametrize("name", ["../orders", "/etc", "a/b", "..", "", "a\0b"])
+def test_names_that_lead_elsewhere_are_refused_before_anything_is_read(backend: Backend, name: str) -> None:
+    """A server names its tables."""
+    if not backend.url.startswith(("delta", "parquet")):
+        return
+    target = opened(backend)
+    with pytest.raises(ConfigurationError, match="the name is not one of a folder"):
+        target.stored(name)
+    target.close()
 
 
 @pytest.mark.parametrize("expected", [None, "p0"])
@@ -183,7 +234,7 @@ def test_error_of_the_rows_rolls_everything_back(backend: Backend) -> None:
     target.write(write("p1", [("a", 1, "x")]))
     wider = TargetLayout(pa.schema([*COLUMNS, pa.field("more", pa.int64())]), LAYOUT.key)
     change = followed("orders", LAYOUT, wider)
-    failing = write("p2", [], [("a", 1)], expected="p1", layout=wider, change=change)
+    failing = write("p2", [], [("a", 1)], expected="p1", layout=wider, change=change, base=LAYOUT)
     with pytest.raises(RuntimeError, match="the source failed"):
         target.write(replace(failing, rows=_failing(RuntimeError("the source failed"))))
     stored = target.stored("orders")

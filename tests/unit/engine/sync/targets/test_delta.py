@@ -136,7 +136,7 @@ def test_table_created_by_another_process_is_a_conflict(target: DeltaTarget, tmp
 def test_failed_write_after_a_widening_keeps_rows_and_position(target: DeltaTarget, tmp_path: pathlib.Path) -> None:
     wider = TargetLayout(pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.string())]), LAYOUT.key)
     target.write(write("p1", [("a", 1, "x")]))
-    failing = write("p2", expected="p1", layout=wider, change=followed("orders", LAYOUT, wider))
+    failing = write("p2", expected="p1", layout=wider, change=followed("orders", LAYOUT, wider), base=LAYOUT)
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield batch([("b", 2**40, "x")], wider.columns)
@@ -170,6 +170,11 @@ def test_names_that_are_not_folders_are_refused(target: DeltaTarget, name: str) 
 def test_columns_that_differ_in_case_are_refused(target: DeltaTarget) -> None:
     with pytest.raises(ConfigurationError, match="one name"):
         target.check_columns("orders", pa.schema([("a", pa.int32()), ("A", pa.int32())]))
+
+
+def test_query_string_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="got a query string; options of the object store are environment"):
+        DeltaTarget("s3://user:secret@b/lake?region=x")
 
 
 def test_error_has_no_password() -> None:

@@ -124,6 +124,12 @@ def test_types_that_do_not_exist_are_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["_penstock_tables", "_PENSTOCK_positions", ""])
+def test_names_of_own_tables_are_refused(target: DuckDBTarget, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="the name is one of Penstock's own"):
+        target.check_columns(name, pa.schema([("id", pa.int64())]))
+
+
 def test_columns_that_are_one_name(target: DuckDBTarget) -> None:
     with pytest.raises(ConfigurationError, match="columns a and A are one name"):
         target.check_columns("t", pa.schema([("a", pa.int32()), ("A", pa.int32())]))
@@ -149,7 +155,7 @@ def test_failed_transaction_leaves_nothing(target: DuckDBTarget) -> None:
     wider = TargetLayout(COLUMNS.append(pa.field("w", pa.int32())), ("id",))
     change = LayoutChange(wider, added=("w",))
     with pytest.raises(OSError, match="gone"):
-        target.write(write_of("1", "2", removed=[{"id": 1}], change=change, rows_from=failing()))
+        target.write(write_of("1", "2", removed=[{"id": 1}], change=change, base=LAYOUT, rows_from=failing()))
     assert rows_of(target) == [(1, "a")]
     stored = target.stored("t")
     assert stored is not None and stored.layout == LAYOUT and stored.positions == {"/lake/t": "1"}
@@ -159,7 +165,7 @@ def test_columns_are_added_and_widened_with_rows_in_one_transaction(target: Duck
     target.write(write_of(None, "1", [{"id": 1, "v": "a"}]))
     columns = pa.schema([("id", pa.string()), ("v", pa.string()), ("w", pa.list_(pa.int32()))])
     change = LayoutChange(TargetLayout(columns, ("id",)), added=("w",), widened=("id",))
-    target.write(write_of("1", "2", [{"id": "x", "v": "b", "w": [1]}], [{"id": "1"}], change))
+    target.write(write_of("1", "2", [{"id": "x", "v": "b", "w": [1]}], [{"id": "1"}], change, base=LAYOUT))
     assert rows_of(target) == [("x", "b", [1])]
     target.write(write_of("2", "3", [{"id": "1", "v": "c", "w": None}], change=LayoutChange(change.layout)))
     assert rows_of(target) == [("1", "c", None), ("x", "b", [1])]
@@ -186,7 +192,7 @@ def test_widened_values_are_those_of_the_reader(
         write_of(None, "1", [{"id": n, "v": value} for n, value in enumerate(values)], change=LayoutChange(layout))
     )
     later = TargetLayout(pa.schema([("id", pa.int64()), ("v", new)]), ("id",))
-    target.write(write_of("1", "2", change=LayoutChange(later, widened=("v",))))
+    target.write(write_of("1", "2", change=LayoutChange(later, widened=("v",)), base=layout))
     expected = pa.array(values, old).cast(new, safe=False).to_pylist()
     assert [value for _, value in rows_of(target)] == expected
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.sync.targets import parquet_manifest
+from penstock.engine.sync.targets.folders import table_uri
 from penstock.engine.sync.targets.parquet import ParquetTarget
 from penstock.engine.sync.targets.parquet_files import StoredFiles
 from penstock.proto.errors import ConfigurationError, TargetUnavailable
@@ -168,6 +169,11 @@ def test_stored_files_read_what_they_wrote(tmp_path: pathlib.Path) -> None:
 def test_names_of_columns_that_files_cannot_have_are_refused(target: ParquetTarget, name: str) -> None:
     with pytest.raises(ConfigurationError, match="name"):
         target.check_columns("orders", pa.schema([("a", pa.int32()), (name, pa.int32())]))
+
+
+def test_query_string_stays_at_the_end_of_a_uri() -> None:
+    assert table_uri("s3://b/lake/?region=x&scheme=http", "a b") == "s3://b/lake/a%20b?region=x&scheme=http"
+    assert table_uri("s3://b/lake", "t") == "s3://b/lake/t"
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b"])
