@@ -1,4 +1,4 @@
-"""A process that copies a table and is killed at a statement of the target. It is started by `test_sync_kills`."""
+"""A process that copies a table and is killed at a statement or step of the target. `test_sync_kills` starts it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import os
 import pathlib
 import signal
+import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from penstock.engine.sync.feed import TableFeed
-from penstock.engine.sync.job import SyncEntry, TargetUrl
+from penstock.engine.sync.job import SyncEntry, TargetUrl, parse_target
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import TableSync
 from penstock.engine.sync.targets import duckdb as duckdb_target
 from penstock.engine.sync.targets.duckdb import DuckDBTarget
-from penstock.engine.sync.targets.target import StoredTable, Write
+from penstock.engine.sync.targets.open import open_target
+from penstock.engine.sync.targets.target import StoredTable, Target, Write
 
 OPTIONS = {"maxFilesPerTrigger": 1, "metadata": "off"}
 
@@ -66,7 +69,27 @@ def copy(table: str, path: str, kill: tuple[str, int], beside: bool) -> None:
         return rows
 
     duckdb_target._run = run
-    target = BesideTarget(path) if beside else DuckDBTarget(path)
+    _to_the_end(table, BesideTarget(path) if beside else DuckDBTarget(path))
+
+
+def copy_by_steps(table: str, url: str, last: int) -> None:
+    """Copies until there is nothing new, into any target. The process kills itself at the step of the target with this
+    number: the call or return of a function of its modules; 0: never."""
+    target, steps = open_target(parse_target("test", url)), 0
+
+    def step(frame: FrameType, event: str, _: object) -> None:
+        nonlocal steps
+        if f"{os.sep}targets{os.sep}" in frame.f_code.co_filename:
+            steps += 1
+            if steps == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(step)
+    _to_the_end(table, target)
+    sys.setprofile(None)
+
+
+def _to_the_end(table: str, target: Target) -> None:
     sync = TableSync(source_of(table), TableFeed(table, OPTIONS, {}), target)
     while sync.step() is not None:
         pass

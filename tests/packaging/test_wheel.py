@@ -40,6 +40,10 @@ PACKAGE_DIRS = package_folders()
 SPARK_MODULES = ("penstock.engine.spark", "pyspark_penstock")
 ADAPTERS = "penstock.engine.adapters."
 """Modules that need an engine; tests/ops/test_floors.py imports them with it."""
+SYNC_TARGETS = {
+    f"penstock.engine.sync.targets.{name}" for name in ("duckdb", "postgresql", "postgresql_connections", "delta")
+}
+"""Modules that need the extra of a target."""
 
 IMPORT_ALL = """
 import importlib, json, sys
@@ -261,7 +265,8 @@ def test_metadata_is_complete_and_valid(distributions: tuple[pathlib.Path, pathl
 
 def test_every_module_imports_without_extras(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
     modules = {name for name in modules_of_the_tree() if not name.startswith((*SPARK_MODULES, ADAPTERS))}
-    result = import_all(clean_python, modules, folder)
+    assert modules > SYNC_TARGETS
+    result = import_all(clean_python, modules - SYNC_TARGETS, folder)
     assert result["failed"] == {}
     assert result["pyspark"] is False
     where = result["where"]
@@ -273,6 +278,22 @@ def test_every_module_imports_without_extras(clean_python: pathlib.Path, folder:
 def test_spark_modules_import_with_the_extra(clean_python: pathlib.Path, folder: pathlib.Path, spark_path: str) -> None:
     modules = {name for name in modules_of_the_tree() if name.startswith(SPARK_MODULES)}
     assert import_all(clean_python, modules, folder, spark_path)["failed"] == {}
+
+
+@pytest.mark.parametrize("extra", ["duckdb", "postgresql", "delta"])
+def test_sync_without_its_extra_names_it(clean_python: pathlib.Path, tmp_path: pathlib.Path, extra: str) -> None:
+    properties = tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties"
+    properties.parent.mkdir(parents=True)
+    properties.write_text("hoodie.table.name=orders\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=9\n")
+    place = "user@127.0.0.1/copy" if extra == "postgresql" else "/copy"
+    job = tmp_path / "job.toml"
+    job.write_text(f'[[sync]]\nfrom = "{tmp_path}/lake/*"\nto = "{extra}://{place}"\n')
+    command = [clean_python.parent / "penstock", "sync", job, "--once", "--format", "json"]
+    done = subprocess.run([*map(str, command)], cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 2, done.stderr
+    (table,) = json.loads(done.stdout)["tables"]
+    assert table["state"] == "stopped"
+    assert f"pip install 'penstock[{extra}]'" in table["problem"]["text"]
 
 
 def test_command_runs_from_the_clean_environment(clean_python: pathlib.Path, folder: pathlib.Path) -> None:
