@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from typing import Any, Protocol
 
 import duckdb
@@ -16,7 +17,7 @@ from penstock.engine.sync.layout import RECORD_KEY
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import TableSync
 from penstock.engine.sync.targets.duckdb import DuckDBTarget
-from penstock.proto.errors import PenstockError, PositionExpired, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, PenstockError, PositionExpired, SchemaMismatch
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.streams import StartAfter
 from penstock.table.schema.avro import META_COLUMNS
@@ -136,6 +137,39 @@ def _refused_by_a_read(table: pathlib.Path, error: PenstockError) -> None:
     with pytest.raises(PenstockError) as refused:
         penstock.read(table, query="cdc", after="earliest").read_all()
     assert {type(error).__name__, refused.type.__name__} <= {type(error).__name__, "StorageError", "CorruptFile"}
+
+
+@pytest.mark.parametrize("name", ["A_nonpart_nometa_v9_h120", "A_nonpart_nometa_v6_h0150"])
+def test_table_without_meta_columns_stops_before_anything_is_written(
+    golden: Golden, name: str, tmp_path: pathlib.Path
+) -> None:
+    """Its rows do not hold their instant, so that neither Hudi nor Penstock reads changes of it."""
+    source = source_of(golden.table(name))
+    target = DuckDBTarget(str(tmp_path / "copy.db"))
+    with pytest.raises(ConfigurationError, match=r"a table without meta columns.*and Hudi refuses it, too"):
+        run(TableSync(source, TableFeed(source.table, {}, {}), target))
+    target.close()
+    assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.parametrize("kind", ["cow_cdc", "mor"])
+def test_upgraded_table_is_followed(golden: Golden, kind: str, tmp_path: pathlib.Path) -> None:
+    """The same table as version 6, 8 and 9, with commits after each upgrade: nothing is loaded again."""
+    place, target = tmp_path / "t", DuckDBTarget(str(tmp_path / "copy.db"))
+    rows = []
+    for name in [f"B_up_{kind}_v{version}" for version in (6, 8, 9)]:
+        if place.exists():
+            shutil.rmtree(place)
+        shutil.copytree(golden.table(name), place)
+        source = source_of(place)
+        sync = TableSync(source, TableFeed(source.table, {}, {}), target)
+        steps = []
+        while (step := sync.step()) is not None:
+            steps.append(step)
+        rows.append(sum(one.rows for one in steps))
+        target.close()
+        assert same(copied(tmp_path / "copy.db"), rows_of(golden, name)) == "", name
+    assert all(rows)
 
 
 def test_comparison_notices_a_row(golden: Golden, tmp_path: pathlib.Path) -> None:

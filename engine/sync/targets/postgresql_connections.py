@@ -15,6 +15,8 @@ from penstock.proto.errors import ConfigurationError, PenstockError, TargetConfl
 
 _TEMPORARY: Final = ("08", "40", "53", "55", "57", "58")
 """Classes of SQLSTATE: connection, rollback of a deadlock, resources, lock, operator, I/O."""
+_READ_ONLY: Final = "25006"
+"""SQLSTATE of a write into a server that is read-only, such as a standby."""
 _PROTOCOL_VIOLATION: Final = "08P01"
 _RACES: Final = frozenset({"23505", "42P07", "42701"})
 """SQLSTATE of a key, table or column that another process has added."""
@@ -116,7 +118,7 @@ class Connections:
         if state in _RACES:
             return TargetConflict(f"{where}: another process fills the table")
         if state:
-            is_temporary = state[:2] in _TEMPORARY and state != _PROTOCOL_VIOLATION
+            is_temporary = (state[:2] in _TEMPORARY and state != _PROTOCOL_VIOLATION) or state == _READ_ONLY
         elif connection is None:
             is_temporary = not any(one in text for one in _MISCONFIGURED)
         else:

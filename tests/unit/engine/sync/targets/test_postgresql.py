@@ -58,6 +58,16 @@ def test_restarted_server_is_unavailable_and_then_continues(target: PostgreSQLTa
     assert QUOTED_PASSWORD not in str(gone.value)
 
 
+def test_read_only_server_is_unavailable(target: PostgreSQLTarget, postgresql: InPostgreSQL) -> None:
+    """As a standby, until it becomes the primary."""
+    target.write(write("p1", [("a", 1, "x")]))
+    read_only = PostgreSQLTarget(f"{postgresql.url}&options=-cdefault_transaction_read_only%3Don")
+    with pytest.raises(TargetUnavailable, match="read-only transaction"):
+        read_only.write(write("p2", [("b", 1, "x")], expected="p1"))
+    read_only.close()
+    target.write(write("p2", [("b", 1, "x")], expected="p1"))
+
+
 def test_server_that_ends_in_the_middle_of_rows_is_unavailable(
     target: PostgreSQLTarget, postgresql: InPostgreSQL
 ) -> None:
