@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,23 +22,44 @@ class Folded:
 
     keys: pa.Table
     """The keys of all rows that changed, each once: rows with these keys are removed first."""
-    rows: pa.Table
-    """The rows that are there after the changes, each key once."""
+    rows: Iterator[pa.RecordBatch]
+    """The rows that are there after the changes, each key once. They can be read once; each batch is then released."""
 
 
-def last_changes(changes: pa.Table, key: Sequence[str], columns: Sequence[str]) -> Folded:
-    """The effect of `changes`, rows with `_change_type` and `_change_seq` in any order. `columns` are those of `rows`.
+def last_changes(batches: Iterable[pa.RecordBatch], key: Sequence[str], columns: Sequence[str]) -> Folded | None:
+    """The effect of changes, rows with `_change_type` and `_change_seq` in any order; None: there are none. `columns`
+    are those of `rows`.
 
     `_change_seq` orders the changes of a key. The old image of an update counts as a removal, so a row whose key
-    columns change is removed under its old key. Keys may contain nulls and NaN, which are equal to themselves.
+    columns change is removed under its old key. Keys may contain nulls and NaN, which are equal to themselves. Of
+    removals only the keys are held in memory, of the other changes the columns, once.
     """
-    narrow = changes.select([*key, CHANGE_SEQ])
-    indices = pc.sort_indices(narrow, sort_keys=[(name, "ascending") for name in narrow.column_names])
-    ordered = narrow.select(list(key)).take(indices)
-    is_last = _ends_of_runs(ordered)
-    last = indices.filter(is_last)
-    is_there = pc.invert(pc.is_in(changes[CHANGE_TYPE].take(last), value_set=pa.array(_REMOVALS)))
-    return Folded(ordered.filter(is_last), changes.select(list(columns)).take(last.filter(is_there)))
+    narrow: list[pa.RecordBatch] = []
+    there: list[pa.Array] = []
+    kept: deque[pa.RecordBatch] = deque()
+    for batch in batches:
+        there.append(pc.invert(pc.is_in(batch.column(CHANGE_TYPE), value_set=pa.array(_REMOVALS))))
+        kept.append(batch.select(list(columns)).filter(there[-1]))
+        narrow.append(batch.select([*key, CHANGE_SEQ]))
+    if not narrow:
+        return None
+    changes = pa.Table.from_batches(narrow)
+    indices = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in changes.column_names])
+    ordered = changes.select(list(key)).take(indices)
+    is_end = _ends_of_runs(ordered)
+    is_last = np.zeros(changes.num_rows, np.bool_)
+    is_last[indices.filter(is_end).to_numpy()] = True
+    return Folded(ordered.filter(is_end), _filtered(kept, pa.array(is_last).filter(pa.concat_arrays(there))))
+
+
+def _filtered(kept: deque[pa.RecordBatch], is_last: pa.Array) -> Iterator[pa.RecordBatch]:
+    start = 0
+    while kept:
+        batch = kept.popleft()
+        rows = batch.filter(is_last.slice(start, batch.num_rows))
+        start += batch.num_rows
+        if rows.num_rows:
+            yield rows
 
 
 def _ends_of_runs(ordered: pa.Table) -> pa.Array:

@@ -182,18 +182,13 @@ class TableSync:
                 counted = _Counted(_cast(batch.select(own.names), own) for batch in named)
                 self._write(following.position, change, expected=expected, rows=iter(counted))
                 return self._done(following, counted.rows)
-            read = list(named)
-        removed, rows = self._folded(read, stored.layout.key, own) if read else (None, None)
+            folded = last_changes(named, stored.layout.key, own.names)
+        removed, rows = None, None
+        if folded is not None:  # with the types of the target's layout
+            removed = _cast(folded.keys, pa.schema([own.field(name) for name in stored.layout.key]))
+            rows = (_cast(batch, own) for batch in folded.rows)
         self._write(following.position, change, expected=expected, removed=removed, rows=rows)
         return self._done(following, 0 if removed is None else removed.num_rows)
-
-    def _folded(
-        self, read: list[pa.RecordBatch], key: tuple[str, ...], own: pa.Schema
-    ) -> tuple[pa.Table, Iterator[pa.RecordBatch]]:
-        """The keys to remove and the rows to append, with the types of the target's layout."""
-        folded = last_changes(pa.Table.from_batches(read), key, own.names)
-        keys = _cast(folded.keys, pa.schema([own.field(name) for name in key]))
-        return keys, iter(_cast(folded.rows, own).to_batches())
 
     def _done(self, following: Round, rows: int) -> Step:
         if following.in_snapshot and following.done < following.total:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.engine.sync.fold import last_changes
+from penstock.engine.sync.fold import Folded, last_changes
 from tests.unit.engine.sync.scripted import random_history
 
 Row = dict[str, Any]
@@ -19,6 +19,10 @@ Row = dict[str, Any]
 def changes_of(rows: list[tuple[str, str, Row]], types: dict[str, pa.DataType]) -> pa.Table:
     schema = pa.schema([("_change_type", pa.string()), ("_change_seq", pa.string()), *types.items()])
     return pa.Table.from_pylist([{"_change_type": kind, "_change_seq": seq, **row} for kind, seq, row in rows], schema)
+
+
+def rows_of(folded: Folded) -> list[Row]:
+    return [row for batch in folded.rows for row in batch.to_pylist()]
 
 
 def text(values: Any) -> str:
@@ -40,12 +44,15 @@ def applied(state: list[Row], changes: pa.Table, key: list[str]) -> dict[str, Ro
 
 def folded(state: list[Row], changes: pa.Table, key: list[str]) -> dict[str, Row]:
     columns = [name for name in changes.column_names if not name.startswith("_change")]
-    result = last_changes(changes, key, columns)
+    result = last_changes(changes.to_batches(max_chunksize=3), key, columns)
+    if result is None:
+        assert not changes.num_rows
+        return {text(row[name] for name in key): row for row in state}
     removed = [text(row.values()) for row in result.keys.to_pylist()]
     assert len(removed) == len(set(removed))
     left = {text(row[name] for name in key): row for row in state}
     left = {at: row for at, row in left.items() if at not in removed}
-    for row in result.rows.to_pylist():
+    for row in rows_of(result):
         at = text(row[name] for name in key)
         assert at in removed and at not in left
         left[at] = row
@@ -102,18 +109,25 @@ def test_keys_of_each_type(key_type: pa.DataType, values: list[Any]) -> None:
 def test_row_whose_key_columns_change_is_removed_under_its_old_key() -> None:
     old, new = {"id": 1, "p": "a", "v": 1}, {"id": 1, "p": "b", "v": 1}
     changes = changes_of([("-U", "1", old), ("+U", "2", new)], {"id": pa.int64(), "p": pa.string(), "v": pa.int64()})
-    result = last_changes(changes, ["id", "p"], ["id", "p", "v"])
+    result = last_changes(changes.to_batches(), ["id", "p"], ["id", "p", "v"])
+    assert result is not None
     assert result.keys.to_pylist() == [{"id": 1, "p": "a"}, {"id": 1, "p": "b"}]
-    assert result.rows.to_pylist() == [new]
+    assert rows_of(result) == [new]
 
 
 def test_no_changes() -> None:
-    result = last_changes(changes_of([], {"id": pa.int64()}), ["id"], ["id"])
-    assert result.keys.num_rows == result.rows.num_rows == 0
+    assert last_changes([], ["id"], ["id"]) is None
+    empty = pa.RecordBatch.from_pylist([], changes_of([], {"id": pa.int64()}).schema)
+    result = last_changes([empty], ["id"], ["id"])
+    assert result is not None
+    assert result.keys.num_rows == len(rows_of(result)) == 0
 
 
 def test_nested_columns_are_kept() -> None:
     types = {"id": pa.int64(), "s": pa.struct([("a", pa.list_(pa.int32()))]), "m": pa.map_(pa.string(), pa.int32())}
     row = {"id": 1, "s": {"a": [1, None]}, "m": [("x", 1)]}
     changes = pa.concat_tables([changes_of([("+I", str(n), row)], types) for n in range(3)])
-    assert last_changes(changes, ["id"], list(types)).rows.to_pylist() == [row]
+    result = last_changes(changes.to_batches(), ["id"], list(types))
+    assert result is not None
+    assert rows_of(result) == [row]
+    assert rows_of(result) == [], "each batch is released"
