@@ -143,6 +143,10 @@ class KafkaTopics(TopicMetadata):
 
         return self._retried(f"looking up topic {topic}", request, timeout_s)
 
+    def names(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return self._retried("listing topics", lambda admin, seconds: sorted(admin.list_topics(timeout=seconds).topics))
+
     def log_offsets(self, topic: str, partition: int, timeout_s: float | None = None) -> LogOffsets:
         """The current offsets of a partition's log."""
         partitions = (partition,)

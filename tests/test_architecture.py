@@ -49,8 +49,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "config errors protocols secrets",
         "client range_progress",
         "schema_registry topic_metadata",
-        "record_reader",
-        "factory",
+        "partition_buffer record_reader",
+        "factory shared_consumer",
     ),
     "enumerator": (
         "call_waits catalog_events clocks log observer report_totals subscriptions visibility",

@@ -23,6 +23,8 @@ from penstock.engine.read_tasks import OpenedRead, open_request
 from penstock.engine.requests.stream import stream_limits, stream_scope, stream_start
 from penstock.engine.stream_offsets import continued, offset_of, point_of, scope_id
 from penstock.engine.sync.column_history import KnownColumns, check_kept, known_columns, parsed_columns
+from penstock.engine.sync.job import SyncEntry
+from penstock.engine.sync.layout import TargetLayout, described_layout
 from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
@@ -53,6 +55,10 @@ _OPTIONS: Final = frozenset(
 """The options of a stream with which the copy stays equal to the rows of the source."""
 
 
+class NotReady(Exception):
+    """The source has not answered yet: call again soon. Other sources must not wait for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """A part of the snapshot, or the changes of some commits."""
@@ -70,6 +76,7 @@ class Round:
     order_key: str
     """The order key of the instant up to which the target is complete after the round."""
     _opened: OpenedRead | None = field(default=None, repr=False)
+    _rows: tuple[pa.RecordBatch, ...] = field(default=(), repr=False)
 
 
 class TableFeed:
@@ -87,14 +94,14 @@ class TableFeed:
         self._enumerator: Enumerator = self._embedded or enumerator_for(self._options.server, self._options.access)
         self._scope: StreamScope | None = None
 
-    def describe(self) -> TableDescription:
-        """The table now."""
-        return self._retry.call(partial(self._enumerator.describe_table, self.table))
+    def layout(self, entry: SyncEntry) -> TargetLayout | None:
+        """The layout for the table's columns now; None: no commit has recorded a schema yet."""
+        return described_layout(self._describe(), entry.key, entry.source_column)
 
     def start(self) -> str:
         """The position before the first round: the snapshot of the table now."""
         scope = self._streamed()
-        start = stream_start(self.table, self._options, self.describe)
+        start = stream_start(self.table, self._options, self._describe)
         point = self._retry.call(partial(self._enumerator.start_stream, scope, start))
         return self._text(point)
 
@@ -140,9 +147,12 @@ class TableFeed:
             check_kept(self.table, before, now, history)
         return now
 
+    def _describe(self) -> TableDescription:
+        return self._retry.call(partial(self._enumerator.describe_table, self.table))
+
     def _streamed(self) -> StreamScope:
         if self._scope is None:
-            self._scope = stream_scope(self.table, self._options, self.describe)
+            self._scope = stream_scope(self.table, self._options, self._describe)
         return self._scope
 
     def _text(self, point: StreamPoint, columns: KnownColumns | None = None) -> str:

@@ -48,7 +48,7 @@ class SyncEntry:
     """One `[[sync]]` of a job."""
 
     source: str = field(repr=False)
-    """`from`: a folder or glob of tables; with `server` a shell pattern of names."""
+    """`from`: a folder or glob of tables; with `server` a shell pattern of names; or `kafka://BROKERS/PATTERN`."""
     target: TargetUrl
     """`to`."""
     into: str = ""
@@ -160,6 +160,16 @@ def _texts(where: str, values: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _options(where: str, values: Any) -> Mapping[str, str | bool | int]:
+    if isinstance(values, dict) and isinstance(values.get("kafka"), dict):
+        values = {**{name: one for name, one in values.items() if name != "kafka"}, **_dotted("kafka", values["kafka"])}
     if not isinstance(values, dict) or not all(isinstance(value, _OPTION_TYPES) for value in values.values()):
         raise ConfigurationError(f'{where}: options: expected names and values, such as options.onCorrupt = "skip"')
     return values
+
+
+def _dotted(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of nested tables by dotted names: TOML nests `options.kafka.sasl.username`."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat.update(_dotted(f"{prefix}.{name}", value) if isinstance(value, dict) else {f"{prefix}.{name}": value})
+    return flat

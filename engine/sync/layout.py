@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.reports import TableDescription
-from penstock.table.schema.avro import META_COLUMNS
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import META_COLUMNS, parse_record_schema
 
 RECORD_KEY: Final = ("_hoodie_record_key", "_hoodie_partition_path")
 """The key of a table whose key or partition fields are not columns."""
@@ -67,6 +68,14 @@ def key_of(table: TableDescription, given: tuple[str, ...], columns: pa.Schema) 
         return given
     fields = tuple(dict.fromkeys((*table.record_key_fields, *table.partition_fields)))
     return fields if table.record_key_fields and set(fields) <= set(single) else RECORD_KEY
+
+
+def described_layout(table: TableDescription, given: tuple[str, ...], source_column: str) -> TargetLayout | None:
+    """The layout for a table with this description; None: no commit has recorded a schema yet."""
+    if not table.schema_json:
+        return None
+    columns = arrow_schema(parse_record_schema(table.schema_json, f"schema of table {table.table}"))
+    return layout_of(columns, key_of(table, given, columns), source_column)
 
 
 def layout_of(columns: pa.Schema, key: tuple[str, ...], source_column: str = "") -> TargetLayout:

@@ -152,6 +152,9 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - it stops this table alone
             self._failed(progress, error)
             return
+        if step is not None and step.waits:
+            progress.due_s = self._clock() + _SHORTEST_WAIT_S
+            return
         if progress.failures:
             log_event_to(log, "sync continues", table=source.target_table, source=source.source)
         progress.succeeded()

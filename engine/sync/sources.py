@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from penstock.engine.sync.job import SyncEntry
+from penstock.engine.sync.topics.place import is_topics, listed_topics, topic_names
 from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable, UnreadablePart
 from penstock.enumerator.catalog.folders import PROPERTIES, FolderCatalog
 from penstock.proto.errors import ConfigurationError
@@ -19,15 +20,15 @@ from penstock.table.storage.filesystem import open_storage, redacted_uri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
-    """A Hudi table, and the table of the target that it fills."""
+    """A Hudi table or a topic, and the table of the target that it fills."""
 
     entry: SyncEntry
     """The entry that names it."""
     name: str
     """The name of the source: the parts of its path that wildcards match, joined by dots, else its folder; or its name
-    on a server."""
+    on a server, or the topic."""
     table: str = field(repr=False)
-    """Its path or URI, or its name on a server."""
+    """Its path or URI, or its name on a server; of a topic brokers and name."""
     target_table: str
     """The table of the target."""
 
@@ -39,7 +40,9 @@ class SourceTable:
 
     @property
     def place(self) -> str:
-        """Where the table is: the server and the name, or the path without credentials."""
+        """Where the table is: the server and the name, the path without credentials, or the topic."""
+        if is_topics(self.table):  # the position has the topic's id, whatever the brokers are called
+            return f"kafka:{self.name}"
         server = self.entry.options.get("server")
         path = self.table if "://" in self.table else os.path.normpath(pathlib.Path(self.table).absolute())
         return _short(redacted_uri(path).rstrip("/") if server is None else f"{server} {self.table}")
@@ -103,10 +106,10 @@ def _is_named(name: str, entry: SyncEntry) -> bool:
 
 
 def _target_table(item: ListedTable, entry: SyncEntry) -> str:
-    """`into`, else the name of the source's folder, or the last part of its name on a server."""
+    """`into`, else the name of the source's folder, or the last part of its name on a server or of a topic."""
     if entry.into:
         return entry.into
-    if "server" in entry.options:
+    if "server" in entry.options or is_topics(entry.source):
         return item.name.rpartition(".")[2]
     return item.path.partition("?")[0].rstrip("/").rpartition("/")[2]
 
@@ -120,9 +123,11 @@ def _two_sources(source: SourceTable, other: SourceTable) -> str:
 
 
 def listed_tables(place: str, options: Mapping[str, object]) -> Iterable[ListedTable | RefusedTable | UnreadablePart]:
-    """The tables of a folder, a glob or a server."""
+    """The tables of a folder, a glob or a server, or topics."""
     try:
-        if options.get("server") is not None:
+        if is_topics(place):
+            yield from listed_topics(place, options, topic_names)
+        elif options.get("server") is not None:
             yield from _of_server(place, options)
         elif _is_table(place):
             yield ListedTable(place.partition("?")[0].rstrip("/").rpartition("/")[2], place)

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from penstock.engine.sync.feed import Round
+from penstock.engine.sync.feed import NotReady, Round
 from penstock.engine.sync.fold import last_changes
-from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, key_of, layout_of
+from penstock.engine.sync.job import SyncEntry
+from penstock.engine.sync.layout import LayoutChange, TargetLayout, followed, layout_of
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.targets.rows import check_text_of_dates
 from penstock.engine.sync.targets.target import StoredTable, Target, Write
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch
-from penstock.proto.model.reports import TableDescription
-from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import parse_record_schema
 
 
 class Feed(Protocol):
-    """The rounds of a source: `feed.TableFeed`."""
+    """The rounds of a source: `feed.TableFeed`, `topics.feed.TopicFeed`."""
 
-    def describe(self) -> TableDescription:
-        """The table now."""
+    def layout(self, entry: SyncEntry) -> TargetLayout | None:
+        """The layout of the target table for the columns of the source now; None: it has no schema yet."""
         ...
 
     def start(self) -> str:
@@ -53,6 +51,8 @@ class Step:
     """During the first load, the splits of the snapshot; 0 after it."""
     order_key: str = ""
     """The order key of the newest instant in the target; '' while the first load lasts."""
+    waits: bool = False
+    """Whether nothing was done, because the source has not answered yet."""
 
 
 class TableSync:
@@ -74,19 +74,27 @@ class TableSync:
         Before the first commit of the source, which records its schema, there is no table in the target.
         """
         stored = self._position()
-        if stored is None or self._restart:
-            return self._begin(stored)
-        following = self._feed.next_round(self._own(stored))
+        try:
+            if stored is None or self._restart:
+                return self._begin(stored)
+            following = self._feed.next_round(self._own(stored))
+        except NotReady:
+            return Step(waits=True)
         return None if following is None else self._apply(following, stored)
 
     def planned(self) -> TargetLayout:
         """The layout with which the table would be created, or continues. Nothing is written."""
         self._position()
-        layout = self._layout_now() if self._stored is None or self._restart else self._stored.layout
+        layout = self._layout() if self._stored is None or self._restart else self._stored.layout
         if layout is None:
             raise SchemaMismatch(f"table {self._source.name}: no commit has recorded a schema yet")
         self._target.check_columns(self._source.target_table, layout.columns)
         return layout
+
+    def _layout(self) -> TargetLayout | None:
+        while True:
+            with suppress(NotReady):  # the feed waits, and ends with an error
+                return self._feed.layout(self._source.entry)
 
     def _own(self, stored: str) -> str:
         """The position for the feed. With a source column, a line with the place of the source is before it."""
@@ -109,7 +117,7 @@ class TableSync:
 
     def _begin(self, expected: str | None) -> Step | None:
         """Creates the table, or adds a source to it, and stores the start of the snapshot."""
-        table, layout = self._source.target_table, self._layout_now()
+        table, layout = self._source.target_table, self._feed.layout(self._source.entry)
         if layout is None:
             return None
         change = LayoutChange(layout)
@@ -157,14 +165,6 @@ class TableSync:
                 f"table {source.target_table}: it is filled from {', '.join(stored.positions)}: got another "
                 f"source, {place}; correct the job, or give another table (`into`)"
             )
-
-    def _layout_now(self) -> TargetLayout | None:
-        """The layout for the source's columns now; None: no commit has recorded a schema yet."""
-        described, entry = self._feed.describe(), self._source.entry
-        if not described.schema_json:
-            return None
-        columns = arrow_schema(parse_record_schema(described.schema_json, f"schema of table {self._source.name}"))
-        return layout_of(columns, key_of(described, entry.key, columns), entry.source_column)
 
     def _apply(self, following: Round, expected: str) -> Step:
         stored = self._stored

@@ -1,4 +1,4 @@
-"""`penstock sync`: keeps tables of another system equal to Hudi tables, by a job file."""
+"""`penstock sync`: keeps tables of another system equal to Hudi tables and topics, by a job file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from penstock.engine.cli.signals import ended_by_signal
 from penstock.proto.errors import PenstockError
 
 if TYPE_CHECKING:
+    from penstock.engine.sync.feeds import Feeds
     from penstock.engine.sync.runner import Runner
     from penstock.engine.sync.shared_targets import SharedTargets
     from penstock.engine.sync.sources import Sources
@@ -51,8 +52,9 @@ def sync(
     metrics: _Metrics = "",
     form: Annotated[ReportFormat, typer.Option("--format", help="Format of the report.")] = ReportFormat.TABLE,
 ) -> None:
-    """Keep tables of DuckDB, PostgreSQL, Delta Lake or Parquet equal to Hudi tables: all rows, then each change."""
-    from penstock.engine.sync.feed import TableFeed
+    """Keep tables of DuckDB, PostgreSQL, Delta Lake or Parquet equal to Hudi tables or Debezium topics: all rows, then
+    each change."""
+    from penstock.engine.sync.feeds import Feeds
     from penstock.engine.sync.job import load_job
     from penstock.engine.sync.runner import Runner, RunSettings
     from penstock.engine.sync.shared_targets import SharedTargets
@@ -69,12 +71,13 @@ def sync(
             _LOG.setLevel(logging.INFO)
             stack.callback(_LOG.setLevel, logging.NOTSET)
         targets = stack.enter_context(closing(SharedTargets(open_target)))
+        feeds = stack.enter_context(closing(Feeds()))
         if dry_run:
-            code = _dry_run(list_sources(job), targets, form)
+            code = _dry_run(list_sources(job), feeds, targets, form)
         else:
             runner = Runner(
                 lambda: list_sources(job),
-                lambda source: TableFeed(source.table, source.entry.options),
+                feeds.of,
                 targets.of,
                 settings,
                 stop=stop,
@@ -111,9 +114,8 @@ def _run(runner: Runner, form: ReportFormat, *, live: bool) -> int:
     return code
 
 
-def _dry_run(sources: Sources, targets: SharedTargets, form: ReportFormat) -> int:
+def _dry_run(sources: Sources, feeds: Feeds, targets: SharedTargets, form: ReportFormat) -> int:
     """Prints the layout of each table. Returns the exit code: 1 if something could not be planned."""
-    from penstock.engine.sync.feed import TableFeed
     from penstock.engine.sync.table_sync import TableSync
 
     rows: list[tuple[str, str, str, str, bool]] = []
@@ -121,7 +123,7 @@ def _dry_run(sources: Sources, targets: SharedTargets, form: ReportFormat) -> in
     for source in sources.tables:
         try:
             target = targets.of(source)
-            layout = TableSync(source, TableFeed(source.table, source.entry.options), target).planned()
+            layout = TableSync(source, feeds.of(source), target).planned()
         except PenstockError as error:
             problems.append(f"{source.target_table}: [{error.code}] {error}")
             continue

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.engine.sync.feed import Round
 from penstock.engine.sync.job import SyncEntry, TargetUrl
-from penstock.engine.sync.layout import TargetLayout
+from penstock.engine.sync.layout import TargetLayout, described_layout
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.targets.target import StoredTable, Write
 from penstock.proto.errors import StorageError, TargetConflict, TargetUnavailable
@@ -85,10 +85,10 @@ class ScriptedFeed:
     description: TableDescription | None = None
     """The description; None: one of `columns`."""
 
-    def describe(self) -> TableDescription:
+    def layout(self, entry: SyncEntry) -> TargetLayout | None:
         """See `Feed`."""
-        self.fault("describe")
-        return self.description or described(self.columns)
+        self.fault("layout")
+        return described_layout(self.description or described(self.columns), entry.key, entry.source_column)
 
     def start(self) -> str:
         """See `Feed`."""

@@ -1,0 +1,66 @@
+"""Tables whose changes are Debezium's events in topics."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KEY = {"type": "struct", "fields": [{"type": "int64", "optional": False, "field": "id"}]}
+
+
+def value_schema(**columns: str) -> dict[str, Any]:
+    """The schema of an event of a table with the key `id` and these columns."""
+    fields = [{"type": kind, "optional": True, "field": name} for name, kind in {"id": "int64", **columns}.items()]
+    image = {"type": "struct", "optional": True, "fields": fields}
+    return {
+        "type": "struct",
+        "fields": [{**image, "field": "before"}, {**image, "field": "after"}, {"type": "string", "field": "op"}],
+    }
+
+
+@dataclass
+class Events:
+    """Writes events, and knows the rows of each table after them."""
+
+    producer: Any
+    """A producer."""
+    brokers: str
+    """The brokers' addresses."""
+    rows: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    """The rows of each topic by key."""
+    schema: dict[str, Any] = field(default_factory=lambda: value_schema(name="string", amount="int32"))
+    """The schema of the next events."""
+
+    def upsert(self, topic: str, row: Mapping[str, Any]) -> None:
+        """Inserts or updates a row."""
+        own = self.rows.setdefault(topic, {})
+        before = own.get(row["id"])
+        own[row["id"]] = dict(row)
+        self._send(topic, row["id"], {"op": "u" if before else "c", "before": before, "after": dict(row)})
+
+    def delete(self, topic: str, key: int) -> None:
+        """Deletes a row: an event and a tombstone."""
+        before = self.rows[topic].pop(key)
+        self._send(topic, key, {"op": "d", "before": before, "after": None})
+        self._send(topic, key, None)
+
+    def random_changes(self, topic: str, rng: random.Random, count: int) -> None:
+        """Changes of few keys, so that most keys change several times; some updates change the key."""
+        for _ in range(count):
+            key = rng.randrange(12)
+            if key in self.rows.get(topic, {}) and rng.random() < 0.4:
+                self.delete(topic, key)
+                key += 100 * rng.randrange(2)
+            self.upsert(topic, {"id": key, "name": f"n{rng.randrange(99)}", "amount": rng.randrange(1000)})
+        self.producer.flush(10)
+
+    def _send(self, topic: str, key: int, payload: dict[str, Any] | None) -> None:
+        value = (
+            None if payload is None else json.dumps({"schema": self.schema, "payload": payload}, separators=(",", ":"))
+        )
+        text = json.dumps({"schema": KEY, "payload": {"id": key}})
+        self.producer.produce(topic, key=text, value=value)
+        self.producer.poll(0)

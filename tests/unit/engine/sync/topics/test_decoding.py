@@ -1,0 +1,385 @@
+"""Debezium's types as columns: events in JSON and in Avro decode to equal rows, of the type that the value means."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.engine.sync.topics.decoding import EventDecoder
+from penstock.engine.sync.topics.partitioner import partitions_of
+from penstock.engine.sync.topics.position import TopicPosition, parse_position
+from penstock.kafka.protocols import RecordChunk
+from penstock.proto.errors import ConfigurationError, DataInvalidated, PenstockError, SchemaMismatch, UndecodableRecord
+from penstock.proto.model.hybrid import KafkaAccess, ValueFormat
+from tests.unit.reader.topics.fake_registry import FakeRegistry
+
+UTC = dt.UTC
+CONNECT = "org.apache.kafka.connect.data"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's type in both schemas, a value as Connect holds it, and what the copy has."""
+
+    connect: dict[str, Any]
+    avro: Any
+    value: Any
+    type: pa.DataType
+    expected: Any
+
+    @property
+    def json_value(self) -> Any:
+        """The value as Connect's JSON converter writes it: bytes in Base64."""
+        return base64.b64encode(self.value).decode() if isinstance(self.value, bytes) else self.value
+
+
+def named(kind: str, name: str, value: Any, target: pa.DataType, expected: Any) -> Column:
+    avro = {"int32": "int", "int64": "long"}.get(kind, kind)
+    return Column(
+        {"type": kind, "name": name, "version": 1}, {"type": avro, "connect.name": name}, value, target, expected
+    )
+
+
+def decimal_column(precision: int | None, scale: int, unscaled: int, target: pa.DataType) -> Column:
+    value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    parameters = {"scale": str(scale)} | ({} if precision is None else {"connect.decimal.precision": str(precision)})
+    connect = {"type": "bytes", "name": f"{CONNECT}.Decimal", "version": 1, "parameters": parameters}
+    avro = {
+        "type": "bytes",
+        "logicalType": "decimal",
+        "scale": scale,
+        "precision": precision or 64,
+        "connect.name": f"{CONNECT}.Decimal",
+        "connect.parameters": parameters,
+    }
+    return Column(connect, avro, value, target, decimal.Decimal(unscaled).scaleb(-scale))
+
+
+def connect_time(kind: str, name: str, logical: str, value: int, target: pa.DataType, expected: Any) -> Column:
+    avro = {"type": "int" if kind == "int32" else "long", "logicalType": logical, "connect.name": f"{CONNECT}.{name}"}
+    return Column({"type": kind, "name": f"{CONNECT}.{name}"}, avro, value, target, expected)
+
+
+US, ZONED = pa.timestamp("us"), pa.timestamp("us", "UTC")
+AT = dt.datetime(2018, 6, 20, 6, 37, 3, 123456)  # noqa: DTZ001 - Debezium's timestamps have no zone
+AT_US = 1_529_476_623_123_456
+MS = AT.replace(microsecond=123000)
+COLUMNS = {
+    "flag": Column({"type": "boolean"}, "boolean", True, pa.bool_(), True),
+    "small": Column({"type": "int16"}, {"type": "int", "connect.type": "int16"}, -7, pa.int32(), -7),
+    "whole": Column({"type": "int32"}, "int", 7, pa.int32(), 7),
+    "big": Column({"type": "int64"}, "long", 1 << 60, pa.int64(), 1 << 60),
+    "real": Column({"type": "float"}, "float", 1.5, pa.float32(), 1.5),
+    "wide": Column({"type": "double"}, "double", 0.1, pa.float64(), 0.1),
+    "text": Column({"type": "string"}, "string", "MTIz", pa.string(), "MTIz"),
+    "blob": Column({"type": "bytes"}, "bytes", b"\x00\xff12", pa.binary(), b"\x00\xff12"),
+    "bits": named("bytes", "io.debezium.data.Bits", b"\x05", pa.binary(), b"\x05"),
+    "uuid": named("string", "io.debezium.data.Uuid", "a" * 36, pa.string(), "a" * 36),
+    "day": named("int32", "io.debezium.time.Date", -1, pa.date32(), dt.date(1969, 12, 31)),
+    "time": named("int32", "io.debezium.time.Time", 1500, pa.time64("us"), dt.time(0, 0, 1, 500000)),
+    "micro_time": named("int64", "io.debezium.time.MicroTime", 1, pa.time64("us"), dt.time(0, 0, 0, 1)),
+    "nano_time": named("int64", "io.debezium.time.NanoTime", 5, pa.int64(), 5),
+    "at": named("int64", "io.debezium.time.Timestamp", AT_US // 1000, US, MS),
+    "micro_at": named("int64", "io.debezium.time.MicroTimestamp", AT_US, US, AT),
+    "nano_at": named("int64", "io.debezium.time.NanoTimestamp", AT_US * 1000, pa.int64(), AT_US * 1000),
+    "zoned": named(
+        "string", "io.debezium.time.ZonedTimestamp", "2018-06-20T08:37:03.123456+02:00", ZONED, AT.replace(tzinfo=UTC)
+    ),
+    "connect_day": connect_time("int32", "Date", "date", 17702, pa.date32(), dt.date(2018, 6, 20)),
+    "connect_time": connect_time("int32", "Time", "time-millis", 1, pa.time64("us"), dt.time(0, 0, 0, 1000)),
+    "connect_at": connect_time("int64", "Timestamp", "timestamp-millis", AT_US // 1000, ZONED, MS.replace(tzinfo=UTC)),
+    "money": decimal_column(12, 2, -123, pa.decimal128(12, 2)),
+    "digits": decimal_column(9, 0, 0x31D69E, pa.decimal128(9, 0)),
+    "large": decimal_column(None, 3, 10**37, pa.decimal128(38, 3)),
+    "tags": Column(
+        {"type": "array", "items": {"type": "string", "optional": True}},
+        {"type": "array", "items": ["null", "string"]},
+        ["a", None],
+        pa.list_(pa.field("element", pa.string())),
+        ["a", None],
+    ),
+}
+
+
+@dataclass
+class Events:
+    """Events with these columns in one of the forms."""
+
+    form: ValueFormat
+    columns: dict[str, Column]
+    registry: FakeRegistry
+    schema_id: int = 1
+
+    def __post_init__(self) -> None:
+        fields = [{"name": "id", "type": "long"}]
+        fields += [{"name": name, "type": ["null", one.avro], "default": None} for name, one in self.columns.items()]
+        row = {"type": "record", "name": "Value", "fields": fields}
+        images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+        event = {
+            "type": "record",
+            "name": "Envelope",
+            "namespace": "shop.t",
+            "fields": [*images, {"name": "op", "type": "string"}],
+        }
+        self.registry.add(100, {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]})
+        self.registry.add(self.schema_id, event)
+
+    def value(self, op: str, after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> bytes:
+        if self.form is ValueFormat.DEBEZIUM_AVRO:
+            images = [None if one is None else {**dict.fromkeys(self.columns), **one} for one in (before, after)]
+            return self.registry.framed(self.schema_id, {"before": images[0], "after": images[1], "op": op})
+        fields = [{"type": "int64", "field": "id"}]
+        fields += [{**one.connect, "optional": True, "field": name} for name, one in self.columns.items()]
+        image = {"type": "struct", "optional": True, "fields": fields}
+        schema = {
+            "type": "struct",
+            "fields": [{**image, "field": "before"}, {**image, "field": "after"}, {"type": "string", "field": "op"}],
+        }
+        return json.dumps(
+            {"schema": schema, "payload": {"before": before, "after": after, "op": op}}, separators=(",", ":")
+        ).encode()
+
+    def key(self, number: int) -> bytes:
+        if self.form is ValueFormat.DEBEZIUM_AVRO:
+            return self.registry.framed(100, {"id": number})
+        schema = {"type": "struct", "fields": [{"type": "int64", "field": "id"}]}
+        return json.dumps({"schema": schema, "payload": {"id": number}}).encode()
+
+    def row(self, number: int, **nulls: None) -> dict[str, Any]:
+        is_avro = self.form is ValueFormat.DEBEZIUM_AVRO
+        values = {name: one.value if is_avro else one.json_value for name, one in self.columns.items()}
+        if is_avro:  # fastavro takes the values of logical types
+            for name, one in self.columns.items():
+                if "logicalType" in (one.avro if isinstance(one.avro, dict) else {}):
+                    values[name] = one.expected
+        return {"id": number, **values, **nulls}
+
+    def decoder(self) -> EventDecoder:
+        return EventDecoder(self.form, KafkaAccess(), self.registry, checks_partitions=False)
+
+
+FORMS = [ValueFormat.DEBEZIUM_JSON, ValueFormat.DEBEZIUM_AVRO]
+
+
+@pytest.fixture(params=FORMS, ids=str)
+def form(request: pytest.FixtureRequest) -> ValueFormat:
+    return ValueFormat(request.param)
+
+
+def chunk(keys: Sequence[bytes | None], values: Sequence[bytes | None], first: int = 0) -> RecordChunk:
+    offsets = np.arange(first, first + len(keys))
+    return RecordChunk(
+        offsets=offsets,
+        timestamps_ms=offsets,
+        keys=list(keys),
+        values=list(values),
+        next_offset=first + len(keys),
+    )
+
+
+def position(**offsets: int) -> TopicPosition:
+    return TopicPosition(
+        topic="shop.t", topic_id="i", offsets={int(one[1:]): at for one, at in offsets.items()} or {0: 0}
+    )
+
+
+def rows_of(decoder: EventDecoder, *chunks: RecordChunk, at: TopicPosition | None = None) -> pa.Table:
+    decoded = decoder.decoded(at or position(), dict(enumerate(chunks)))
+    return pa.Table.from_batches(decoded.rows).sort_by("_change_seq")
+
+
+@pytest.mark.parametrize("count", [1, 70], ids=["one by one", "in bulk"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_value_of_each_type_is_equal_in_json_and_avro(form: ValueFormat, name: str, count: int) -> None:
+    column = COLUMNS[name]
+    events = Events(form, {name: column}, FakeRegistry())
+    values = [events.value("c", events.row(number)) for number in range(count)]
+    values += [events.value("u", events.row(count, **{name: None}))]
+    rows = rows_of(events.decoder(), chunk([events.key(number) for number in range(count + 1)], values))
+    assert rows.schema.field(name).type == column.type
+    assert rows[name].to_pylist() == [column.expected] * count + [None]
+    assert rows["id"].to_pylist() == list(range(count + 1))
+
+
+def test_all_types_together_survive_the_position(form: ValueFormat) -> None:
+    events = Events(form, COLUMNS, FakeRegistry())
+    decoded = events.decoder().decoded(position(), {0: chunk([events.key(1)], [events.value("r", events.row(1))])})
+    (batch,) = decoded.rows
+    assert {name: batch[name].to_pylist()[0] for name in COLUMNS} == {
+        name: one.expected for name, one in COLUMNS.items()
+    }
+    stored = parse_position(decoded.position.text(), "shop.t")
+    assert stored == decoded.position
+    assert stored.key is not None and stored.key.names == ("id",)
+
+
+def test_deletes_tombstones_and_truncates(form: ValueFormat) -> None:
+    events = Events(form, {"text": COLUMNS["text"]}, FakeRegistry())
+    keys = [events.key(number) for number in (1, 1, 1, 2, 3)]
+    values = [
+        events.value("c", events.row(1)),
+        events.value("d", None, events.row(1)),
+        None,
+        None,
+        events.value("c", events.row(3)),
+    ]
+    rows = rows_of(events.decoder(), chunk(keys, values))
+    kinds = list(zip(rows["_change_type"].to_pylist(), rows["id"].to_pylist(), strict=True))
+    assert kinds == [("+U", 1), ("-D", 1), ("-D", 2), ("+U", 3)]
+    with pytest.raises(UndecodableRecord, match=r"offset 0: .* truncation of its table"):
+        rows_of(events.decoder(), chunk([events.key(1)], [events.value("t", None)]))
+
+
+def test_deletes_before_the_first_row_have_no_columns(form: ValueFormat) -> None:
+    events = Events(form, {"text": COLUMNS["text"]}, FakeRegistry())
+    decoded = events.decoder().decoded(position(), {0: chunk([events.key(1)], [None])})
+    assert decoded.rows == () and decoded.position.schema_json == ""
+    with pytest.raises(UndecodableRecord, match="partition 0, offset 1"):
+        events.decoder().decoded(position(), {0: chunk([events.key(1)] * 2, [None, b"\x01"])})
+
+
+def test_each_event_has_the_types_of_its_own_schema(form: ValueFormat) -> None:
+    """Two schemas in one chunk: an unscaled value means another number with another scale."""
+    registry = FakeRegistry()
+    old = Events(form, {"v": decimal_column(9, 2, 12345, pa.decimal128(9, 2))}, registry, 1)
+    new = Events(form, {"v": decimal_column(12, 4, 12345, pa.decimal128(12, 4)), "w": COLUMNS["whole"]}, registry, 2)
+    keys = [old.key(number) for number in range(3)]
+    values = [old.value("c", old.row(0)), new.value("c", new.row(1)), old.value("c", old.row(2))]
+    rows = rows_of(old.decoder(), chunk(keys, values))
+    assert rows.schema.field("v").type == pa.decimal128(12, 4)
+    assert rows["v"].to_pylist() == [decimal.Decimal("123.45"), decimal.Decimal("1.2345"), decimal.Decimal("123.45")]
+    assert rows["w"].to_pylist() == [None, 7, None]
+
+
+def test_number_that_becomes_text_is_written_as_text_and_not_reverse(form: ValueFormat) -> None:
+    registry = FakeRegistry()
+    old = Events(form, {"v": COLUMNS["day"]}, registry, 1)
+    new = Events(form, {"v": COLUMNS["text"]}, registry, 2)
+    rows = rows_of(
+        old.decoder(), chunk([old.key(0), old.key(1)], [old.value("c", old.row(0)), new.value("c", new.row(1))])
+    )
+    assert rows["v"].to_pylist() == ["1969-12-31", "MTIz"]
+    back = Events(form, {"v": COLUMNS["flag"]}, registry, 3)
+    at = old.decoder().decoded(position(), {0: chunk([old.key(0)], [old.value("c", old.row(0))])}).position
+    with pytest.raises(SchemaMismatch, match=r"column v was date32.* and is bool"):
+        rows_of(back.decoder(), chunk([back.key(1)], [back.value("c", back.row(1))]), at=at)
+
+
+SCALED = "io.debezium.data.VariableScaleDecimal"
+NO_COLUMN_TYPES = {
+    "a decimal of 39 digits": decimal_column(39, 0, 1, pa.null()),
+    r".*struct \(io.debezium.data.VariableScaleDecimal\)": Column(
+        {"type": "struct", "name": SCALED, "fields": [{"type": "int32", "field": "scale"}]},
+        {"type": "record", "name": SCALED, "connect.name": SCALED, "fields": [{"name": "scale", "type": "int"}]},
+        None,
+        pa.null(),
+        None,
+    ),
+    ".*bytes": Column(
+        {"type": "array", "items": {"type": "bytes"}}, {"type": "array", "items": "bytes"}, 0, pa.null(), 0
+    ),
+}
+
+
+@pytest.mark.parametrize("expected", NO_COLUMN_TYPES)
+def test_type_without_column_type_names_the_column(form: ValueFormat, expected: str) -> None:
+    events = Events(form, {"v": NO_COLUMN_TYPES[expected]}, FakeRegistry())
+    row = {"id": 1, "v": None}
+    with pytest.raises(SchemaMismatch, match=f"column v: {expected}"):
+        rows_of(events.decoder(), chunk([events.key(1)], [events.value("c", row)]))
+
+
+def test_reserved_column_is_refused(form: ValueFormat) -> None:
+    events = Events(form, {"_event_lsn": COLUMNS["big"]}, FakeRegistry())
+    with pytest.raises(SchemaMismatch, match="column _event_lsn: this name"):
+        rows_of(events.decoder(), chunk([events.key(1)], [events.value("c", events.row(1))]))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("blob", "AA", "column blob: a text that is not Base64"),
+        ("zoned", "infinity", "column zoned"),
+        ("zoned", "2018-06-20T06:37:03.1234567Z", "column zoned"),
+        ("money", base64.b64encode(b"\x7f" * 6).decode(), "column money"),
+        ("money", 1.23, "column money"),
+        ("digits", 1234, "decimals are JSON numbers"),
+        ("micro_time", 86_400_000_000, "column micro_time: a time outside"),
+    ],
+)
+def test_json_value_that_is_none_of_its_type_is_refused(name: str, value: Any, expected: str) -> None:
+    events = Events(ValueFormat.DEBEZIUM_JSON, {name: COLUMNS[name]}, FakeRegistry())
+    good = events.row(1)
+    assert rows_of(events.decoder(), chunk([events.key(1)], [events.value("c", good)])).num_rows == 1
+    with pytest.raises((UndecodableRecord, SchemaMismatch), match=expected):
+        rows_of(events.decoder(), chunk([events.key(1)], [events.value("c", {**good, name: value})]))
+
+
+def test_key_of_another_schema_and_no_key_are_refused(form: ValueFormat) -> None:
+    events = Events(form, {"text": COLUMNS["text"]}, FakeRegistry())
+    other = {
+        "type": "record",
+        "name": "Key",
+        "fields": [{"name": "id", "type": "long"}, {"name": "text", "type": "string"}],
+    }
+    events.registry.add(101, other)
+    key = events.registry.framed(101, {"id": 1, "text": "a"})
+    if form is ValueFormat.DEBEZIUM_JSON:
+        fields = [{"type": "int64", "field": "id"}, {"type": "string", "field": "text"}]
+        key = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "text": "a"}}).encode()
+    value = events.value("c", events.row(1))
+    with pytest.raises(SchemaMismatch, match=r"had the key \(id\) and have \(id, text\)"):
+        rows_of(events.decoder(), chunk([events.key(1), key], [value, value]))
+    with pytest.raises(SchemaMismatch, match="have no key"):
+        rows_of(events.decoder(), chunk([events.key(1), None], [value, value]))
+
+
+def test_record_in_a_partition_that_its_key_does_not_select(form: ValueFormat) -> None:
+    events = Events(form, {"text": COLUMNS["text"]}, FakeRegistry())
+    decoder = EventDecoder(form, KafkaAccess(), events.registry)
+    places = partitions_of([events.key(number) for number in range(20)], 3).tolist()
+    keys: list[list[int]] = [[number for number in range(20) if places[number] == part] for part in range(3)]
+    chunks = {
+        part: chunk([events.key(one) for one in own], [events.value("c", events.row(one)) for one in own])
+        for part, own in enumerate(keys)
+    }
+    at = position(_0=0, _1=0, _2=0)
+    assert sum(one.num_rows for one in decoder.decoded(at, chunks).rows) == 20
+    with pytest.raises(DataInvalidated, match="partition 0, offset 0: the record's key selects another one of 3"):
+        decoder.decoded(at, {0: chunks[1]})
+    free = EventDecoder(form, KafkaAccess(), events.registry, checks_partitions=False)
+    assert free.decoded(at, {0: chunks[1]}).rows
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "expected"),
+    [
+        (b'{"op":"c","after":{"id":1}}', ConfigurationError, "its JSON has no schema"),
+        (b'{"schema":null,"payload":{"op":"c","after":{"id":1}}}', ConfigurationError, "its JSON has no schema"),
+        (b'{"schema":{"type":"struct","fields":[]},"payload":{"ddl":"DROP"}}', SchemaMismatch, "not Debezium's events"),
+        (b"not JSON", UndecodableRecord, "offset 0"),
+    ],
+)
+def test_json_that_is_no_event_with_schema(value: bytes, error: type[PenstockError], expected: str) -> None:
+    events = Events(ValueFormat.DEBEZIUM_JSON, {}, FakeRegistry())
+    with pytest.raises(error, match=expected):
+        rows_of(events.decoder(), chunk([events.key(1)], [value]))
+
+
+def test_payload_before_schema_is_read() -> None:
+    events = Events(ValueFormat.DEBEZIUM_JSON, {"text": COLUMNS["text"]}, FakeRegistry())
+    turned = []
+    for number in range(3):
+        document = json.loads(events.value("c", events.row(number)))
+        turned.append(json.dumps({"payload": document["payload"], "schema": document["schema"]}).encode())
+    rows = rows_of(events.decoder(), chunk([events.key(number) for number in range(3)], turned))
+    assert rows["id"].to_pylist() == [0, 1, 2]
