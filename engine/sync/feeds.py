@@ -9,7 +9,7 @@ from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import Feed
 from penstock.engine.sync.topics.decoding import EventDecoder
 from penstock.engine.sync.topics.feed import TopicFeed
-from penstock.engine.sync.topics.place import is_topics, topics_place
+from penstock.engine.sync.topics.place import given_columns, is_topics, topics_place
 from penstock.kafka.client import NewClient, new_consumer
 from penstock.kafka.secrets import with_secrets
 from penstock.kafka.shared_consumer import SharedConsumer
@@ -29,11 +29,18 @@ class Feeds:
             return TableFeed(source.table, source.entry.options)
         place = topics_place(source.entry.source, source.entry.options)
         access = with_secrets(place.access)
+        columns = given_columns(source.entry, place)
         with self._lock:
             consumer = self._consumers.get(id(source.entry))
             if consumer is None:
                 consumer = self._consumers[id(source.entry)] = SharedConsumer(access.client, connect=self._connect)
-        decoder = EventDecoder(place.value_format, access, checks_partitions=place.checks_partitions)
+        decoder = EventDecoder(
+            place.value_format,
+            access,
+            checks_partitions=place.checks_partitions,
+            columns=columns,
+            given_key=source.entry.key,
+        )
         return TopicFeed(source.name, consumer, decoder)
 
     def close(self) -> None:

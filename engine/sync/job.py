@@ -18,7 +18,7 @@ MAX_FILE_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1_000
 SOURCE_COLUMN: Final = "_source"
 _URL: Final = re.compile(r"([a-z0-9+]+)://(.*)", re.DOTALL)
-_KEYS: Final = ("from", "to", "into", "pattern", "exclude", "server", "key", "source_column", "options")
+_KEYS: Final = ("from", "to", "into", "pattern", "exclude", "server", "key", "source_column", "columns", "options")
 _KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
 _PLACES: Final = ("schema", "host", "port", "dbname")
 """Parameters of a PostgreSQL URL that select the target."""
@@ -61,6 +61,8 @@ class SyncEntry:
     """The columns that identify a row; (): those of the table's key and partition."""
     source_column: str = ""
     """With `into`, the column with the name of the source; '' without `into`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The types of the columns of topics whose JSON has no schemas."""
     options: Mapping[str, str | bool | int] = field(default_factory=dict, repr=False)
     """Options of the streams (docs/reference/options.md), `server` among them."""
 
@@ -112,6 +114,7 @@ def _entry(where: str, values: Any) -> SyncEntry:
         exclude=_texts(where, values, "exclude"),
         key=_texts(where, values, "key"),
         source_column=(_text(where, values, "source_column") or SOURCE_COLUMN) if into else "",
+        columns=_columns(where, values),
         options=options,
     )
 
@@ -157,6 +160,15 @@ def _texts(where: str, values: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(one, str) and one for one in texts):
         raise ConfigurationError(f"{where}: {name}: got {value!r}, expected a text or a list of texts")
     return tuple(str(one) for one in texts)
+
+
+def _columns(where: str, values: Mapping[str, Any]) -> Mapping[str, str]:
+    columns = values.get("columns", {})
+    if not isinstance(columns, dict) or not all(isinstance(kind, str) for kind in columns.values()):
+        raise ConfigurationError(f'{where}: columns: expected names and types, such as columns.id = "int64"')
+    if columns and not str(values["from"]).startswith("kafka://"):
+        raise ConfigurationError(f"{where}: columns: only topics need them: a table has its own")
+    return columns
 
 
 def _options(where: str, values: Any) -> Mapping[str, str | bool | int]:

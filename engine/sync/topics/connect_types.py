@@ -7,11 +7,12 @@ same type whatever the form. Source: Debezium's documentation of its connectors 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import ConfigurationError, SchemaMismatch
 
 ZONED: Final = "io.debezium.time.ZonedTimestamp"
 """Text with a zone, which becomes a timestamp in UTC."""
@@ -19,6 +20,8 @@ DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 CONNECT_NAME: Final = "connect.name"
 """The attribute of a column's field in an Avro schema that has Connect's name of its type."""
 MAX_PRECISION: Final = 38
+_GIVEN_DECIMAL: Final = re.compile(r"decimal\(([0-9]{1,2}), *([1-9][0-9]?)\)")
+"""Without digits after the point, a number in digits may also be Base64."""
 _PRECISION: Final = "connect.decimal.precision"
 _PLAIN: Final = {
     "boolean": "boolean",
@@ -142,6 +145,22 @@ def connect_type(schema: Any) -> ConnectType:
         fields={str(one.get("field")): connect_type(one) for one in members if isinstance(one, dict)}
         if kind == "struct" and isinstance(members, list)
         else {},
+    )
+
+
+def given_type(text: str, where: str) -> ConnectType:
+    """A type of the job's `columns`: a type of Connect, `decimal(12,2)` with digits after the point, or Connect's or
+    Debezium's name of a type of time. ConfigurationError for other texts."""
+    digits = _GIVEN_DECIMAL.fullmatch(text)
+    if digits:
+        return ConnectType(kind="bytes", name=DECIMAL, parameters={_PRECISION: digits[1], "scale": digits[2]})
+    if text in _LOGICAL or text == ZONED:
+        return ConnectType(kind="string" if text == ZONED else "int64", name=text)
+    if text in _PLAIN:
+        return ConnectType(kind=text)
+    raise ConfigurationError(
+        f"{where}: columns: got type {text[:100]!r}, expected one of {', '.join(_PLAIN)}, decimal(PRECISION,SCALE) "
+        f"with a SCALE above 0, or a name such as {ZONED}, io.debezium.time.MicroTimestamp, io.debezium.time.Date"
     )
 
 

@@ -9,16 +9,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.sync.topics.connect_types import Fields
+from penstock.engine.sync.topics.connect_types import ConnectType, Fields
 from penstock.engine.sync.topics.event_schema import (
     ConnectJson,
     FramedAvroIds,
+    GivenColumns,
     Run,
     SchemaForm,
     event_fields,
     event_key,
+    given_key,
     merged,
     schema_runs,
+    unknown_fields,
 )
 from penstock.engine.sync.topics.partitioner import misplaced
 from penstock.engine.sync.topics.position import TopicPosition
@@ -32,7 +35,7 @@ from penstock.engine.sync.topics.values import (
 )
 from penstock.kafka.factory import open_registry
 from penstock.kafka.protocols import RecordChunk, SchemaRegistry
-from penstock.proto.errors import DataInvalidated, UndecodableRecord
+from penstock.proto.errors import DataInvalidated, SchemaMismatch, UndecodableRecord
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import (
     HybridMode,
@@ -46,7 +49,7 @@ from penstock.proto.model.hybrid import (
 from penstock.proto.model.splits import CommitTimeOrdering, Scan, Split, VisibleInstants
 from penstock.reader.split.context import ReadOptions
 from penstock.reader.split.report import SplitTally
-from penstock.reader.topics.reading import TopicReading, read_topic
+from penstock.reader.topics.reading import UNKNOWN_FIELDS, TopicReading, read_topic
 from penstock.table.schema.changes import CHANGE_SEQ, CHANGE_TYPE
 
 _TABLE_VERSION: Final = 9
@@ -74,12 +77,16 @@ class EventDecoder:
     """The registry; None: the one that `access` names."""
     checks_partitions: bool = True
     """Whether each record must be in the partition that Java's default partitioner selects."""
+    columns: Mapping[str, ConnectType] = field(default_factory=dict)
+    """The columns of JSON without schemas; none: the events have them."""
+    given_key: tuple[str, ...] = ()
+    """With `columns`, the fields of the events' keys."""
     _values: SchemaForm = field(init=False)
     _keys: SchemaForm = field(init=False)
 
     def __post_init__(self) -> None:
         if self.is_json:
-            self._values, self._keys = ConnectJson(), ConnectJson()
+            self._values, self._keys = GivenColumns(self.columns) if self.columns else ConnectJson(), ConnectJson()
             return
         registry = self.registry or open_registry(self.access.registry_url)
         self._values = self._keys = FramedAvroIds(registry)
@@ -103,7 +110,12 @@ class EventDecoder:
                 continue
             self._check_partition(before, number, chunk)
             where = f"topic {before.topic}, partition {number}"
-            position = replace(position, key=event_key(chunk.keys, self._keys, position.key, where))
+            key = (
+                given_key(chunk.keys, self.given_key, where)
+                if self.columns
+                else event_key(chunk.keys, self._keys, position.key, where)
+            )
+            position = replace(position, key=key)
             for run in schema_runs(chunk.values, self._values, where):
                 fields = self._fields(run, position, where)
                 if fields is None:
@@ -170,8 +182,12 @@ class EventDecoder:
             part=part,
         )
         reading = TopicReading(records=_Arrived(chunk), access=self.access, registry=self.registry)
-        for batch in read_topic(scan, split, 0, SplitTally(), reading, ReadOptions()):
+        tally = SplitTally()
+        for batch in read_topic(scan, split, 0, tally, reading, ReadOptions()):
             yield converted(batch.batch, fields, where, is_json=self.is_json)
+        if self.columns and dict(tally.report().counts).get(UNKNOWN_FIELDS):
+            names = ", ".join(unknown_fields(chunk.values, fields))
+            raise SchemaMismatch(f"{where}: the events have fields that are not among the job's columns: {names}")
 
 
 def _completed(parts: list[pa.RecordBatch], of: TopicPosition) -> tuple[pa.RecordBatch, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -100,7 +100,8 @@ class ConnectJson:
             return self._added(text, document["schema"])  # the payload is first: the record is a run of its own
         raise ConfigurationError(
             f"{where}: its JSON has no schema, so columns have no types: set key.converter.schemas.enable and "
-            "value.converter.schemas.enable to true in Debezium, or write Avro (kafkaValueFormat=debezium-avro)"
+            "value.converter.schemas.enable to true in Debezium, write Avro (kafkaValueFormat=debezium-avro), or give "
+            "the types in the job (columns)"
         )
 
     def schema_of(self, head: bytes) -> ConnectType | None:
@@ -112,6 +113,23 @@ class ConnectJson:
             self._schemas.clear()
         self._schemas[head] = connect_type(schema)
         return head
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenColumns:
+    """JSON whose columns the job has: each record has the same ones."""
+
+    columns: Mapping[str, ConnectType]
+    """The columns."""
+
+    def head_of(self, text: bytes, where: str) -> bytes | None:
+        """See `SchemaForm`."""
+        return b""
+
+    def schema_of(self, head: bytes) -> ConnectType | None:
+        """See `SchemaForm`."""
+        after = ConnectType(kind="struct", fields=self.columns)
+        return ConnectType(kind="struct", fields={"after": after, "op": ConnectType(kind="string")})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +209,30 @@ def event_key(keys: Sequence[bytes | None], form: SchemaForm, known: EventKey | 
             )
         known = now
     return known
+
+
+def given_key(keys: Sequence[bytes | None], names: tuple[str, ...], where: str) -> EventKey:
+    """The key that the job has. SchemaMismatch if the first one of these keys is not a JSON object of its fields, or
+    one is missing."""
+    document = _parsed(keys[0] or b"")
+    payload = document["payload"] if isinstance(document, dict) and {"schema", "payload"} == set(document) else document
+    if None in keys or not isinstance(payload, dict) or set(payload) != set(names):
+        raise SchemaMismatch(
+            f"{where}: key {', '.join(names)}: expected keys of events that are JSON objects with these fields: got "
+            f"{(keys[0] or b'')[:100]!r}, or a record without a key"
+        )
+    return EventKey(names, "given")
+
+
+def unknown_fields(values: Sequence[bytes | None], fields: Fields) -> list[str]:
+    """The fields of the rows of JSON events that are none of these, sorted."""
+    names: set[str] = set()
+    for value in filter(None, values):
+        document = _parsed(value)
+        payload = document.get("payload", document) if isinstance(document, dict) else None
+        after = payload.get("after") if isinstance(payload, dict) else None
+        names |= set(after) if isinstance(after, dict) else set()
+    return sorted(names - {one["name"] for one in fields})
 
 
 def merged(known: str, fields: Fields, where: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
+from penstock.engine.sync.job import SyncEntry
+from penstock.engine.sync.topics.connect_types import ConnectType, given_type
 from penstock.enumerator.catalog.adapter import ListedTable
 from penstock.kafka.secrets import with_secrets
 from penstock.proto.errors import ConfigurationError
@@ -72,6 +74,18 @@ def topics_place(source: str, options: Mapping[str, object]) -> TopicsPlace:
         raise ConfigurationError(f"schemaRegistryUrl belongs to {_FORMAT}=debezium-avro: give both, or none")
     access = KafkaAccess(client=parsed.kafka, registry_url=parsed.schema_registry_url)
     return TopicsPlace(pattern, form, access, partitioner == "java")
+
+
+def given_columns(entry: SyncEntry, place: TopicsPlace) -> dict[str, ConnectType]:
+    """The columns of an entry with JSON without schemas. ConfigurationError for unknown types, without a key that
+    consists of columns, and for Avro."""
+    where = f"from {entry.source.rpartition('/')[2]}"
+    columns = {name: given_type(kind, where) for name, kind in entry.columns.items()}
+    if columns and (place.value_format is not ValueFormat.DEBEZIUM_JSON or not entry.key):
+        raise ConfigurationError(f"{where}: columns: for debezium-json without schemas, and with the events' `key`")
+    if columns and not set(entry.key) <= set(columns):
+        raise ConfigurationError(f"{where}: key {', '.join(entry.key)}: expected some of the columns")
+    return columns
 
 
 def listed_topics(

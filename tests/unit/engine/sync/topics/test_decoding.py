@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.engine.sync.topics.connect_types import given_type
 from penstock.engine.sync.topics.decoding import EventDecoder
 from penstock.engine.sync.topics.partitioner import partitions_of
 from penstock.engine.sync.topics.position import TopicPosition, parse_position
@@ -383,3 +384,45 @@ def test_payload_before_schema_is_read() -> None:
         turned.append(json.dumps({"payload": document["payload"], "schema": document["schema"]}).encode())
     rows = rows_of(events.decoder(), chunk([events.key(number) for number in range(3)], turned))
     assert rows["id"].to_pylist() == [0, 1, 2]
+
+
+PLAIN = {"id": "int64", "text": "string", "money": "decimal(12,2)", "micro_at": "io.debezium.time.MicroTimestamp"}
+
+
+def plain(column: str | None = None, key: tuple[str, ...] = ("id",)) -> EventDecoder:
+    """A decoder of JSON without schemas; without `column`."""
+    columns = {name: given_type(kind, "f") for name, kind in PLAIN.items() if name != column}
+    return EventDecoder(
+        ValueFormat.DEBEZIUM_JSON, KafkaAccess(), checks_partitions=False, columns=columns, given_key=key
+    )
+
+
+def plain_event(op: str = "c", **changes: Any) -> bytes:
+    row = {"id": 1, **{name: COLUMNS[name].json_value for name in PLAIN if name != "id"}, **changes}
+    return json.dumps({"op": op, "before": None, "after": row}).encode()
+
+
+@pytest.mark.parametrize("count", [1, 70])
+def test_json_without_schemas_has_the_given_types(count: int) -> None:
+    keys = [b'{"id":1}'] * count + [b'{"id":2}']
+    rows = rows_of(plain(), chunk(keys, [plain_event()] * count + [None]))
+    for name in PLAIN:
+        expected = 1 if name == "id" else COLUMNS[name].expected
+        assert rows[name].to_pylist()[:count] == [expected] * count
+    assert rows["_change_type"].to_pylist() == ["+U"] * count + ["-D"] and rows["id"].to_pylist()[-1] == 2
+    wrapped = b'{"schema":null,"payload":%b}' % plain_event()
+    assert rows_of(plain(), chunk([b'{"schema":null,"payload":{"id":1}}'], [wrapped]))["id"].to_pylist() == [1]
+
+
+def test_json_without_schemas_that_does_not_fit_the_job_is_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="fields that are not among the job's columns: money"):
+        rows_of(plain("money"), chunk([b'{"id":1}'], [plain_event()]))
+    with pytest.raises(SchemaMismatch, match="key id: expected keys"):
+        rows_of(plain(), chunk([b'{"other":1}'], [plain_event()]))
+    with pytest.raises(SchemaMismatch, match="key id: expected keys"):
+        rows_of(plain(), chunk([b'{"id":1}', None], [plain_event()] * 2))
+    with pytest.raises(UndecodableRecord, match="column money"):
+        rows_of(plain(), chunk([b'{"id":1}'], [plain_event(money="1.23")]))
+    for kind in ("int", "decimal(9,0)", "decimal(9)", "struct"):
+        with pytest.raises(ConfigurationError, match=r"columns: got type '.*', expected one of"):
+            given_type(kind, "f")

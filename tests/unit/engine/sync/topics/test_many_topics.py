@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,3 +126,15 @@ def test_events_without_schema_are_refused(events: Events) -> None:
     with pytest.raises(ConfigurationError, match=r"shop\.public\.t0, partition \d: its JSON has no schema"):
         TableSync(source, feeds.of(source), MemoryTarget()).planned()
     feeds.close()
+
+
+def test_events_without_schema_have_the_columns_of_the_job(events: Events) -> None:
+    for number in range(3):
+        value = b'{"op":"c","before":null,"after":{"id":%d,"name":"n%d"}}' % (number, number)
+        events.producer.produce(TOPICS[0], key=b'{"id":%d}' % number, value=value)
+    events.producer.flush(10)
+    given = replace(entry(events), columns={"id": "int64", "name": "string"}, key=("id",))
+    (source,) = list_sources([given]).tables
+    target = MemoryTarget()
+    run_to_end((source,), target, random.Random(0))
+    assert copied(target, source) == {number: {"id": number, "name": f"n{number}"} for number in range(3)}

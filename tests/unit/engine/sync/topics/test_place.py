@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.sync.job import parse_job
 from penstock.engine.sync.sources import list_sources
-from penstock.engine.sync.topics.place import TopicsPlace, listed_topics, topics_place
+from penstock.engine.sync.topics.place import TopicsPlace, given_columns, listed_topics, topics_place
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import ValueFormat
 
@@ -70,3 +70,30 @@ def test_table_has_the_last_part_of_the_name_and_the_source_no_brokers() -> None
         [entry], lambda place, options: listed_topics(place, options, lambda of: ["shop.public.a"])
     ).tables
     assert source.target_table == "a" and source.source == "kafka:shop.public.a"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('columns.id = "int64"', "with the events' `key`"),
+        ('columns.id = "int64"\nkey = "other"', "key other: expected some of the columns"),
+        ('columns.id = "int"\nkey = "id"', "got type 'int'"),
+        (
+            'columns.id = "int64"\nkey = "id"\noptions.kafkaValueFormat = "debezium-avro"\n'
+            'options.schemaRegistryUrl = "http://r"',
+            "for debezium-json without schemas",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(lines: str, expected: str) -> None:
+    (entry,) = parse_job(f'[[sync]]\nfrom = "{SOURCE}"\nto = "duckdb:///c.db"\n{lines}', "f")
+    with pytest.raises(ConfigurationError, match=expected):
+        given_columns(entry, topics_place(entry.source, entry.options))
+    good = parse_job(f'[[sync]]\nfrom = "{SOURCE}"\nto = "duckdb:///c.db"\ncolumns.id = "int64"\nkey = "id"', "f")[0]
+    assert list(given_columns(good, topics_place(good.source, good.options))) == ["id"]
+
+
+def test_columns_of_a_table_are_its_own() -> None:
+    for lines, expected in (('columns.id = "int64"', "only topics need them"), ("columns = 1", "names and types")):
+        with pytest.raises(ConfigurationError, match=expected):
+            parse_job(f'[[sync]]\nfrom = "/lake/*"\nto = "duckdb:///c.db"\n{lines}', "f")
