@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.sync.feed import TableFeed
 from penstock.engine.sync.feeds import Feeds
 from penstock.engine.sync.job import SyncEntry, TargetUrl
 from penstock.engine.sync.sources import SourceTable, list_sources
@@ -138,3 +139,26 @@ def test_events_without_schema_have_the_columns_of_the_job(events: Events) -> No
     target = MemoryTarget()
     run_to_end((source,), target, random.Random(0))
     assert copied(target, source) == {number: {"id": number, "name": f"n{number}"} for number in range(3)}
+
+
+def test_topics_that_are_shards_fill_one_table(events: Events) -> None:
+    rng, target = random.Random(5), MemoryTarget()
+    shards = TOPICS[:3]
+    for _ in range(2):
+        for topic in shards:
+            events.random_changes(topic, rng, 20)
+        sources = list_sources([replace(entry(events), into="all", source_column="shard")])
+        assert sources.problems == () and [one.name for one in sources.tables] == shards
+        run_to_end(sources.tables, target, rng)
+        rows = {(row["shard"], row["id"]): row for row in target.rows["all"]}
+        assert len(rows) == len(target.rows["all"])
+        expected = {
+            (topic, key): {"shard": topic, **row} for topic in shards for key, row in events.rows[topic].items()
+        }
+        assert rows == expected
+
+
+def test_topic_of_a_lake_table_is_no_option_of_it() -> None:
+    for name, value in (("hybrid", "changelog"), ("kafka.topic", "orders"), ("kafkaValueFormat", "json")):
+        with pytest.raises(ConfigurationError, match=r"not for a sync|hybrid"):
+            TableFeed("/lake/orders", {name: value})
