@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.schema import PrimitiveType
 
 from penstock.engine.sync.layout import LayoutChange, TargetLayout
 from penstock.engine.sync.targets.delta_types import OPERATION, delta_type, names_problem, stored_columns
@@ -91,6 +92,8 @@ class DeltaTarget:
             if stored and stored.lost and (not write.replaces or write.change.layout.source_column):
                 raise ConfigurationError(f"{stored.lost}; load the table again (--restart)")
             check_base(write, stored.layout if stored else None, f"target {self._name}: table {write.table}")
+            if delta and stored and not (stored.lost or write.replaces):
+                self._check_types(write.table, delta, stored.layout.columns)
             try:
                 self._commit(delta, stored, write, rows)
             except CommitFailedError as error:
@@ -195,6 +198,18 @@ class DeltaTarget:
                 "process writes the table"
             )
         return stored
+
+    def _check_types(self, table: str, delta: DeltaTable, columns: pa.Schema) -> None:
+        """A merge into a table that lost a column would leave its values out."""
+        actual = {one.name: one.type for one in delta.schema().fields}
+        for one in columns:
+            type_ = actual.get(one.name)
+            if type_ is None or (isinstance(type_, PrimitiveType) and type_.type != delta_type(one.type)):
+                raise ConfigurationError(
+                    f"target {self._name}: table {table}: column {one.name} is "
+                    f"{'missing' if type_ is None else type_.type}, the sync created it as {delta_type(one.type)}: "
+                    "change it back, or load the table again (--restart)"
+                )
 
     def _conflict(self, table: str) -> TargetConflict:
         return TargetConflict(

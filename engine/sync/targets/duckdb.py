@@ -31,6 +31,10 @@ _NAMES: Final = (
     "SELECT lower(table_name) FROM information_schema.tables"
     " WHERE table_catalog = current_database() AND table_schema = current_schema()"
 )
+_COLUMNS: Final = (
+    "SELECT column_name, data_type FROM information_schema.columns"
+    " WHERE table_catalog = current_database() AND table_schema = current_schema() AND lower(table_name) = lower(?)"
+)
 _STORED: Final = f"SELECT key, source_column, columns FROM {_TABLES} WHERE name = ?"
 _STORED_POSITIONS: Final = f"SELECT source, position FROM {_POSITIONS} WHERE name = ?"
 _VIEW: Final = "_penstock_rows"
@@ -195,6 +199,20 @@ class DuckDBTarget:
                 f"INSERT OR REPLACE INTO {_TABLES} VALUES (?, ?, ?, ?)",
                 [write.table, json.dumps(layout.key), layout.source_column, columns],
             )
+
+        self._check_types(cursor, write.table, layout)
+
+    def _check_types(self, cursor: duckdb.DuckDBPyConnection, table: str, layout: TargetLayout) -> None:
+        """An insert into a column of another type could store other values."""
+        actual = dict(_run(cursor, _COLUMNS, [table]))
+        as_printed = ", ".join(f"typeof(CAST(NULL AS {duckdb_type(one.type)}))" for one in layout.columns)
+        ((*types,),) = _run(cursor, f"SELECT {as_printed}")
+        for name, type_ in zip(layout.columns.names, types, strict=True):
+            if actual.get(name) != type_:
+                raise ConfigurationError(
+                    f"{self._name}: table {table}: column {name} is {actual.get(name, 'missing')}, the sync created it "
+                    f"as {type_}: change it back, or load the table again (--restart)"
+                )
 
     def _remove(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         table = quoted(write.table)

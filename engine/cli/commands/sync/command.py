@@ -43,7 +43,7 @@ _Metrics = Annotated[
 
 def sync(
     context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The job (TOML): [[sync]] entries with from and to.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The job (TOML): entries with `from` and `to`.")],
     once: _Once = False,
     dry_run: _DryRun = False,
     restart: _Restart = None,

@@ -172,6 +172,19 @@ def test_columns_that_differ_in_case_are_refused(target: DeltaTarget) -> None:
         target.check_columns("orders", pa.schema([("a", pa.int32()), ("A", pa.int32())]))
 
 
+@pytest.mark.parametrize("removed", [None, [("a", 1)]], ids=["append", "merge"])
+def test_table_with_other_columns_stops(
+    target: DeltaTarget, removed: list[tuple[object, ...]] | None, tmp_path: pathlib.Path
+) -> None:
+    """Another program has replaced rows and columns. A merge would leave the values of the column out."""
+    target.write(write("p1", [("a", 1, "x")]))
+    other = pa.record_batch({"k": pa.array(["other"]), "n": pa.array([1], pa.int32())})
+    write_deltalake(tmp_path / "orders", other, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(ConfigurationError, match="column v is missing, the sync created it as string"):
+        target.write(write("p2", [("b", 1, "x")], removed, expected="p1"))
+    assert table(tmp_path).to_pyarrow_table().to_pylist() == [{"k": "other", "n": 1}]
+
+
 def test_query_string_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="got a query string; options of the object store are environment"):
         DeltaTarget("s3://user:secret@b/lake?region=x")

@@ -249,6 +249,17 @@ def test_table_that_someone_changed(target: DuckDBTarget, tmp_path: pathlib.Path
     assert rows_of(target) == [(1,)]
 
 
+@pytest.mark.parametrize("type_", ["SMALLINT", "DOUBLE", "VARCHAR"])
+def test_column_whose_type_someone_changed(target: DuckDBTarget, type_: str) -> None:
+    """Another type would round values, or change them."""
+    target.write(write_of(None, "1", [{"id": 1, "v": "a"}]))
+    with target._cursor() as cursor:
+        cursor.execute(f"ALTER TABLE t ALTER COLUMN id SET DATA TYPE {type_}")
+    with pytest.raises(ConfigurationError, match=f"table t: column id is {type_}, the sync created it as BIGINT"):
+        target.write(write_of("1", "2", [{"id": 2, "v": "b"}]))
+    assert len(rows_of(target)) == 1
+
+
 def test_plan_creates_no_file(target: DuckDBTarget, tmp_path: pathlib.Path) -> None:
     assert target.stored("t") is None
     assert not list(tmp_path.iterdir())
