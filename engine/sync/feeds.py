@@ -7,8 +7,6 @@ import threading
 from penstock.engine.sync.feed import TableFeed
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import Feed
-from penstock.engine.sync.topics.decoding import EventDecoder
-from penstock.engine.sync.topics.feed import TopicFeed
 from penstock.engine.sync.topics.place import given_columns, is_topics, topics_place
 from penstock.kafka.client import NewClient, new_consumer
 from penstock.kafka.secrets import with_secrets
@@ -27,6 +25,18 @@ class Feeds:
         """The feed of a source. ConfigurationError for options that do not fit it."""
         if not is_topics(source.table):
             return TableFeed(source.table, source.entry.options)
+        return self._of_topic(source)
+
+    def close(self) -> None:
+        """Closes the consumers. No other call may run or follow."""
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._consumers.clear()
+
+    def _of_topic(self, source: SourceTable) -> Feed:
+        from penstock.engine.sync.topics.decoding import EventDecoder  # lazy: most jobs have no topics
+        from penstock.engine.sync.topics.feed import TopicFeed
+
         place = topics_place(source.entry.source, source.entry.options)
         access = with_secrets(place.access)
         columns = given_columns(source.entry, place)
@@ -42,9 +52,3 @@ class Feeds:
             given_key=source.entry.key,
         )
         return TopicFeed(source.name, consumer, decoder)
-
-    def close(self) -> None:
-        """Closes the consumers. No other call may run or follow."""
-        for consumer in self._consumers.values():
-            consumer.close()
-        self._consumers.clear()
