@@ -16,6 +16,7 @@ from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
 from penstock.enumerator.core.split_assignment import withheld
 from penstock.enumerator.core.state import Group, State
+from penstock.enumerator.streams.alignment import set_number
 from penstock.enumerator.streams.alignment_sets import AlignmentSets, GroupMember, SetKey
 from penstock.proto.model.groups import GroupAlignment
 from penstock.proto.model.streams import Alignment, EventTimeCeiling
@@ -97,7 +98,8 @@ class AlignedGroups:
             ceilings = self.sets.ceilings(set_key, alignment, marks)
             for group in members:
                 ceiling = ceilings[GroupMember(group.key.table, group.key.group)]
-                shown[group.key] = GroupAlignment(alignment.set, ceiling.until_us, withheld(group, ceiling))
+                held, number = withheld(group, ceiling), set_number(*set_key)
+                shown[group.key] = GroupAlignment(alignment.set, ceiling.until_us, held, number)
         for each in whole:
             shown[each.key] = _merged(each, [shown[group.key] for group in state.names.of(each) if group.key in shown])
         return shown
@@ -143,4 +145,4 @@ def _merged(whole: Group, tables: Iterable[GroupAlignment]) -> GroupAlignment:
     tables = list(tables)
     ceiling_us = max((each.ceiling_us for each in tables if each.ceiling_us is not None), default=None)
     name = "" if whole.scope.alignment is None else whole.scope.alignment.set
-    return GroupAlignment(name, ceiling_us, any(each.held for each in tables))
+    return GroupAlignment(name, ceiling_us, any(each.held for each in tables), set_number(whole.principal, name))

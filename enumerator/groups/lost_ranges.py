@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
+from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.groups.discovery_failures import DiscoveryFailures, is_repeated
 from penstock.enumerator.groups.group_tables import FollowedGroup, GroupTables
 from penstock.enumerator.groups.open_rounds import LostRound
@@ -16,6 +17,7 @@ from penstock.enumerator.log import log_event
 from penstock.proto.errors import PenstockError, PositionExpired
 from penstock.proto.model.groups import GroupScope, OnLostRange
 from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.streams import SnapshotProgress
 
 
 @dataclass(slots=True)
@@ -30,15 +32,36 @@ class LostRanges:
     """The path of a table by name."""
     failures: DiscoveryFailures
     """Retries and stops discovery."""
+    _moved: dict[GroupKey, tuple[str, Position, SnapshotProgress | None]] = field(default_factory=dict)
+    """The missing file because of which a group last moved, and where it moved to."""
+
+    def forget(self, groups: set[GroupKey]) -> None:
+        """Drops what is known of all other groups."""
+        for removed in set(self._moved) - groups:
+            self._moved.pop(removed, None)
 
     def skip_round(self, group: FollowedGroup, lost: LostRound) -> None:
-        """Moves the group past a planned round that no reader can finish. Errors of storage."""
+        """Moves the group past a planned round that no reader can finish. Errors of storage.
+
+        Stops the group if the same file is missing from what it planned after the same move: no cleaner removed the
+        file, as the table still names it, and the group would read the same rows again and again.
+        """
         if group.on_lost_range is OnLostRange.EARLIEST:
             after = max(self._earliest(group), lost.committed)
             progress = self.follows.start(self.path_of(group.key.table), after)
         else:
             progress = self._read_again(group, in_snapshot=lost.in_snapshot)
-        self._move(group, progress, f"file {lost.file} of the planned round {lost.plan_id} is gone", lost.plan_id)
+        reason = f"file {lost.file} of the planned round {lost.plan_id} is gone"
+        moved = (lost.file, progress.position, progress.snapshot)
+        if self._moved.get(group.key) == moved:
+            error = PositionExpired(
+                f"{reason}, also after the group moved to {progress.position} and was planned again: the table still "
+                "names a file that does not exist: restore the file, or reset the group to a position after it"
+            )
+            self.failures.stop(group, error)
+            return
+        self._moved[group.key] = moved
+        self._move(group, progress, reason, lost.plan_id)
 
     def skip_range(self, group: FollowedGroup, error: PositionExpired) -> None:
         """Moves the group past the lost range after its position, or stops it."""

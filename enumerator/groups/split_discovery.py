@@ -116,6 +116,7 @@ class SplitDiscovery:
 
         times, groups = self.coordinator.peek(read)
         self._open.forget(groups)
+        self._lost.forget(groups)
         for by_group in (self.failures.troubles, self._idle, self.discovered_ms, self.issued):
             for removed in set(by_group) - groups:
                 by_group.pop(removed, None)

@@ -36,6 +36,12 @@ class AlignedMember:
     """When it last called."""
 
 
+def set_number(principal: str, name: str) -> int:
+    """A number for the set of this name of a caller: sets of the same name of different callers have different ones.
+    It does not show who the caller is, and is the same while the process runs. At least 1."""
+    return hash((principal, name)) % 2**31 + 1
+
+
 def is_active(member: AlignedMember, now_ms: int) -> bool:
     """Whether the member holds back the others: it is neither idle nor stopped."""
     return now_ms - member.active_ms < min(member.idle_timeout_ms, MAX_IDLE_MS)

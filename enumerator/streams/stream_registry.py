@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from penstock.enumerator.streams.alignment import set_number
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.names import sanitized_name
 from penstock.proto.model.server_status import StreamState, StreamStatus
@@ -190,5 +191,6 @@ def _status(key: StreamKey, stream: RegisteredStream, now_ms: int) -> StreamStat
         lag_age_ms=0 if stream.lag is None else max(0, now_ms - stream.lag_at_ms),
         error_code=stream.error_code or stream.lag_error,
         alignment=stream.alignment,
+        alignment_number=set_number(key.principal, stream.alignment) if stream.alignment else 0,
         ceiling_us=stream.ceiling_us,
     )

@@ -102,6 +102,10 @@ class TableWatch:
                 return table.look
             return self._new_look(path, table, interval_ms)
 
+    def now_ms(self) -> int:
+        """The clock of the looks."""
+        return self._clock_ms()
+
     def wait_ms(self, path: str, interval_ms: int) -> int:
         """Time until the look after the last one, or after the one that runs, is due; 0 if it is due now."""
         table = self._table(path)
@@ -147,7 +151,7 @@ class CallLooks:
         self._before = watch.begun(path)
         self._seen: TableFingerprint | None = None
         self.waited_ms = 0
-        """How long the call has waited for a look to be due."""
+        """How long the call has waited for a look to be due, and then for its turn again."""
 
     def recent(self) -> TableFingerprint:
         """What the last look showed, or a new one if that is older than the interval. The same for the whole call,
@@ -164,8 +168,9 @@ class CallLooks:
         if not is_urgent and self._watch.begun(self._path) == self._before:
             delay_ms = self._watch.wait_ms(self._path, self._interval_ms)
             if delay_ms:
+                begin_ms = self._watch.now_ms()
                 self._wait(delay_ms / 1000)
-                self.waited_ms += delay_ms
+                self.waited_ms += self._watch.now_ms() - begin_ms
         self._seen = self._watch.look_after(self._path, self._before, self._interval_ms).fingerprint
         return self._seen
 

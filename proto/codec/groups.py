@@ -104,13 +104,16 @@ def alignment_from_message(what: str, message: pb.Alignment) -> Alignment:
 
 def aligned_to_message(aligned: GroupAlignment) -> pb.GroupAlignment:
     """Encodes how far a group may read."""
-    return pb.GroupAlignment(set=aligned.set, ceiling_us=aligned.ceiling_us, held=aligned.held)
+    return pb.GroupAlignment(
+        set=aligned.set, ceiling_us=aligned.ceiling_us, held=aligned.held, set_number=aligned.set_number
+    )
 
 
 def aligned_from_message(what: str, message: pb.GroupAlignment) -> GroupAlignment:
     """Decodes how far a group may read. ConfigurationError for an invalid field."""
     ceiling_us = message.ceiling_us if message.HasField("ceiling_us") else None
-    return GroupAlignment(checked_name("alignment set", message.set), ceiling_us, message.held)
+    name = checked_name("alignment set", message.set)
+    return GroupAlignment(name, ceiling_us, message.held, message.set_number)
 
 
 def rule_to_message(rule: EventTimeRule) -> pb.EventTimeRule:

@@ -130,6 +130,7 @@ def _stream_to_message(status: StreamStatus) -> pb.StreamStatus:
         lag_age_ms=status.lag_age_ms,
         error_code=status.error_code,
         alignment=status.alignment,
+        alignment_number=status.alignment_number,
         ceiling_us=status.ceiling_us,
     )
 
@@ -153,6 +154,7 @@ def _stream_from_message(what: str, message: pb.StreamStatus) -> StreamStatus:
         lag_age_ms=check.number(what, "streams.lag_age_ms", message.lag_age_ms),
         error_code=check.text(what, "streams.error_code", message.error_code),
         alignment=check.text(what, "streams.alignment", message.alignment),
+        alignment_number=message.alignment_number,
         ceiling_us=message.ceiling_us if message.HasField("ceiling_us") else None,
     )
 

@@ -49,6 +49,8 @@ class GroupAlignment:
     held: bool
     """Whether splits are pending, and all of them wait for slower members of the set; of a group over tables: whether
     a table waits so."""
+    set_number: int = 0
+    """A number of the set that differs for sets of the same name of different callers; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

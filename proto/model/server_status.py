@@ -61,6 +61,8 @@ class StreamStatus:
     """The error of the last call, or of the last measurement of the lag; '' if none."""
     alignment: str = ""
     """The name of its alignment set; '' if none."""
+    alignment_number: int = 0
+    """See `GroupAlignment.set_number`."""
     ceiling_us: int | None = None
     """The highest event time that its set allowed at the last call, UTC microseconds; None if unknown."""
 

@@ -635,14 +635,16 @@ class GroupLag(_message.Message):
     def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
 
 class GroupAlignment(_message.Message):
-    __slots__ = ("set", "ceiling_us", "held")
+    __slots__ = ("set", "ceiling_us", "held", "set_number")
     SET_FIELD_NUMBER: _ClassVar[int]
     CEILING_US_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    SET_NUMBER_FIELD_NUMBER: _ClassVar[int]
     set: str
     ceiling_us: int
     held: bool
-    def __init__(self, set: _Optional[str] = ..., ceiling_us: _Optional[int] = ..., held: _Optional[bool] = ...) -> None: ...
+    set_number: int
+    def __init__(self, set: _Optional[str] = ..., ceiling_us: _Optional[int] = ..., held: _Optional[bool] = ..., set_number: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
     __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot", "alignment")
@@ -803,7 +805,7 @@ class DescribeServerResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., now_ms: _Optional[int] = ..., uptime_ms: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[StreamStatus, _Mapping]]] = ..., catalogs: _Optional[_Iterable[_Union[CatalogStatus, _Mapping]]] = ...) -> None: ...
 
 class StreamStatus(_message.Message):
-    __slots__ = ("table", "name", "state", "committed", "planned", "batches", "silent_ms", "watermark_us", "snapshot", "kafka", "lag", "lag_age_ms", "error_code", "alignment", "ceiling_us")
+    __slots__ = ("table", "name", "state", "committed", "planned", "batches", "silent_ms", "watermark_us", "snapshot", "kafka", "lag", "lag_age_ms", "error_code", "alignment", "ceiling_us", "alignment_number")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -819,6 +821,7 @@ class StreamStatus(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
     CEILING_US_FIELD_NUMBER: _ClassVar[int]
+    ALIGNMENT_NUMBER_FIELD_NUMBER: _ClassVar[int]
     table: str
     name: str
     state: str
@@ -834,7 +837,8 @@ class StreamStatus(_message.Message):
     error_code: str
     alignment: str
     ceiling_us: int
-    def __init__(self, table: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., batches: _Optional[int] = ..., silent_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., lag_age_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., alignment: _Optional[str] = ..., ceiling_us: _Optional[int] = ...) -> None: ...
+    alignment_number: int
+    def __init__(self, table: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., committed: _Optional[_Union[Position, _Mapping]] = ..., planned: _Optional[_Union[Position, _Mapping]] = ..., batches: _Optional[int] = ..., silent_ms: _Optional[int] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., lag_age_ms: _Optional[int] = ..., error_code: _Optional[str] = ..., alignment: _Optional[str] = ..., ceiling_us: _Optional[int] = ..., alignment_number: _Optional[int] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("pattern", "catalogs", "request_id", "client_version")

@@ -73,6 +73,7 @@ def serve(directory: str, *, takeover: bool = False) -> None:
 
 def full(directory: str, size_bytes: str) -> None:
     store = open_sqlite(directory)
+    sys.dont_write_bytecode = True  # the limit would cut it
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(size_bytes), int(size_bytes)))
     for i in range(10_000):
         try:

@@ -19,8 +19,11 @@ REQUEST = PlanRequest(table="t", query=Changes(ChangeFormat.HUDI))
 SPEC = GroupSpec(scope=GroupScope(request=REQUEST))
 
 
-def test_fault_03_server_with_a_full_disk_is_unavailable_until_restarted(golden: Any, tmp_path: pathlib.Path) -> None:
-    """A file size limit makes the disk full for the process."""
+def test_fault_03_server_with_a_full_disk_is_unavailable_until_restarted(
+    golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file size limit makes the disk full for the process, which therefore writes no bytecode: it would be cut."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     with Served(tmp_path, golden.table(CASE)) as server:
         client = server.client(ONCE)

@@ -142,18 +142,20 @@ def catalog_line(status: CatalogStatus) -> str:
 
 def alignment_lines(status: ServerStatus) -> list[str]:
     """One line for each alignment set in which a member waits: the member with the lowest watermark, and those that
-    wait for it."""
-    members: dict[str, list[tuple[str, int | None, bool]]] = {}
+    wait for it. Sets of different callers are different, also with the same name."""
+    members: dict[tuple[str, int], list[tuple[str, int | None, bool]]] = {}
     for group in status.groups:
         if group.alignment is not None and not group.summary.tables and group.summary.state not in _AT_REST:
             name = f"{group.summary.table} {group.summary.group}"
-            members.setdefault(group.alignment.set, []).append((name, group.watermark_us, group.alignment.held))
+            key = (group.alignment.set, group.alignment.set_number)
+            members.setdefault(key, []).append((name, group.watermark_us, group.alignment.held))
     for stream in status.streams:
         if stream.alignment and stream.state.value not in _AT_REST:
             name, is_held = f"{stream.table} {stream.name}", stream.state.value == "held"
-            members.setdefault(stream.alignment, []).append((name, stream.watermark_us, is_held))
+            key = (stream.alignment, stream.alignment_number)
+            members.setdefault(key, []).append((name, stream.watermark_us, is_held))
     lines = []
-    for alignment, each in sorted(members.items()):
+    for (alignment, _), each in sorted(members.items()):
         waiting = sorted(name for name, _, is_held in each if is_held)
         if waiting:
             lowest, at_us, _ = min(each, key=lambda one: (one[1] is not None, one[1] or 0, one[0]))

@@ -3,6 +3,7 @@ exit code."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -39,8 +40,12 @@ def first(code: str) -> tuple[str, ...]:
 
 
 def file_size_limit(size_bytes: int) -> tuple[str, ...]:
-    """The prefix for a process with a file size limit, which behaves like a full disk."""
-    return first(f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))")
+    """The prefix for a process with a file size limit, which behaves like a full disk. The process writes no bytecode:
+    the limit would cut the files that other processes read."""
+    return first(
+        "import resource\nos.environ['PYTHONDONTWRITEBYTECODE'] = '1'\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))"
+    )
 
 
 BOUND_BY_MODES: Final = first(
@@ -72,6 +77,18 @@ def test_full_disk_under_the_state(golden: GoldenTables, tmp_path: pathlib.Path)
     if shutil.which("unshare") and subprocess.run([*apart, mounted], capture_output=True, check=False).returncode == 0:
         line = error_line(75, "STORAGE", *serve, disk / "state", prefix=(*apart, f'{mounted} && exec "$@"', "sh"))
         assert f"state directory {disk}/state" in line and "the disk is full: make room" in line
+
+
+def test_process_with_a_file_size_limit_leaves_no_bytecode(tmp_path: pathlib.Path) -> None:
+    """The limit would cut it, and the next process that imports the module could not."""
+    (tmp_path / "module.py").write_text(f"TEXT = {'x' * 9_000!r}")
+    command = (sys.executable, "-c", "import module")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(tmp_path)
+    subprocess.run([*file_size_limit(4096), *command], env=environment, timeout=100, check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["module.py"]
+    subprocess.run(command, env=environment, timeout=100, check=True)
+    assert (tmp_path / "__pycache__").is_dir(), "the negative control"
 
 
 @pytest.mark.thorough

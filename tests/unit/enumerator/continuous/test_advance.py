@@ -321,3 +321,32 @@ def test_weak_point_07_group_continues_if_all_its_instants_are_archived(golden: 
             assert "gone" in str(error)
             continue
         assert all_rounds and all_rounds[-1].progress.position == newest.position
+
+
+def test_round_is_the_last_one_if_the_table_has_nothing_after_it(
+    golden: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group is caught up with such a round, without another read of the table."""
+    script = ScriptedTimeline(golden.copy("B_v9_inc_cow", tmp_path), tmp_path / "aside")
+    table, (*_, before, _, last) = script.open(), script.data
+    progress = start_progress(table, at(script.keys[before]))
+
+    def is_last(limits: RoundLimits = NO_LIMITS, **more: Any) -> bool:
+        upto = more.pop("upto", None)
+        item = advance(table, "t", following(ROWS, progress, limits, upto=upto), **more)
+        assert isinstance(item, NextRound)
+        return item.is_last
+
+    assert is_last()
+    assert is_last(RoundLimits(max_commits=2))
+    assert not is_last(RoundLimits(max_commits=1)), "the limit cut it: another commit follows"
+    assert not is_last(upto=at(script.keys[last])), "then an end of the group is found by another discovery"
+    assert not is_last(hollow_after_ms=10**15), "time alone may bring another round"
+
+    def planned(*of: Any) -> Plan:
+        plan = plan_request(*of)
+        script.give(last)
+        return plan
+
+    script.take(last)
+    assert not is_last(planned=planned), "a commit completed during planning"

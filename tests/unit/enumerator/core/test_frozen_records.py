@@ -205,6 +205,14 @@ FROZEN: dict[int, tuple[rec.Durable, ...]] = {
             limits=RoundLimits(),
             progress=Progress(EARLIEST),
         ),
+        rec.GroupMoved(
+            key=rec.GroupKey("st*", "g/1"),
+            number=12,
+            progress=Progress(EARLIEST),
+            cause=rec.Moved.RESET,
+            before=INSIDE,
+            at_snapshot=True,
+        ),
     ),
 }
 """Version -> values of its frozen file."""

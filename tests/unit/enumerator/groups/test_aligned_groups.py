@@ -16,6 +16,7 @@ from penstock.enumerator.core.split_facts import facts_of
 from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
+from penstock.enumerator.streams.alignment import set_number
 from penstock.enumerator.streams.alignment_sets import AlignmentSets
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import EARLIEST, CommitRange
@@ -131,3 +132,9 @@ def test_table_that_joins_the_group_during_a_request_waits_for_the_next_one() ->
     assert not isinstance(answer, SplitsGranted)
     lake.sequence = 1
     assert lake.request() == [("s.b", 0)]
+
+
+def test_groups_of_a_set_show_the_number_of_the_set() -> None:
+    lake = Lake()
+    shown = lake.aligned.shown(lake.state, lake.state.groups.values())
+    assert {each.set_number for each in shown.values()} == {set_number("", "s")} and len(shown) == 3

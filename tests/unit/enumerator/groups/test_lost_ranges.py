@@ -221,3 +221,49 @@ def test_cleaned_round_of_a_snapshot_is_planned_again_as_a_snapshot() -> None:
     assert described.snapshot is not None and described.summary.committed == Position(EARLIEST.order_key, 0)
     with pytest.raises(Fenced):
         world.request_splits()
+
+
+@pytest.mark.parametrize("policy", [OnLostRange.SNAPSHOT, OnLostRange.EARLIEST])
+def test_file_that_is_missing_from_the_range_planned_again_stops_the_group(policy: OnLostRange) -> None:
+    """The file was not removed by a cleaner: the newest state of the table still names it. Otherwise the group would
+    read the same rows again and again."""
+    world = World(Script(newest=2), spec=spec_of(on_lost_range=policy))
+    world.service.split_discovery.discover()
+    world.script.clean, world.script.gone = "003", {"f1.parquet"}
+    assert states_of(world, 3) == ["running", "stopped", "stopped"]
+    error = world.service.describe_group("t", "g").error
+    assert "file f1.parquet" in error and "planned again" in error and "restore the file" in error
+
+
+def test_snapshot_of_which_a_file_is_missing_again_stops_the_group() -> None:
+    world = snapshot_world(OnLostRange.SNAPSHOT)
+    world.script.clean, world.script.gone = "006", {"f0.parquet"}
+    assert states_of(world, 2) == ["running", "stopped"]
+    assert world.summary() == "stopped 0+0 005"
+
+
+def test_another_file_that_is_missing_later_moves_the_group_again(caplog: pytest.LogCaptureFixture) -> None:
+    world = snapshot_world(OnLostRange.SNAPSHOT)
+    world.script.clean, world.script.gone = "006", {"f0.parquet"}
+    assert states_of(world, 1) == ["running"]
+    world.script.newest, world.script.gone = 6, set()
+    assert states_of(world, 1) == ["running"], "the snapshot is planned anew"
+    world.script.clean, world.script.gone = "007", {"f1.parquet"}
+    with caplog.at_level("WARNING"):
+        assert states_of(world, 2) == ["running", "running"]
+        world.script.clean = "008"
+        assert states_of(world, 2)[-1] == "stopped"
+    moves = [line for line in caplog.messages if line.startswith("range lost") and "f1.parquet" in line]
+    assert len(moves) == 1, "another file of another snapshot may be lost once too"
+
+
+def states_of(world: World, leases: int) -> list[str]:
+    """The states of the group, each after the discoveries of one lease in which the files stay missing."""
+    states = []
+    for _ in range(leases):
+        for _ in range(2):
+            world.service.split_discovery.discover()
+        world.clock.now_ms += world.settings.lease_ms
+        world.service.split_discovery.discover()
+        states.append(world.summary().split()[0])
+    return states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.enumerator.streams.alignment import set_number
 from penstock.enumerator.streams.stream_registry import (
     FORGET_MS,
     FORGET_UNNAMED_MS,
@@ -15,7 +16,15 @@ from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.proto.model.server_status import StreamState, StreamStatus
-from penstock.proto.model.streams import CommitsBatch, NextBatch, Progress, StreamPoint, StreamScope, Watermark
+from penstock.proto.model.streams import (
+    Alignment,
+    CommitsBatch,
+    NextBatch,
+    Progress,
+    StreamPoint,
+    StreamScope,
+    Watermark,
+)
 from tests.unit.enumerator.scripted_service import Clock
 
 
@@ -130,3 +139,14 @@ def test_lag_stays_over_calls_and_goes_with_error() -> None:
     assert (only(registry).lag, only(registry).error_code) == (None, "STORAGE")
     registry.measured(key._replace(name="unknown"), lag)
     assert len(registry.statuses()) == 1
+
+
+def test_alignment_sets_of_one_name_of_different_callers_have_different_numbers() -> None:
+    registry = StreamRegistry(Clock())
+    aligned = replace(scope(), alignment=Alignment(set="hours", max_drift_us=1))
+    for principal, name in (("a", "x"), ("a", "y"), ("b", "z")):
+        registry.started(replace(aligned, principal=principal, name=name), point(1))
+    registry.started(scope("other"), point(1))
+    numbers = {status.name: status.alignment_number for status in registry.statuses()}
+    assert numbers["x"] == numbers["y"] == set_number("a", "hours") > 0, "as of the groups of that caller"
+    assert numbers["z"] == set_number("b", "hours") != numbers["x"] and numbers["other"] == 0

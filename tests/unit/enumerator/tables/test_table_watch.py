@@ -222,3 +222,19 @@ def test_call_waits_until_a_look_is_due_unless_it_is_urgent() -> None:
     world.now_ms = 1_100
     assert CallLooks(world.watch, "a", 1_000, wait).later(is_urgent=True).timeline_ns == 3
     assert world.now_ms == 1_100
+
+
+def test_time_that_a_call_has_waited_is_measured() -> None:
+    """A call that may not wait has waited no time; one that has to wait for a turn again has waited longer."""
+    world = World()
+    world.watch.look("a", 1_000)
+    at_once = CallLooks(world.watch, "a", 1_000, lambda seconds: None)
+    at_once.later(is_urgent=False)
+    assert at_once.waited_ms == 0
+
+    def wait(seconds: float) -> None:
+        world.now_ms += round(seconds * 1000) + 50
+
+    longer = CallLooks(world.watch, "a", 1_000, wait)
+    longer.later(is_urgent=False)
+    assert longer.waited_ms == 1_050

@@ -191,7 +191,7 @@ def test_values_of_an_aligned_group_round_trip(idle_us: int | None, ceiling_us: 
     message = wired(calls.join_to_message("g", "r", GroupSpec(scope=scope), "q"))
     assert calls.join_from_message(message)[2].scope == scope
     summary = GroupSummary(table="t", group="g", state="running", committed=EARLIEST, planned=EARLIEST, readers=0)
-    aligned = GroupAlignment("s", ceiling_us, held=True)
+    aligned = GroupAlignment("s", ceiling_us, held=True, set_number=2**31)
     status = GroupStatus(summary=summary, pending_splits=1, held_splits=0, alignment=aligned)
     description = GroupDescription(
         summary=summary, scope=scope, limits=RoundLimits(), rounds=0, pending_splits=0, held_splits=0, readers=(),

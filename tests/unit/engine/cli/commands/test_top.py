@@ -139,6 +139,28 @@ def test_alignment_shows_who_waits_and_who_is_the_lowest() -> None:
     assert unknown.endswith("the lowest is s.new g, without a watermark yet")
 
 
+def test_alignment_sets_of_one_name_of_different_callers_have_a_line_each() -> None:
+    def aligned(table: str, watermark_us: int, number: int, *, held: bool) -> GroupStatus:
+        summary = replace(GROUP.summary, table=table)
+        return replace(
+            GROUP, summary=summary, watermark_us=watermark_us, alignment=GroupAlignment("hours", None, held, number)
+        )
+
+    groups = (aligned("a", 9_000_000, 1, held=True), aligned("b", 5_000_000, 1, held=False))
+    other = aligned("c", 1_000_000, 2, held=False)
+    stream = StreamStatus(
+        table="d", name="etl", state=StreamState.HELD, committed=EARLIEST, planned=EARLIEST, alignment="hours",
+        alignment_number=2, watermark_us=70_000_000,
+    )  # fmt: skip
+    sent = replace(STATUS, groups=(*groups, other), streams=(stream,))
+    lines = command.alignment_lines(status_from_message(status_to_message(sent)))
+    assert [line.split("; the lowest is ")[0] for line in lines] == [
+        "alignment hours: 1 wait (a g)",
+        "alignment hours: 1 wait (d etl)",
+    ]
+    assert ["the lowest is b g" in lines[0], "the lowest is c g" in lines[1]] == [True, True]
+
+
 def test_catalogs_are_shown_with_their_errors_and_problems() -> None:
     from rich.console import Console
 
