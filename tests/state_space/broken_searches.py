@@ -1,0 +1,248 @@
+"""Cores, servers and worlds with one defect each. The search must detect each defect, by its invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import group_lifecycle, members, rounds, split_assignment
+from penstock.enumerator.core import records as rec
+from penstock.enumerator.core import state as core_state
+from penstock.enumerator.core.records import GroupKey
+from penstock.enumerator.core.results import Decision
+from penstock.enumerator.core.rounds import HELD, PENDING, Round
+from penstock.enumerator.core.slot_assigner import SlotAssigner
+from penstock.enumerator.core.state import Group, State
+from penstock.proto.model.positions import CommitRange
+from tests.simulation.broken_cores import (
+    any_epoch,
+    choose_any,
+    entry_unsealed,
+    one_too_high,
+    span_of_held,
+    span_of_pending,
+    without_coming,
+)
+from tests.state_space import group_server, plan_world, scopes
+from tests.state_space.group_server import KEY, GroupServer
+from tests.state_space.group_world import GroupWorld
+from tests.state_space.plan_world import PlanWorld
+from tests.state_space.search import Model
+
+Patch = tuple[object, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A defect, and the invariant that detects it."""
+
+    name: str
+    invariant: str
+    model: Callable[[], Model[Any]]
+    patches: tuple[Patch, ...] = ()
+
+    @contextmanager
+    def in_place(self) -> Iterator[Model[Any]]:
+        """The model with the defect."""
+        with ExitStack() as stack:
+            for target, name, value in self.patches:
+                stack.enter_context(patch.object(target, name, value))
+            yield self.model()
+
+
+def _group(server: type[GroupServer] = GroupServer, world: type[GroupWorld] = GroupWorld) -> Callable[[], GroupWorld]:
+    class Changed(world):  # type: ignore[valid-type,misc]
+        server_type = server
+
+    return lambda: Changed(scopes.THREE_SPLITS)
+
+
+def _timed() -> GroupWorld:
+    return GroupWorld(scopes.TIMED)
+
+
+def _replaced() -> GroupWorld:
+    return GroupWorld(scopes.REPLACED)
+
+
+def _two_faults(*kinds: str) -> Callable[[], GroupWorld]:
+    return lambda: GroupWorld(replace(scopes.THREE_SPLITS, faults=frozenset(kinds), most_faults=2))
+
+
+def _plan(world: type[PlanWorld] = PlanWorld) -> Callable[[], PlanWorld]:
+    return lambda: world(frozenset(plan_world.FAULTS), 1)
+
+
+# --- servers and worlds
+
+
+class StopsForNothing(GroupServer):
+    """A discovery that found nothing stops the group."""
+
+    def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
+        if isinstance(event, ev.NothingFound):
+            event = ev.CannotGoOn(key=event.key, number=event.number, start=event.start, code="CORRUPT_FILE", text="")
+        return super().decide(state, event)
+
+
+class AcceptsStaleDiscovery(GroupServer):
+    """A round is accepted at any current position of the group."""
+
+    def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
+        if isinstance(event, ev.Discovered):
+            group = state.groups[KEY]
+            event = replace(event, start=group.progress.position, number=group.number)
+        return super().decide(state, event)
+
+
+class ForgetsEmptyAnswers(GroupServer):
+    """A second copy of a request whose answer was empty receives splits."""
+
+    def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
+        decision = super().decide(state, event)
+        kept = tuple(record for record in decision.records if not isinstance(record, rec.NothingGranted))
+        return Decision(kept, decision.answer)
+
+
+class KeepsDeparturesInMemory(GroupServer):
+    """That a reader is gone is not appended."""
+
+    def durable(self, decision: Decision[Any]) -> list[rec.Durable]:
+        return [record for record in super().durable(decision) if not isinstance(record, rec.ReaderGone)]
+
+
+class GivesEpochsAgain(GroupServer):
+    """A reader that joins again keeps its epoch."""
+
+    def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
+        decision = super().decide(state, event)
+        if not isinstance(event, ev.Join):
+            return decision
+        records = tuple(
+            replace(each, epoch=each.epoch - 1) if isinstance(each, rec.ReaderJoined) else each
+            for each in decision.records
+        )
+        return Decision(records, decision.answer)
+
+
+class AnswersBeforeSync(GroupWorld):
+    """Answers are sent before their records are durable."""
+
+    def releases(self, is_durable: bool) -> bool:
+        return True
+
+
+class PlanAnswersBeforeSync(PlanWorld):
+    """Answers are sent before their records are durable."""
+
+    def releases(self, is_durable: bool) -> bool:
+        return True
+
+
+class KeepsListsInMemory(PlanWorld):
+    """Entries of lists are not appended."""
+
+    def appends(self, record: rec.Durable) -> bool:
+        return not isinstance(record, rec.SlotsAsked)
+
+
+# --- patches of the core
+
+
+def _round_id_of_range(key: GroupKey, number: int, commit_range: CommitRange) -> str:
+    return f"{key} {commit_range}"
+
+
+def _pending_or_held(self: Round) -> Iterator[int]:
+    return iter([index for index in range(len(self.facts)) if self.status[index] in (PENDING, HELD)])
+
+
+_give_back = Round.give_back
+
+
+def _gives_back_from_the_start(self: Round, index: int) -> None:
+    _give_back(self, index)
+    self.ordinals.pop(index, None)
+
+
+def _keeps_undelivered(group: Group, record: rec.SplitsAssigned) -> None:
+    reader = group.readers[record.reader_id]
+    for plan_id, index in record.splits:
+        group.rounds[plan_id].assign(index, reader.reader_id)
+        reader.held[plan_id, index] = None
+        reader.undelivered[plan_id, index] = None
+    reader.sequence, reader.answered = record.sequence, record.splits
+    reader.heard = max(reader.heard, record.sequence)
+
+
+def _loses_ordinals(state: State) -> Iterator[rec.Record]:
+    for record in _compacted(state):
+        yield replace(record, ordinals=()) if isinstance(record, rec.SplitsCommitted) else record
+
+
+def _loses_lists(state: State) -> Iterator[rec.Record]:
+    return (record for record in _compacted_plans(state) if not isinstance(record, rec.SlotsAsked))
+
+
+def _decodes_another(stored: Any) -> rec.Record:
+    record = _decode(stored)
+    if isinstance(record, rec.SplitsAssigned):
+        return replace(record, splits=record.splits[:-1])
+    return replace(record, slots=record.slots[:-1]) if isinstance(record, rec.SlotsAsked) else record
+
+
+def _steals_again(self: SlotAssigner, slot: int) -> int | None:
+    owner = _owner(self, slot)
+    if owner is None and self._lists[1 - slot] and not self._sealed[slot]:
+        self._pending[slot].append(self._lists[1 - slot][0])
+        return slot
+    return owner
+
+
+_compacted = group_server.compacted_records
+_compacted_plans = plan_world.compacted_records
+_decode = group_server.decode_record
+_owner = SlotAssigner._owner
+
+GROUP: tuple[Broken, ...] = (
+    Broken("answers before the log is synced", "durable", _group(world=AnswersBeforeSync)),
+    Broken("discovery that found nothing stops", "cause", _group(StopsForNothing)),
+    Broken("stale discovery accepted", "position", _group(AcceptsStaleDiscovery)),
+    Broken("empty answer not recorded", "liveness", _group(ForgetsEmptyAnswers)),
+    Broken("departure not appended", "replay", _group(KeepsDeparturesInMemory)),
+    Broken("epoch given again", "number", _group(GivesEpochsAgain)),
+    Broken(
+        "plan id without its generation", "identity", _group(), ((group_lifecycle, "round_id", _round_id_of_range),)
+    ),
+    Broken("held split assigned again", "ownership", _group(), ((Round, "pending_in_order", _pending_or_held),)),
+    Broken(
+        "epoch unchecked",
+        "fencing",
+        _two_faults("lease expired", "request doubled"),
+        ((members, "member_of", any_epoch), (split_assignment, "member_of", any_epoch)),
+    ),
+    Broken(
+        "ordinal lost with its reader", "exactly once", _group(), ((Round, "give_back", _gives_back_from_the_start),)
+    ),
+    Broken("file groups in no order", "order", _group(), ((split_assignment, "choose", choose_any),)),
+    Broken("file groups of a replacement in no order", "order", _replaced, ((split_assignment, "choose", choose_any),)),
+    Broken("split never delivered", "answer", _group(), ((core_state, "_assign", _keeps_undelivered),)),
+    Broken("compaction loses ordinals", "shortened", _group(), ((group_server, "compacted_records", _loses_ordinals),)),
+    Broken("record decoded as another", "codec", _group(), ((group_server, "decode_record", _decodes_another),)),
+    Broken("watermark without held splits", "watermark", _timed, ((Round, "remaining_span", span_of_pending),)),
+    Broken("watermark without pending splits", "watermark", _timed, ((Round, "remaining_span", span_of_held),)),
+    Broken("watermark without later commits", "watermark", _timed, ((rounds, "span_to_come", without_coming),)),
+    Broken("watermark one too high", "watermark", _timed, ((rounds, "next_watermark", one_too_high),)),
+)
+PLAN: tuple[Broken, ...] = (
+    Broken("answers before the log is synced", "durable", _plan(PlanAnswersBeforeSync)),
+    Broken("lists not appended", "durable", _plan(KeepsListsInMemory)),
+    Broken("list ends early", "replay", _plan(), ((SlotAssigner, "entry", entry_unsealed),)),
+    Broken("split in two lists", "exactly once", _plan(), ((SlotAssigner, "_owner", _steals_again),)),
+    Broken("compaction loses lists", "shortened", _plan(), ((plan_world, "compacted_records", _loses_lists),)),
+    Broken("record decoded as another", "codec", _plan(), ((plan_world, "decode_record", _decodes_another),)),
+)

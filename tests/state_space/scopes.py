@@ -1,0 +1,32 @@
+"""What is searched: small scopes of one group and of one plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tests.state_space.group_table import FIRST, LATE, SECOND, Scope, SplitRows
+from tests.state_space.group_world import FAULTS
+
+_A: Final = SplitRows("a", (1, 5))
+_B: Final = SplitRows("b", (3,))
+_C: Final = SplitRows("a", (7,))
+_LATE: Final = SplitRows("a", (6,))
+
+TWO_SPLITS: Final = Scope("two splits", {FIRST: (_A,), LATE: (_LATE,), SECOND: (_C,)}, frozenset(FAULTS), most_faults=2)
+"""Two commits of one file group; the split of the first has two rows."""
+THREE_SPLITS: Final = Scope(
+    "three splits", {FIRST: (_A, _B), LATE: (_LATE,), SECOND: (_C,)}, frozenset(FAULTS), most_faults=1
+)
+"""As `TWO_SPLITS`, and a second file group in the first commit."""
+ONE_AT_A_TIME: Final = replace(THREE_SPLITS, name="three splits, one at a time", most_splits=1)
+REPLACED: Final = replace(THREE_SPLITS, name="three splits, the second commit replaces", reshaped=frozenset({SECOND}))
+TIMED: Final = replace(THREE_SPLITS, name="three splits with a watermark", is_timed=True)
+WITH_END: Final = replace(THREE_SPLITS, name="three splits with an end", has_end=True)
+
+IN_CI: Final = (TWO_SPLITS, THREE_SPLITS, ONE_AT_A_TIME, REPLACED, TIMED, WITH_END)
+LONG: Final = (
+    replace(TWO_SPLITS, most_faults=3),
+    *(replace(each, most_faults=2) for each in (THREE_SPLITS, REPLACED, TIMED, WITH_END)),
+)
+WITHOUT_FAULTS: Final = replace(THREE_SPLITS, name="three splits without faults", most_faults=0)
