@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,34 +10,44 @@ from unittest.mock import patch
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, rounds, split_assignment
-from penstock.enumerator.core.records import GroupKey, NothingGranted, SplitsCommitted
+from penstock.enumerator.core import state as core_state
+from penstock.enumerator.core.records import GroupKey, NothingGranted, ReaderJoined, RoundPlanned, SplitsCommitted
 from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.rounds import Round
-from penstock.enumerator.core.slot_assigner import Assigned, Assignment, Sealed, SlotAssigner
+from penstock.enumerator.core.slot_assigner import SlotAssigner
 from penstock.enumerator.core.split_facts import facts_of
-from penstock.enumerator.core.state import Group, Reader, State
-from penstock.enumerator.planning.event_time.span import EventTimeSpan
-from penstock.enumerator.streams.watermark import next_watermark
-from penstock.proto.errors import UnknownSplit
-from penstock.proto.model.groups import Member
 from penstock.proto.model.positions import CommitRange, Position
-from penstock.proto.model.streams import EventTimeRule, Watermark
+from penstock.proto.model.streams import Watermark
 from tests.memory_store import MemoryStore
+from tests.simulation import checkers, simulated_server
+from tests.simulation.broken_functions import (
+    any_epoch,
+    choose_any,
+    decodes_another,
+    entry_unsealed,
+    gives_back_from_the_start,
+    keeps_undelivered,
+    loses_ordinals,
+    one_too_high,
+    pending_or_held,
+    span_of_held,
+    span_of_pending,
+    without_coming,
+)
 from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest
 from tests.simulation.simulated_server import Reply, Server
 from tests.simulation.simulated_table import DATA, Instant, View, position
 from tests.simulation.simulated_world import Parts, World
 
-WATERMARK = frozenset({"watermark"})
 TAKEOVERS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A defect of the product, in its parts or patched into it, and the checks that may detect it first."""
+    """A defect of the product, in its parts or patched into it, and the invariant that detects it."""
 
     name: str
-    noticed_by: frozenset[str]
+    invariant: str
     parts: Parts = field(default_factory=Parts)
     patches: tuple[tuple[object, str, Any], ...] = ()
     takeovers: int = 0
@@ -108,18 +117,6 @@ class RepliesBeforeAppend(Server):
         self._record_reply(reply, event, answer)
 
 
-def any_epoch(state: State, member: Member) -> tuple[Group, Reader]:
-    """The reader with that id, in any epoch."""
-    group = members.group_of(state, GroupKey(member.table, member.group))
-    reader = group.readers.get(member.reader_id)
-    if reader is None:
-        return members_of(state, member)
-    return group, reader
-
-
-members_of = members.member_of
-
-
 class CountsItsRounds(Server):
     """Plan ids count from one in each process."""
 
@@ -133,24 +130,6 @@ class CountsItsRounds(Server):
     def round_id(cls, key: GroupKey, number: int, commit_range: CommitRange) -> str:
         """The next number."""
         return cls.ids.setdefault((key, number, commit_range), f"r{len(cls.ids) + 1}")
-
-
-def entry_unsealed(self: SlotAssigner, slot: int, index: int) -> Assignment | None:
-    """The list ends if no split is available now."""
-    reported = self._lists[slot]
-    if 0 <= index < len(reported):
-        return Assigned(reported[index], replayed=True)
-    if index != len(reported):
-        raise UnknownSplit(f"slot {slot} has {len(reported)} splits so far")
-    is_over = self._started[slot] and not self._pending[slot] and self._most_loaded() is None
-    return Sealed(replayed=True) if is_over else None
-
-
-def choose_any(group: Group, reader: Reader, most: int, ceiling: object = None) -> tuple[tuple[str, int], ...]:
-    """Any pending split, without the order of file groups."""
-    reported = tuple(reader.undelivered)[:most]
-    pending = ((one.plan_id, index) for one in group.rounds.values() for index in one.pending_in_order())
-    return reported + tuple(itertools.islice(pending, most - len(reported)))
 
 
 class ForgetsEmptyAnswers(Server):
@@ -194,72 +173,73 @@ class ForgetsTheWatermark(Server):
             group.watermark = Watermark()
 
 
-def span_of_pending(open_round: Round) -> EventTimeSpan:
-    """The span of the splits that nobody holds."""
-    lows = open_round.facts.lows_us
-    if lows is None:
-        return EventTimeSpan()
-    pending = [int(lows[index]) for index in open_round.pending_in_order()]
-    return EventTimeSpan(min(pending, default=None), None, is_unbounded=-(2**63) in pending)
+class GivesEpochsAgain(Server):
+    """A reader that joins receives the last number that was used."""
+
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        decision = super().decide(event)
+        records = (
+            replace(record, epoch=record.epoch - 1) if isinstance(record, ReaderJoined) else record
+            for record in decision.records
+        )
+        return Decision(tuple(records), decision.answer)
 
 
-def span_of_held(open_round: Round) -> EventTimeSpan:
-    """The span of the splits that a reader holds."""
-    lows = open_round.facts.lows_us
-    if lows is None:
-        return EventTimeSpan()
-    held = [int(lows[index]) for index in open_round.holders]
-    return EventTimeSpan(min(held, default=None), None, is_unbounded=-(2**63) in held)
+class PlansTwice(Server):
+    """A round begins before the position of the group."""
 
-
-def without_coming(rounds: Iterable[Round], coming: EventTimeSpan) -> EventTimeSpan:
-    """Commits that are not planned raise the highest event time only."""
-    remaining = EventTimeSpan(high_us=coming.high_us)
-    for open_round in rounds:
-        remaining |= open_round.remaining_span()
-    return remaining
-
-
-def one_too_high(before: Watermark, planned: EventTimeSpan, coming: EventTimeSpan, rule: EventTimeRule) -> Watermark:
-    """The lowest event time that is still to come, instead of the number before it."""
-    low = coming.low_us
-    return next_watermark(before, planned, replace(coming, low_us=None if low is None else low + 1), rule)
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        decision = super().decide(event)
+        records = (
+            replace(record, commit_range=replace(record.commit_range, after=position(1)))
+            if isinstance(record, RoundPlanned)
+            else record
+            for record in decision.records
+        )
+        return Decision(tuple(records), decision.answer)
 
 
 BROKEN = (
-    Broken("position moves on an empty poll", frozenset({"cause", "exactly once"}), Parts(server=MovesOnEmptyPoll)),
-    Broken("limit cut by requested time", frozenset({"exactly once"}), Parts(discovery=CutsByRequestedTime)),
-    Broken("stale discovery accepted", frozenset({"position", "identity"}), Parts(server=AcceptsStaleDiscovery)),
-    Broken("reply before append", frozenset({"durable"}), Parts(server=RepliesBeforeAppend)),
+    Broken("position moves on an empty poll", "cause", Parts(server=MovesOnEmptyPoll)),
+    Broken("limit cut by requested time", "exactly once", Parts(discovery=CutsByRequestedTime)),
+    Broken("stale discovery accepted", "position", Parts(server=AcceptsStaleDiscovery)),
+    Broken("reply before append", "durable", Parts(server=RepliesBeforeAppend)),
     Broken(
         "epoch unchecked",
-        frozenset({"fencing", "durable"}),
+        "fencing",
         patches=((members, "member_of", any_epoch), (split_assignment, "member_of", any_epoch)),
     ),
     Broken(
         "split ids from a counter",
-        frozenset({"identity"}),
+        "identity",
         Parts(server=CountsItsRounds),
         patches=((group_lifecycle, "round_id", CountsItsRounds.round_id),),
     ),
-    Broken("unsealed list", frozenset({"sealed", "exactly once"}), patches=((SlotAssigner, "entry", entry_unsealed),)),
-    Broken("no hold-back on layout 1", frozenset({"cause", "exactly once"}), Parts(discovery=NoHoldBack)),
-    Broken("empty answer not recorded", frozenset({"liveness"}), Parts(server=ForgetsEmptyAnswers)),
+    Broken("epoch given again", "number", Parts(server=GivesEpochsAgain)),
+    Broken("round planned twice", "position", Parts(server=PlansTwice)),
+    Broken("held split assigned again", "ownership", patches=((Round, "pending_in_order", pending_or_held),)),
+    Broken("ordinal lost with its reader", "exactly once", patches=((Round, "give_back", gives_back_from_the_start),)),
+    Broken("split never delivered", "answer", patches=((core_state, "_assign", keeps_undelivered),)),
+    Broken("record decoded as another", "codec", patches=((simulated_server, "decode_record", decodes_another),)),
+    Broken("compaction loses ordinals", "shortened", patches=((checkers, "compacted_records", loses_ordinals),)),
+    Broken("unsealed list", "sealed", patches=((SlotAssigner, "entry", entry_unsealed),)),
+    Broken("no hold-back on layout 1", "cause", Parts(discovery=NoHoldBack)),
+    Broken("empty answer not recorded", "liveness", Parts(server=ForgetsEmptyAnswers)),
     Broken(
         "commits answered from memory",
-        frozenset({"durable", "liveness"}),
+        "liveness",
         Parts(server=AnswersCommitsFromMemory),
         takeovers=TAKEOVERS,
     ),
     Broken(
         "a lost range moves back",
-        frozenset({"backwards"}),
+        "backwards",
         patches=((group_lifecycle, "moves_back", lambda *of, of_round: False),),
     ),
-    Broken("file groups in no order", frozenset({"order"}), patches=((split_assignment, "choose", choose_any),)),
-    Broken("watermark without held splits", WATERMARK, patches=((Round, "remaining_span", span_of_pending),)),
-    Broken("watermark without pending splits", WATERMARK, patches=((Round, "remaining_span", span_of_held),)),
-    Broken("watermark without later commits", WATERMARK, patches=((rounds, "span_to_come", without_coming),)),
-    Broken("watermark one too high", WATERMARK, patches=((rounds, "next_watermark", one_too_high),)),
-    Broken("watermark lost by a restart", WATERMARK | {"replay", "shortened"}, Parts(server=ForgetsTheWatermark)),
+    Broken("file groups in no order", "order", patches=((split_assignment, "choose", choose_any),)),
+    Broken("watermark without held splits", "watermark", patches=((Round, "remaining_span", span_of_pending),)),
+    Broken("watermark without pending splits", "watermark", patches=((Round, "remaining_span", span_of_held),)),
+    Broken("watermark without later commits", "watermark", patches=((rounds, "span_to_come", without_coming),)),
+    Broken("watermark one too high", "watermark", patches=((rounds, "next_watermark", one_too_high),)),
+    Broken("watermark lost by a restart", "replay", Parts(server=ForgetsTheWatermark)),
 )

@@ -122,8 +122,18 @@ def _some(world: World) -> Reader | None:
     return world.rng.choice(alive) if alive else None
 
 
+def _busy(world: World, again: Callable[[World], None]) -> Reader | None:
+    """A reader that has committed a part of a split, or any one at the end of the schedule. Tries again if there is
+    none now: readers hold splits for a short time."""
+    busy = [reader for reader in world.readers if reader.alive and any(held.base > held.start for held in reader.held)]
+    if busy or world.now + 100 >= world.phase_ms:
+        return world.rng.choice(busy) if busy else _some(world)
+    world.later(20, lambda: again(world))
+    return None
+
+
 def _die(world: World) -> None:
-    reader = _some(world)
+    reader = _busy(world, _die)
     if reader is not None:
         world.count("reader died")
         reader.alive = False
@@ -166,7 +176,7 @@ def _end_twin(first: Reader, second: Reader) -> None:
 
 
 def _leave(world: World) -> None:
-    reader = _some(world)
+    reader = _busy(world, _leave)
     if reader is not None:
         world.count("reader left")
         reader.is_leaving = True

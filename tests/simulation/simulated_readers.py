@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Held:
-    """A split that a reader holds: rows before `base` are committed, rows before `at` are read."""
+    """A split that a reader holds: it began at `start`, rows before `base` are committed, rows before `at` are read."""
 
     place: Place
     rows: tuple[Row, ...]
     base: int
     at: int
+    start: int
 
 
 class Reader:
@@ -158,7 +159,9 @@ class Reader:
                 for reported in splits:
                     place = (reported.plan_id, reported.index)
                     if place in content:
-                        self.held.append(Held(place, tuple(content[place]), reported.start, reported.start))
+                        self.held.append(
+                            Held(place, tuple(content[place]), reported.start, reported.start, reported.start)
+                        )
                 self._wait(self._reading_ms(), self._read)
             case TableError():
                 self._wait(600, self._more)
@@ -201,7 +204,7 @@ class Reader:
             if held.place in ordinals:
                 held.base = ordinals[held.place].ordinal
         self.held = [held for held in self.held if held.place not in ordinals or not ordinals[held.place].finished]
-        if self.held:
+        if self.held and not self.is_leaving:
             self._wait(self._reading_ms(), self._read)
         else:
             self._wait(self.world.rng.randint(0, 40), self._more)

@@ -12,24 +12,29 @@ from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import group_lifecycle, members, rounds, split_assignment
 from penstock.enumerator.core import records as rec
 from penstock.enumerator.core import state as core_state
-from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.results import Decision
-from penstock.enumerator.core.rounds import HELD, PENDING, Round
+from penstock.enumerator.core.rounds import Round
 from penstock.enumerator.core.slot_assigner import SlotAssigner
-from penstock.enumerator.core.state import Group, State
-from penstock.proto.model.positions import CommitRange
-from tests.simulation.broken_cores import (
+from penstock.enumerator.core.state import State
+from tests.simulation.broken_functions import (
     any_epoch,
     choose_any,
+    decodes_another,
     entry_unsealed,
+    gives_back_from_the_start,
+    keeps_undelivered,
+    loses_ordinals,
     one_too_high,
+    pending_or_held,
+    round_id_of_range,
     span_of_held,
     span_of_pending,
     without_coming,
 )
 from tests.state_space import group_server, plan_world, scopes
+from tests.state_space.canonical_worlds import Reader
 from tests.state_space.group_server import KEY, GroupServer
-from tests.state_space.group_world import GroupWorld
+from tests.state_space.group_world import NEW_JOIN, GroupWorld
 from tests.state_space.plan_world import PlanWorld
 from tests.state_space.search import Model
 
@@ -69,8 +74,9 @@ def _replaced() -> GroupWorld:
     return GroupWorld(scopes.REPLACED)
 
 
-def _two_faults(*kinds: str) -> Callable[[], GroupWorld]:
-    return lambda: GroupWorld(replace(scopes.THREE_SPLITS, faults=frozenset(kinds), most_faults=2))
+def _careless() -> GroupWorld:
+    faults = frozenset({"lease expired", "request doubled"})
+    return JoinsAgain(replace(scopes.THREE_SPLITS, faults=faults, most_faults=2))
 
 
 def _plan(world: type[PlanWorld] = PlanWorld) -> Callable[[], PlanWorld]:
@@ -136,6 +142,16 @@ class AnswersBeforeSync(GroupWorld):
         return True
 
 
+class JoinsAgain(GroupWorld):
+    """A reader whose split is not known joins again."""
+
+    def heard(self, reader: Reader) -> Iterator[Reader]:
+        if reader.answer == ("unknown split",):
+            yield Reader(0, 0, (), NEW_JOIN, None)
+        else:
+            yield from super().heard(reader)
+
+
 class PlanAnswersBeforeSync(PlanWorld):
     """Answers are sent before their records are durable."""
 
@@ -153,46 +169,8 @@ class KeepsListsInMemory(PlanWorld):
 # --- patches of the core
 
 
-def _round_id_of_range(key: GroupKey, number: int, commit_range: CommitRange) -> str:
-    return f"{key} {commit_range}"
-
-
-def _pending_or_held(self: Round) -> Iterator[int]:
-    return iter([index for index in range(len(self.facts)) if self.status[index] in (PENDING, HELD)])
-
-
-_give_back = Round.give_back
-
-
-def _gives_back_from_the_start(self: Round, index: int) -> None:
-    _give_back(self, index)
-    self.ordinals.pop(index, None)
-
-
-def _keeps_undelivered(group: Group, record: rec.SplitsAssigned) -> None:
-    reader = group.readers[record.reader_id]
-    for plan_id, index in record.splits:
-        group.rounds[plan_id].assign(index, reader.reader_id)
-        reader.held[plan_id, index] = None
-        reader.undelivered[plan_id, index] = None
-    reader.sequence, reader.answered = record.sequence, record.splits
-    reader.heard = max(reader.heard, record.sequence)
-
-
-def _loses_ordinals(state: State) -> Iterator[rec.Record]:
-    for record in _compacted(state):
-        yield replace(record, ordinals=()) if isinstance(record, rec.SplitsCommitted) else record
-
-
 def _loses_lists(state: State) -> Iterator[rec.Record]:
     return (record for record in _compacted_plans(state) if not isinstance(record, rec.SlotsAsked))
-
-
-def _decodes_another(stored: Any) -> rec.Record:
-    record = _decode(stored)
-    if isinstance(record, rec.SplitsAssigned):
-        return replace(record, splits=record.splits[:-1])
-    return replace(record, slots=record.slots[:-1]) if isinstance(record, rec.SlotsAsked) else record
 
 
 def _steals_again(self: SlotAssigner, slot: int) -> int | None:
@@ -203,9 +181,7 @@ def _steals_again(self: SlotAssigner, slot: int) -> int | None:
     return owner
 
 
-_compacted = group_server.compacted_records
 _compacted_plans = plan_world.compacted_records
-_decode = group_server.decode_record
 _owner = SlotAssigner._owner
 
 GROUP: tuple[Broken, ...] = (
@@ -215,24 +191,22 @@ GROUP: tuple[Broken, ...] = (
     Broken("empty answer not recorded", "liveness", _group(ForgetsEmptyAnswers)),
     Broken("departure not appended", "replay", _group(KeepsDeparturesInMemory)),
     Broken("epoch given again", "number", _group(GivesEpochsAgain)),
-    Broken(
-        "plan id without its generation", "identity", _group(), ((group_lifecycle, "round_id", _round_id_of_range),)
-    ),
-    Broken("held split assigned again", "ownership", _group(), ((Round, "pending_in_order", _pending_or_held),)),
+    Broken("plan id without its generation", "identity", _group(), ((group_lifecycle, "round_id", round_id_of_range),)),
+    Broken("held split assigned again", "ownership", _group(), ((Round, "pending_in_order", pending_or_held),)),
     Broken(
         "epoch unchecked",
         "fencing",
-        _two_faults("lease expired", "request doubled"),
+        _careless,
         ((members, "member_of", any_epoch), (split_assignment, "member_of", any_epoch)),
     ),
     Broken(
-        "ordinal lost with its reader", "exactly once", _group(), ((Round, "give_back", _gives_back_from_the_start),)
+        "ordinal lost with its reader", "exactly once", _group(), ((Round, "give_back", gives_back_from_the_start),)
     ),
     Broken("file groups in no order", "order", _group(), ((split_assignment, "choose", choose_any),)),
     Broken("file groups of a replacement in no order", "order", _replaced, ((split_assignment, "choose", choose_any),)),
-    Broken("split never delivered", "answer", _group(), ((core_state, "_assign", _keeps_undelivered),)),
-    Broken("compaction loses ordinals", "shortened", _group(), ((group_server, "compacted_records", _loses_ordinals),)),
-    Broken("record decoded as another", "codec", _group(), ((group_server, "decode_record", _decodes_another),)),
+    Broken("split never delivered", "answer", _group(), ((core_state, "_assign", keeps_undelivered),)),
+    Broken("compaction loses ordinals", "shortened", _group(), ((group_server, "compacted_records", loses_ordinals),)),
+    Broken("record decoded as another", "codec", _group(), ((group_server, "decode_record", decodes_another),)),
     Broken("watermark without held splits", "watermark", _timed, ((Round, "remaining_span", span_of_pending),)),
     Broken("watermark without pending splits", "watermark", _timed, ((Round, "remaining_span", span_of_held),)),
     Broken("watermark without later commits", "watermark", _timed, ((rounds, "span_to_come", without_coming),)),
@@ -244,5 +218,5 @@ PLAN: tuple[Broken, ...] = (
     Broken("list ends early", "replay", _plan(), ((SlotAssigner, "entry", entry_unsealed),)),
     Broken("split in two lists", "exactly once", _plan(), ((SlotAssigner, "_owner", _steals_again),)),
     Broken("compaction loses lists", "shortened", _plan(), ((plan_world, "compacted_records", _loses_lists),)),
-    Broken("record decoded as another", "codec", _plan(), ((plan_world, "decode_record", _decodes_another),)),
+    Broken("record decoded as another", "codec", _plan(), ((plan_world, "decode_record", decodes_another),)),
 )

@@ -107,7 +107,7 @@ class GroupWorld:
             return
         self._check_durable(world, waiting)
         announced = self._announced(world, waiting)
-        nexts = [tuple(self._heard(reader)) if reader.answer is not None else (reader,) for reader in world.readers]
+        nexts = [tuple(self.heard(reader)) if reader.answer is not None else (reader,) for reader in world.readers]
         for readers in itertools.product(*nexts):
             calls = " ".join(f"{READERS[number]} next {readers[number].call}" for number in waiting)
             yield Step(process, f"{text} -> {calls}", announced._replace(readers=readers))
@@ -126,8 +126,9 @@ class GroupWorld:
         """Whether answers are sent now; broken worlds override it."""
         return is_durable
 
-    def _heard(self, reader: Reader) -> Iterator[Reader]:
-        """The reader after the answer to its call, with each call that it may make next."""
+    def heard(self, reader: Reader) -> Iterator[Reader]:
+        """The reader after the answer to its call, with each call that it may make next. Broken worlds override
+        it."""
         answer: Answer = reader.answer or ()
         match answer[0], reader.call[0]:
             case "joined", "join":

@@ -18,7 +18,7 @@ TWO_SPLITS: Final = Scope("two splits", {FIRST: (_A,), LATE: (_LATE,), SECOND: (
 THREE_SPLITS: Final = Scope(
     "three splits", {FIRST: (_A, _B), LATE: (_LATE,), SECOND: (_C,)}, frozenset(FAULTS), most_faults=1
 )
-"""As `TWO_SPLITS`, and a second file group in the first commit."""
+"""The first commit has a second file group, and a split of two rows, which may be committed one by one."""
 ONE_AT_A_TIME: Final = replace(THREE_SPLITS, name="three splits, one at a time", most_splits=1)
 REPLACED: Final = replace(THREE_SPLITS, name="three splits, the second commit replaces", reshaped=frozenset({SECOND}))
 TIMED: Final = replace(THREE_SPLITS, name="three splits with a watermark", is_timed=True)
@@ -26,6 +26,7 @@ WITH_END: Final = replace(THREE_SPLITS, name="three splits with an end", has_end
 
 IN_CI: Final = (TWO_SPLITS, THREE_SPLITS, ONE_AT_A_TIME, REPLACED, TIMED, WITH_END)
 LONG: Final = (
+    replace(TWO_SPLITS, name="two splits", commits={FIRST: (_A,), LATE: (_LATE,), SECOND: (_C,)}),
     replace(TWO_SPLITS, most_faults=3),
     *(replace(each, most_faults=2) for each in (THREE_SPLITS, REPLACED, TIMED, WITH_END)),
 )

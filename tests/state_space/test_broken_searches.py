@@ -6,10 +6,10 @@ from types import ModuleType
 
 import pytest
 
+from tests.invariants import invariants_of
 from tests.simulation.checkers import CheckFailed
 from tests.state_space import group_ledger, group_server, group_world, plan_world, search
 from tests.state_space.broken_searches import GROUP, PLAN, Broken
-from tests.state_space.controls import invariants_of
 from tests.state_space.search import check_liveness
 
 

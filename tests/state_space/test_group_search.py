@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.state_space.group_world import GroupWorld
 from tests.state_space.search import Graph, check_liveness, search
 
 COUNTS = {
-    "two splits": (917_686, 3_001_967),
+    "two splits of a row": (542_918, 1_759_919),
     "three splits": (45_565, 133_016),
     "three splits, one at a time": (62_155, 177_392),
     "three splits, the second commit replaces": (41_487, 123_314),
@@ -37,6 +38,12 @@ def searched(scope: Scope) -> Graph[object]:
 def test_every_state_of_a_small_scope(scope: Scope) -> None:
     graph = searched(scope)
     assert (len(graph.states), len(graph.targets)) == COUNTS[scope.name], str(graph)
+
+
+def test_guide_has_the_counts() -> None:
+    text = (pathlib.Path(__file__).parents[2] / "docs/development/testing.md").read_text()
+    for name, (states, transitions) in COUNTS.items():
+        assert re.search(rf"\| {name} \| [12] \| {states:,} \| {transitions:,} \|", text), name
 
 
 @pytest.mark.timeout(600)
