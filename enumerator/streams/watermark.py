@@ -59,13 +59,15 @@ def next_watermark(before: Watermark, planned: EventTimeSpan, coming: EventTimeS
     """The watermark of a batch. `planned` is the span of its own splits, `coming` that of all known later ones.
 
     The watermark is lower than every known later event time, and at most `max_out_of_orderness_us` lower than the
-    highest event time. It never decreases.
+    highest event time. It never decreases. Its `high_us` is that of planned splits: a known later commit may be hidden
+    by a pending one, or rolled back, and then bounds nothing.
     """
-    highs = [high for high in (before.high_us, planned.high_us, coming.high_us) if high is not None]
-    high_us = max(highs, default=None)
-    if high_us is None or coming.is_unbounded:
+    planned_us = [high for high in (before.high_us, planned.high_us) if high is not None]
+    high_us = max(planned_us, default=None)
+    highest_us = max((each for each in (high_us, coming.high_us) if each is not None), default=None)
+    if highest_us is None or coming.is_unbounded:
         return Watermark(before.at_us, high_us)
-    at_us = high_us - rule.max_out_of_orderness_us
+    at_us = highest_us - rule.max_out_of_orderness_us
     if coming.low_us is not None:
         at_us = min(at_us, coming.low_us - 1)
     if at_us < LOWEST_US:  # lower than every possible event time

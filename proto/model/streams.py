@@ -90,7 +90,7 @@ class Watermark:
     at_us: int | None = None
     """No row of a later batch has an event time at or below this, except rows that are later than allowed."""
     high_us: int | None = None
-    """The highest upper bound of the event times of a commit."""
+    """The highest upper bound of the event times of planned splits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,14 +79,15 @@ def test_watermark_is_the_lateness_below_the_highest_bound() -> None:
     assert next_watermark(Watermark(), planned, EventTimeSpan(), rule(WatermarkFallback.HOLD)) == Watermark(90, 100)
 
 
-def test_known_later_rows_limit_the_watermark_and_raise_its_highest_bound() -> None:
+def test_known_later_rows_limit_the_watermark_and_raise_it_as_long_as_they_are_known() -> None:
     planned = span_of_bounds([EventTimeBounds(5, 100)], WatermarkFallback.HOLD)
     coming = span_of_bounds([EventTimeBounds(60, 400)], WatermarkFallback.HOLD)
     message = rule(WatermarkFallback.HOLD)
     after = next_watermark(Watermark(), planned, coming, message)
-    assert after == Watermark(59, 400)
+    assert after == Watermark(59, 100)
     assert next_watermark(after, coming, EventTimeSpan(), message) == Watermark(390, 400)
-    assert next_watermark(Watermark(70, 80), planned, coming, message) == Watermark(70, 400), "never back"
+    assert next_watermark(after, EventTimeSpan(), EventTimeSpan(), message) == Watermark(90, 100), "they are hidden"
+    assert next_watermark(Watermark(70, 80), planned, coming, message) == Watermark(70, 100), "never back"
 
 
 def test_unknown_bounds_by_fallback() -> None:
@@ -134,9 +135,9 @@ def test_watermark_is_an_event_time_that_a_column_can_hold() -> None:
     assert next_watermark(Watermark(7), EventTimeSpan(-2, -2), EventTimeSpan(), rule) == Watermark(7, -2)
     assert next_watermark(Watermark(), EventTimeSpan(-1, -1), EventTimeSpan(), rule) == Watermark(lowest, -1)
     at_once = EventTimeRule(max_out_of_orderness_us=0)
-    assert next_watermark(Watermark(), EventTimeSpan(0, 0), EventTimeSpan(lowest, 5), at_once) == Watermark(None, 5)
+    assert next_watermark(Watermark(), EventTimeSpan(0, 0), EventTimeSpan(lowest, 5), at_once) == Watermark(None, 0)
     assert next_watermark(Watermark(), EventTimeSpan(0, 0), EventTimeSpan(lowest + 1, 5), at_once) == Watermark(
-        lowest, 5
+        lowest, 0
     )
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental()), rule=at_once, end_watermark_us=9)
     assert watermark_at_end(Watermark(0, highest - 8), scope).at_us == highest
