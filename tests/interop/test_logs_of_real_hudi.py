@@ -97,15 +97,13 @@ def test_partial_blocks_in_a_table_with_a_partial_mode(hudi: Any, tmp_path: path
     hudi.write(table, columns, [*first, ["k3", 6, None, "z", None]], settings)
     hudi.write(table, columns, [["k3", 5, 77, None, "w"], ["k0", 7, None, None, "q"]], settings)
     hudi.call(f"create table {name} using hudi location '{table}'")
-    for key, value in settings.items():
-        if key != "hoodie.table.name":
-            hudi.call(f"set {key}={value}")
-    hudi.call("set hoodie.spark.sql.merge.into.partial.updates=true")
+    of_session = {key: value for key, value in settings.items() if key != "hoodie.table.name"}
     rows = "('k0', 8L, 200), ('k1', 7L, cast(null as int)), ('k3', 4L, 9), ('k4', 7L, cast(null as int))"
-    hudi.call(
+    merge = (
         f"merge into {name} t using (select * from values {rows} as v(id, ts, a)) s on t.id = s.id "
         "when matched then update set a = s.a, ts = s.ts"
     )
+    hudi.script({**of_session, "hoodie.spark.sql.merge.into.partial.updates": "true"}, [merge])
     hudi.write(table, columns, [["k4", 8, None, "up2", None], ["k5", 6, None, None, "?"]], settings)
     properties = table / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text() + "hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n")
