@@ -30,9 +30,11 @@ PenstockError
 ├── OutOfMemory                   RESOURCE_EXHAUSTED   the process has too little memory
 ├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has the maximum number of groups
 ├── Overloaded                    RESOURCE_EXHAUSTED   a limit of the server is reached; retryable
+├── TargetConflict                ABORTED              another process fills a table of a sync
 └── StorageError                  UNAVAILABLE          storage did not answer; retryable
     ├── KafkaUnavailable                               the brokers of a topic did not answer
-    └── ServerUnavailable                              the Penstock server did not answer
+    ├── ServerUnavailable                              the Penstock server did not answer
+    └── TargetUnavailable                              a target of a sync cannot be written
 
 InvariantViolation (INTERNAL) is not in the hierarchy: it is a bug of Penstock, and is never caught and never retried.
 

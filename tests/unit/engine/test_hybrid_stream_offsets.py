@@ -31,8 +31,7 @@ from penstock.proto.model.streams import (
     TopicBatch,
     Watermark,
 )
-from tests.unit.engine.spark.stream import test_offsets
-from tests.unit.engine.spark.stream.test_offsets import (
+from tests.unit.engine.test_stream_offsets import (
     COMMITS,
     HERE,
     POINTS,
@@ -44,6 +43,7 @@ from tests.unit.engine.spark.stream.test_offsets import (
     points,
     times,
 )
+from tests.unit.engine.test_stream_offsets import TestDigest as Digest
 
 HYBRID_SCOPE = ScopeId("00112233445566ff", is_hybrid=True)
 
@@ -252,7 +252,7 @@ class TestHybridDigest:
     """The scope that a checkpoint of a hybrid stream fixes."""
 
     hybrid = Hybrid(mode=HybridMode.CHANGELOG, topic="orders")
-    scope = replace(test_offsets.TestDigest.scope, request=replace(test_offsets.TestDigest.request, hybrid=hybrid))
+    scope = replace(Digest.scope, request=replace(Digest.request, hybrid=hybrid))
 
     def other(self, **change: Any) -> str:
         return scope_id(replace(self.scope, request=replace(self.scope.request, **change)))
@@ -262,7 +262,7 @@ class TestHybridDigest:
 
     def test_digest_changes_with_the_scope(self) -> None:
         digests = [
-            scope_id(test_offsets.TestDigest.scope),
+            scope_id(Digest.scope),
             scope_id(self.scope),
             self.other(where="b > 2"),
             self.other(hybrid=replace(self.hybrid, mode=HybridMode.APPEND)),

@@ -77,6 +77,8 @@ ERROR_NAMES = [
     "StorageError",
     "TableError",
     "TableNotFound",
+    "TargetConflict",
+    "TargetUnavailable",
     "TooManyGroups",
     "TopicGone",
     "Unauthenticated",

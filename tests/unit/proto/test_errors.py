@@ -41,6 +41,8 @@ CODES = {
     "STORAGE": ("UNAVAILABLE", 75),
     "KAFKA_UNAVAILABLE": ("UNAVAILABLE", 75),
     "SERVER_UNAVAILABLE": ("UNAVAILABLE", 75),
+    "TARGET_UNAVAILABLE": ("UNAVAILABLE", 75),
+    "TARGET_CONFLICT": ("ABORTED", 3),
 }
 """Code -> (gRPC status, exit code): users' scripts rely on these."""
 
@@ -70,6 +72,7 @@ def test_retryable_classes_are_the_transient_ones() -> None:
         errors.StorageError,
         errors.KafkaUnavailable,
         errors.ServerUnavailable,
+        errors.TargetUnavailable,
         errors.Overloaded,
     }
 

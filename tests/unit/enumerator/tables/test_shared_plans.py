@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.planning import plan as planning
+from penstock.enumerator.streams import plan_cache
 from penstock.enumerator.tables import shared_plans
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.model.positions import EARLIEST
@@ -89,6 +90,7 @@ def test_changed_table_is_planned_again(golden: Any, tmp_path: pathlib.Path, mon
 def test_large_plans_are_not_kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the negative control of the counts: without kept plans each stream plans its batch."""
     monkeypatch.setattr(shared_plans, "MAX_PLAN_SPLITS", 0)
+    monkeypatch.setattr(plan_cache, "MAX_BATCH_SPLITS", 0)
     for _ in range(3):
         streams.batch(streams.scope("t"))
     assert streams.computed.total() == 3
