@@ -135,7 +135,7 @@ def known_brokers(port: int) -> int:
     return int(struct.unpack(">i", send_request(port, METADATA, struct.pack(">i", 0))[:4])[0])
 
 
-def wait_for(true: Callable[[], Any], what: str, seconds: float = 30, step: float = 0.05) -> Any:
+def wait_for(true: Callable[[], Any], what: str, seconds: float = 120, step: float = 0.05) -> Any:
     """Polls until the result is true, and returns it. AssertionError: not within `seconds`; it names the condition."""
     deadline = time.monotonic() + seconds
     while not (answer := true()):

@@ -55,6 +55,8 @@ class TableProgress:
     """When the target last had everything (`time.time`); None: not in this process."""
     failures: int = 0
     """Failed transactions since the last one that succeeded."""
+    failed_s: float = 0.0
+    """When the first one of them failed, on the runner's clock."""
     restart: bool = False
     """Whether the next transaction removes the rows of the source, to load it again."""
     due_s: float = 0.0
@@ -67,11 +69,13 @@ class TableProgress:
         """The target and its table: one source at a time writes into it."""
         return str(self.source.entry.target), self.source.target_table
 
-    def succeeded(self) -> None:
-        """A transaction was committed, or there was nothing to write."""
-        self.failures, self.error, self.error_code, self.restart = 0, "", "", False
+    def succeeded(self, *, restarted: bool) -> None:
+        """A transaction was committed, or there was nothing to write. `restarted`: no rows are left to remove."""
+        self.failures, self.error, self.error_code = 0, "", ""
+        self.restart = self.restart and not restarted
 
-    def failed(self, code: str, text: str, state: TableState) -> None:
+    def failed(self, code: str, text: str, state: TableState, now_s: float) -> None:
         """A transaction failed: nothing of it is in the target. The next one starts from the target."""
+        self.failed_s = now_s if self.failures == 0 else self.failed_s
         self.failures += 1
         self.error_code, self.error, self.state, self.sync = code, text, state, None

@@ -44,7 +44,7 @@ class RunSettings:
     discovery_s: float = 30.0
     """The time between two listings of the sources."""
     retry_s: float = 30.0
-    """With `once`, how long after the start of the run a table is still retried."""
+    """With `once`, how long a table that fails again and again is retried."""
     restart: frozenset[str] = frozenset()
     """Target tables that are loaded again."""
 
@@ -67,7 +67,6 @@ class Runner:
         self._stop, self._clock, self._wall_clock = stop or threading.Event(), clock, wall_clock
         self._lock = threading.Lock()
         self._by_source: dict[tuple[str, str, str], TableProgress] = {}
-        self._began_s = clock()
         self.problems: tuple[str, ...] = ()
         """What the last listing could not list."""
 
@@ -77,8 +76,10 @@ class Runner:
             return list(self._by_source.values())
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> int:
-        """Runs the job. Returns the exit code: that of the first table that is stopped, or with `once` not current; 1
-        if with `once` a source could not be listed; else 0.
+        """Runs the job. Sources are listed again beside the copies: brokers or a server that are gone delay no table.
+
+        Returns the exit code: that of the first table that is stopped, or with `once` not current; 1 if with `once` a
+        source could not be listed; else 0.
 
         ConfigurationError if a table of `restart` is not in the job.
         """
@@ -86,11 +87,17 @@ class Runner:
         self._check_restarts()
         running: dict[Future[None], TableProgress] = {}
         listed_s = self._clock()
-        with ThreadPoolExecutor(self._settings.threads, "penstock-sync") as pool:
+        with (
+            ThreadPoolExecutor(1, "penstock-sync-list") as lister,
+            ThreadPoolExecutor(self._settings.threads, "penstock-sync") as pool,
+        ):
+            listing: Future[None] | None = None
             while not self._stop.is_set():
-                if self._clock() - listed_s >= self._settings.discovery_s:
-                    self.discover()
-                    listed_s = self._clock()
+                if listing is not None and listing.done():
+                    listing.result()
+                    listing, listed_s = None, self._clock()
+                if listing is None and self._clock() - listed_s >= self._settings.discovery_s:
+                    listing = lister.submit(self.discover)
                 for progress in self.due(running.values()):
                     running[pool.submit(self.step, progress)] = progress
                 on_change()
@@ -137,8 +144,11 @@ class Runner:
 
     def is_done(self) -> bool:
         """With `once`, whether no table has anything left to do, or to retry."""
-        is_late = self._clock() - self._began_s >= self._settings.retry_s
-        return all(one.state in ENDED or (is_late and one.state is TableState.RETRYING) for one in self.tables())
+        since_s = self._clock() - self._settings.retry_s
+        return all(
+            one.state in ENDED or (one.state is TableState.RETRYING and one.failed_s <= since_s)
+            for one in self.tables()
+        )
 
     def step(self, progress: TableProgress) -> None:
         """One transaction of a table, and what it says about its state. Raises nothing."""
@@ -149,7 +159,7 @@ class Runner:
                     source, self._open_feed(source), self._open_target(source), restart=progress.restart
                 )
             step = progress.sync.step()
-        except Exception as error:  # noqa: BLE001 - it stops this table alone
+        except BaseException as error:  # noqa: BLE001 - it stops this table alone; a panic of Rust is no Exception
             self._failed(progress, error)
             return
         if step is not None and step.waits:
@@ -157,7 +167,7 @@ class Runner:
             return
         if progress.failures:
             log_event_to(log, "sync continues", table=source.target_table, source=source.source)
-        progress.succeeded()
+        progress.succeeded(restarted=not progress.sync.restarts)
         if step is None:
             progress.state, progress.current_at_s = TableState.CURRENT, self._wall_clock()
             progress.due_s = self._clock() + self._settings.interval_s
@@ -201,10 +211,11 @@ class Runner:
             upto=step.order_key,
         )
 
-    def _failed(self, progress: TableProgress, error: Exception) -> None:
+    def _failed(self, progress: TableProgress, error: BaseException) -> None:
         code, text = code_and_text(error)
         is_retryable = isinstance(error, PenstockError) and error.retryable
-        progress.failed(code, text, TableState.RETRYING if is_retryable else TableState.STOPPED)
+        state = TableState.RETRYING if is_retryable else TableState.STOPPED
+        progress.failed(code, text, state, self._clock())
         delay_s = min(FIRST_DELAY_S * 2 ** min(progress.failures - 1, 16), LONGEST_DELAY_S)
         progress.due_s = self._clock() + delay_s
         if progress.failures == 1 or not is_retryable:

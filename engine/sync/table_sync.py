@@ -68,6 +68,11 @@ class TableSync:
         self._stored: StoredTable | None = None
         self._is_known = False
 
+    @property
+    def restarts(self) -> bool:
+        """Whether the next transaction removes all rows of the source."""
+        return self._restart
+
     def step(self) -> Step | None:
         """The next transaction; None: the target has everything that the source has now.
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.engine.sync.targets.rows import aligned
 from penstock.engine.sync.topics.connect_types import ConnectType, Fields
 from penstock.engine.sync.topics.event_schema import (
     ConnectJson,
@@ -196,14 +197,7 @@ def _completed(parts: list[pa.RecordBatch], of: TopicPosition) -> tuple[pa.Recor
         return ()
     known = columns_of(of.schema_json, f"topic {of.topic}")
     columns = pa.schema([*(parts[0].schema.field(name) for name in (CHANGE_TYPE, CHANGE_SEQ)), *known])
-    completed: list[pa.RecordBatch] = []
-    for part in parts:
-        arrays = [
-            part.column(one.name).cast(one.type) if one.name in part.schema.names else pa.nulls(part.num_rows, one.type)
-            for one in columns
-        ]
-        completed.append(pa.RecordBatch.from_arrays(arrays, schema=columns))
-    return tuple(completed)
+    return tuple(aligned(part, columns) for part in parts)
 
 
 def _part(chunk: RecordChunk, begin: int, end: int) -> RecordChunk:

@@ -100,6 +100,25 @@ def test_stopped_table_is_loaded_again_by_restart() -> None:
     assert [row["id"] for row in job.target.rows["t"]] == [7] and [row["id"] for row in job.target.rows["u"]] == [1]
 
 
+def test_restart_waits_for_a_source_without_a_commit() -> None:
+    """A failure before the first commit does not end the restart: the old rows would stay."""
+    job = Job({"t": ScriptedFeed([[ROW]])})
+    assert job.runner.run() == 0
+    feed = ScriptedFeed([[{**ROW, "id": 7}]], description=replace(described(), schema_json=""))
+    again = Job({"t": feed}, RunSettings(restart=frozenset({"t"})), target=job.target)
+    again.runner.discover()
+    again.advance()
+    assert again.table("t").state is TableState.CURRENT
+    feed.fault = failing(TargetUnavailable("gone"), "layout", 1)
+    again.now_s += 1
+    again.advance()
+    assert again.table("t").state is TableState.RETRYING
+    feed.description = None
+    again.now_s += 1
+    again.advance()
+    assert [row["id"] for row in job.target.rows["t"]] == [7]
+
+
 def test_restart_of_a_table_with_many_sources() -> None:
     job = Job({"a": ScriptedFeed([[ROW]]), "b": ScriptedFeed([[ROW]])}, into="all")
     assert job.runner.run() == 0
@@ -148,6 +167,19 @@ def test_once_retries_for_a_time() -> None:
     assert job.runner.is_done() and job.runner.exit_code() == TargetUnavailable.exit_code == 75
 
 
+def test_once_retries_a_table_that_fails_late() -> None:
+    """The time begins with the first failure, not with the run: a load of hours has a second try."""
+    job = Job({"t": ScriptedFeed([[ROW]], fault=failing(TargetUnavailable("gone")))})
+    job.runner.discover()
+    job.now_s += 3600
+    job.advance()
+    job.now_s += 29
+    job.advance()
+    assert job.table("t").state is TableState.RETRYING and not job.runner.is_done()
+    job.now_s += 1
+    assert job.runner.is_done()
+
+
 def test_once_fails_for_a_source_that_cannot_be_listed() -> None:
     job = Job({"t": ScriptedFeed([[ROW]])}, problems=("/lake/x: damaged",))
     assert job.runner.run() == 1
@@ -160,6 +192,39 @@ def test_bug_stops_its_table_alone(caplog: pytest.LogCaptureFixture) -> None:
         assert job.runner.run() == 1
     assert job.table("t").error_code == "INVARIANT_VIOLATION" and "KeyError" in job.table("t").error
     assert caplog.records[0].exc_info
+
+
+class Panic(BaseException):
+    """As a panic of a library in Rust (`pyo3_runtime.PanicException`): no Exception."""
+
+
+def test_panic_stops_its_table_alone() -> None:
+    job = Job({"t": ScriptedFeed([[ROW]], fault=failing(Panic("p"))), "u": ScriptedFeed([[ROW]])})  # type: ignore[arg-type]
+    assert job.runner.run() == 1
+    assert (job.table("t").state, job.table("u").state) == (TableState.STOPPED, TableState.CURRENT)
+    assert "Panic: p" in job.table("t").error
+
+
+def test_listing_that_takes_long_delays_no_table() -> None:
+    """As with brokers that are gone: the second listing ends after the tables are copied."""
+    feeds = {name: ScriptedFeed([[ROW]], [[("-D", ROW)]]) for name in ("t", "u")}
+    job, copied, ended = Job(feeds, RunSettings(discovery_s=0)), threading.Event(), list[bool]()
+    sources = Sources(tuple(source_of(name) for name in feeds), ())
+
+    def listing() -> Sources:
+        if job.runner.tables():
+            ended.append(copied.wait(60))
+            job.stop.set()
+        return sources
+
+    job.runner = Runner(listing, job.feed_of, lambda source: job.target, job.settings, stop=job.stop)
+
+    def on_change() -> None:
+        if all(one.state is TableState.CURRENT for one in job.runner.tables()):
+            copied.set()
+
+    assert job.runner.run(on_change) == 0
+    assert set(ended) == {True} and job.target.rows == {"t": [], "u": []}
 
 
 def test_new_tables_are_found_and_gone_ones_stay() -> None:

@@ -17,6 +17,6 @@ def events() -> Iterator[Events]:
 
     settings = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "partitioner": "murmur2", "log_level": 2}
     producer: Any = Producer(settings)
-    brokers = producer.list_topics(timeout=10).brokers.values()
+    brokers = producer.list_topics(timeout=60).brokers.values()
     yield Events(producer, ",".join(f"{one.host}:{one.port}" for one in brokers))
     producer.flush(10)

@@ -55,7 +55,7 @@ class Events:
                 self.delete(topic, key)
                 key += 100 * rng.randrange(2)
             self.upsert(topic, {"id": key, "name": f"n{rng.randrange(99)}", "amount": rng.randrange(1000)})
-        self.producer.flush(10)
+        assert self.producer.flush(60) == 0
 
     def _send(self, topic: str, key: int, payload: dict[str, Any] | None) -> None:
         value = (

@@ -261,6 +261,17 @@ def test_each_event_has_the_types_of_its_own_schema(form: ValueFormat) -> None:
     assert rows["w"].to_pylist() == [None, 7, None]
 
 
+def test_whole_number_that_a_wider_float_rounds_is_read(form: ValueFormat) -> None:
+    """As in a table whose column becomes wider: a number beyond 2**53 is rounded, not an error of Arrow."""
+    registry, large = FakeRegistry(), (1 << 60) + 1
+    old = Events(form, {"v": Column({"type": "int64"}, "long", large, pa.int64(), large)}, registry, 1)
+    new = Events(form, {"v": COLUMNS["wide"]}, registry, 2)
+    rows = rows_of(
+        old.decoder(), chunk([old.key(0), old.key(1)], [old.value("c", old.row(0)), new.value("c", new.row(1))])
+    )
+    assert rows["v"].to_pylist() == [float(1 << 60), 0.1]
+
+
 def test_number_that_becomes_text_is_written_as_text_and_not_reverse(form: ValueFormat) -> None:
     registry = FakeRegistry()
     old = Events(form, {"v": COLUMNS["day"]}, registry, 1)

@@ -24,7 +24,7 @@ def test_cells() -> None:
         "problem": "-",
     }  # fmt: skip
     stopped = TableProgress(source_of("a"), TableState.STOPPED, current_at_s=40.0, order_key="2026")
-    stopped.failed("TABLE", "two\nlines \x1b[31m", TableState.STOPPED)
+    stopped.failed("TABLE", "two\nlines \x1b[31m", TableState.STOPPED, 0.0)
     assert fields(stopped, 100.0) | {"problem": None} == {
         "table": "a", "source": "a", "state": "stopped", "rows": 0, "loaded": None, "lag": 60.0, "upto": "2026",
         "problem": None,
