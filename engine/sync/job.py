@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.types import nearest
@@ -121,7 +121,7 @@ def _entry(where: str, values: Any) -> SyncEntry:
 
 def parse_target(where: str, url: str) -> TargetUrl:
     """A target's URL: `duckdb:///PATH`, `delta:///PATH`, `parquet:///PATH` (a fourth slash begins an absolute path;
-    `delta+s3://BUCKET/PATH` is an object store), `postgresql://USER@HOST/DATABASE`."""
+    `delta+s3://BUCKET/PATH` is an object store, `delta+file:///PATH` a local path), `postgresql://USER@HOST/DATABASE`."""
     match = _URL.fullmatch(url)
     kind, _, scheme = match[1].partition("+") if match else ("", "", "")
     if match is None or kind not in _KINDS:
@@ -130,6 +130,8 @@ def parse_target(where: str, url: str) -> TargetUrl:
         )
     if kind == "postgresql":
         return TargetUrl(kind, url)
+    if scheme == "file" and match[2].startswith("/"):
+        return TargetUrl(kind, unquote(match[2]))  # not a store, which has no lock and replaces no file at once
     if scheme:
         return TargetUrl(kind, f"{scheme}://{match[2]}")
     if not match[2].startswith("/") or len(match[2]) < 2:

@@ -51,6 +51,7 @@ options.onCorrupt = "skip"
         ("delta:////data/copies", TargetUrl("delta", "/data/copies")),
         ("delta+s3://bucket/copies", TargetUrl("delta", "s3://bucket/copies")),
         ("parquet:///copies", TargetUrl("parquet", "copies")),
+        ("parquet+file:///my%20copies", TargetUrl("parquet", "/my copies")),
     ],
 )
 def test_targets(url: str, target: TargetUrl) -> None:
