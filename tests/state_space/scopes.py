@@ -13,8 +13,13 @@ _B: Final = SplitRows("b", (3,))
 _C: Final = SplitRows("a", (7,))
 _LATE: Final = SplitRows("a", (6,))
 
-TWO_SPLITS: Final = Scope("two splits", {FIRST: (_A,), LATE: (_LATE,), SECOND: (_C,)}, frozenset(FAULTS), most_faults=2)
-"""Two commits of one file group; the split of the first has two rows."""
+TWO_SPLITS: Final = Scope(
+    "two splits of a row",
+    {FIRST: (SplitRows("a", (1,)),), LATE: (_LATE,), SECOND: (_C,)},
+    frozenset(FAULTS),
+    most_faults=2,
+)
+"""Two commits of one file group, each of a row."""
 THREE_SPLITS: Final = Scope(
     "three splits", {FIRST: (_A, _B), LATE: (_LATE,), SECOND: (_C,)}, frozenset(FAULTS), most_faults=1
 )
