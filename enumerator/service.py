@@ -87,7 +87,7 @@ class EnumeratorService:
         self.coordinator = coordinator or Coordinator(
             clock_ms=clock_ms, settings=CoordinatorSettings(), observer=self.activity
         )
-        chance = WHOLE_INTERVAL if poll_ms is None else random.random
+        chance = WHOLE_INTERVAL if poll_ms is None else random.Random().random
         self.watch = watch = TableWatch(lambda path: follows.probe(path), clock_ms, chance)
         self.plans = EmbeddedEnumerator(
             tables,

@@ -77,7 +77,7 @@ class Retry:
     """A monotonic clock, in milliseconds."""
     wait: Callable[[float], object] = time.sleep
     """Waits for a number of seconds."""
-    chance: Callable[[], float] = random.random
+    chance: Callable[[], float] = random.Random().random
     """A source of random numbers of 0 to 1."""
     stopped: Callable[[], bool] = lambda: False
     """Whether to end the retries after the current attempt."""

@@ -54,6 +54,8 @@ _OF_A_MEMBER: Final = ("Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup
 """Calls whose request id only correlates log lines; a repeated call is identified by its member and sequence."""
 
 log = logging.getLogger("penstock.client")
+_CHANCE: Final = random.Random().random
+"""Its own source: the random numbers of the calling program stay as they are."""
 
 
 def _named_request(call: str) -> str:
@@ -212,7 +214,7 @@ class EnumeratorClient(GroupCalls, TableCalls):
                     code=getattr(error, "code", "BUG"),
                 )
                 elapsed_ms = (time.monotonic() - begin_s) * 1000
-                delay_ms = policy.delay_ms(attempt, elapsed_ms, error, random.random())
+                delay_ms = policy.delay_ms(attempt, elapsed_ms, error, _CHANCE())
                 if delay_ms is None or elapsed_ms + delay_ms >= deadline_ms or not is_worth_retrying(failure, error):
                     raise error from rpc_error
                 time.sleep(delay_ms / 1000)
