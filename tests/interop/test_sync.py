@@ -217,6 +217,7 @@ def server() -> Iterator[PostgresServer]:
         yield started
 
 
+@pytest.mark.exhaustive
 def test_copies_are_equal_to_hudi_under_kills(hudi: Any, server: PostgresServer, tmp_path: pathlib.Path) -> None:
     """Two commits in each table. Negative control: a row that is missing in a copy is noticed."""
     expected, copies = under_kills(hudi, tmp_path, server, 2, 0.0)
