@@ -73,11 +73,8 @@ def changes_of(path: pathlib.Path, after: str, upto: str, **more: Any) -> pa.Tab
 
 
 def data_keys(path: pathlib.Path) -> list[str]:
-    """The order keys of a table's data instants; none if it cannot be read at all."""
-    try:
-        facts = read_timeline(open_table(str(path)))
-    except READABLE:
-        return []
+    """The order keys of a table's data instants."""
+    facts = read_timeline(open_table(str(path)))
     completed = completed_in_order(facts.timeline, facts.pending_clusterings)
     return sorted({facts.timeline.order_key(item) for item in completed if facts.is_data(item)})
 

@@ -18,8 +18,7 @@ from penstock.enumerator.continuous.consistency import just_before
 from penstock.enumerator.planning.commit_order import completed_in_order, may_be_cut, stat_groups
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
-from penstock.enumerator.planning.selection import TimelineFacts
-from penstock.proto.errors import PenstockError, PositionExpired, StateVersionError
+from penstock.proto.errors import PositionExpired, StateVersionError, UnsupportedFeature
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query
@@ -31,6 +30,8 @@ pytestmark = pytest.mark.golden
 Group = tuple[str, str]
 STAMPING = ("A_log_compaction", "rescale")
 """Tables whose services write their own instant into rows: delivered rows cannot be identified by rows alone."""
+UNREADABLE = (PositionExpired, UnsupportedFeature)
+"""A whole range cannot be read: its files were cleaned, or have a feature that is not supported."""
 
 
 class Golden(Protocol):
@@ -80,17 +81,10 @@ class Place:
         return f"{self.before}|{self.at}|{self.last}"
 
 
-def facts_of(path: pathlib.Path) -> TimelineFacts | None:
-    try:
-        return read_timeline(open_table(str(path)))
-    except PenstockError:
-        return None
-
-
 def places(path: pathlib.Path) -> Iterator[Place]:
     """Every position inside an instant of the table."""
-    facts = facts_of(path)
-    if facts is None or not facts.commits:
+    facts = read_timeline(open_table(str(path)))
+    if not facts.commits:
         return
     line = facts.timeline
     completed = [i for i in completed_in_order(line, facts.pending_clusterings) if facts.is_data(i)]
@@ -121,13 +115,13 @@ def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) 
         for place in sampled(path, 3):
             try:
                 whole = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.before, place.last)))
-            except PenstockError:
+            except UNREADABLE:
                 continue
             first = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.before, place.at)))
             second = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.at, place.last)))
             assert first + second == whole, f"{name} {place}"
             checked += 1
-    assert checked > 5
+    assert checked > 35
 
 
 @pytest.mark.sampled(2)
@@ -140,13 +134,13 @@ def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(gol
             try:
                 after = by_group(path, Incremental(EARLIEST, place.whole))
                 before = by_group(path, Incremental(EARLIEST, place.just_before))
-            except PenstockError:
+            except UNREADABLE:
                 continue
             expected = {group: result for group, result in after.items() if group in place.first}
             expected |= {group: result for group, result in before.items() if group not in place.first}
             assert by_group(path, Incremental(EARLIEST, place.at)) == expected, f"{name} {place}"
             checked += 1
-    assert checked > 3
+    assert checked > 25
 
 
 @pytest.mark.sampled(2)
@@ -162,11 +156,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
                 alone = by_group(path, Incremental(place.before, place.whole))
                 whole = rows(path, Incremental(place.before, place.last))
                 inside = rows(path, Incremental(place.before, place.at))
-            except PositionExpired:
-                continue
-            except StateVersionError:
-                raise
-            except PenstockError:
+            except UNREADABLE:
                 continue
             expected = {group: rows_read for group, rows_read in alone.items() if group in place.first}
             assert by_group(path, Incremental(place.before, place.at)) == expected, f"{name} {place}: up to it"
@@ -184,7 +174,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
             assert as_multiset(rows_read) == as_multiset(left), f"{name} {place}: from it on"
             checked += 1
             clustered += len(left) < len(whole)
-    assert checked > 2
+    assert checked > 20
 
 
 @pytest.mark.parametrize("case", ["A_clustering_done_v9_h120", "A_clustering_done_v6_h0150"])
@@ -209,8 +199,7 @@ def test_clustering_that_mixed_delivered_and_undelivered_rows(
                 as_multiset(rows(path, Incremental(place.at, place.last))) == as_multiset(left) != as_multiset(whole)
             ), f"{place}"
     assert mixed
-    facts = facts_of(path)
-    assert facts is not None
+    facts = read_timeline(open_table(str(path)))
     replaced = {file_id for commit in facts.commits.values() for _, file_id in commit.replaced}
     for file in [f for f in path.rglob("*.parquet") if any(f.name.startswith(file_id) for file_id in replaced)]:
         file.unlink()

@@ -17,7 +17,7 @@ from penstock.engine.sync.layout import RECORD_KEY
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import TableSync
 from penstock.engine.sync.targets.duckdb import DuckDBTarget
-from penstock.proto.errors import ConfigurationError, PenstockError, PositionExpired, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, PenstockError, PositionExpired
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.streams import StartAfter
 from penstock.table.schema.avro import META_COLUMNS
@@ -48,6 +48,17 @@ HUDI = {entry.case for entry in counted_entries() if entry.query_id == "snapshot
 """Tables whose snapshot in the catalogue is right, and was read by Hudi with the default options."""
 HELD_BACK = ("A_failed_leftover_v6_h0150", "B_v6_ooo_cow_cdc_pending")
 """Tables of layout 1 with a pending write: positions do not pass it, a snapshot has what completed after it."""
+CLEANED = (
+    "A_mdt_all_v9_h120",
+    "B_up_mor_v9",
+    "B_v6_arch_mor",
+    "B_v6_timeline_mor",
+    "B_v6_timeline_mor_pending_compaction",
+    "B_v9_arch_mor",
+    "B_v9_timeline_mor",
+    "B_v9_timeline_mor_pending_compaction",
+)
+"""Tables of which a clean removed files that their first commits need."""
 
 
 class FromTheStart(TableFeed):
@@ -117,17 +128,19 @@ def test_every_commit(golden: Golden, name: str, tmp_path: pathlib.Path) -> None
     target = DuckDBTarget(str(tmp_path / "copy.db"))
     try:
         steps = run(TableSync(source, FromTheStart(source.table, source.entry.options, {}), target))
-    except (PositionExpired, SchemaMismatch):  # cleaned, or a change of the schema that needs another load
+    except PositionExpired:
+        assert name in CLEANED
         return
     except PenstockError as error:
         _refused_by_a_read(golden.table(name), error)
         return
     finally:
         target.close()
-    assert steps > 1
+    assert steps > 1 and name not in CLEANED
     rows, copy = rows_of(golden, name), copied(tmp_path / "copy.db")
     if name.startswith("A_delete_all_reinsert"):  # it has several rows of one key, of which a copy keeps one
-        assert set(copy["id"].to_pylist()) == set(rows["id"].to_pylist()) and len(rows) > len(copy)
+        ids = rows["id"].to_pylist()
+        assert sorted(copy["id"].to_pylist()) == sorted(set(ids)) and len(ids) > len(copy)
         return
     assert (same(copy, rows, ("amt",) if name in MULTIPLIED else ()) == "") == (name not in HELD_BACK)
 

@@ -95,7 +95,10 @@ def test_several_ordering_columns(base: list[Any], history: list[Any], local: bo
 
 
 def values(folder: SliceFolder, **changed: Any) -> dict[str, int]:
-    return {row["_hoodie_record_key"]: row["v"] for row in folder.rows(**changed)}
+    rows = folder.rows(**changed)
+    by_key = {row["_hoodie_record_key"]: row["v"] for row in rows}
+    assert len(by_key) == len(rows), "a key twice"
+    return by_key
 
 
 def line(key: str, ts: int | None, v: int, **more: Any) -> dict[str, Any]:
