@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.enumerator.clocks import wall_ms
+from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.continuous.change_probe import ChangeProbe, TableFingerprint, is_unchanged
 from penstock.enumerator.handover.topic_access import TopicAccessRegistry, TopicSource
 from penstock.enumerator.planning import plan as planning
@@ -66,12 +66,13 @@ class OpenTables:
         max_tables: int = MAX_TABLES,
         *,
         wall_ms: Callable[[], int] = wall_ms,
+        clock_ms: Callable[[], int] = monotonic_ms,
         scan_event_time: EventTimeScan | None = None,
         open_topic: OpenTopic = open_topic,
         topics: Mapping[str, KafkaAccess] | None = None,
     ) -> None:
         self._accesses = TopicAccessRegistry(topics)
-        self._max_tables, self.wall_ms = max_tables, wall_ms
+        self._max_tables, self.wall_ms, self._clock_ms = max_tables, wall_ms, clock_ms
         self.topic_source = TopicSource(open_topic=open_topic, scan_event_time=scan_event_time)
         self.streams = StreamPlanCache()
         """The caches of streams, and of groups with a watermark or a snapshot."""
@@ -155,7 +156,7 @@ class OpenTables:
                     return NextBatch(point=point)
                 raise
             except CorruptFile as error:
-                if not self.streams.may_appear((path, error.missing_file), self.wall_ms()):
+                if not self.streams.may_appear((path, error.missing_file), self._clock_ms()):
                     raise
                 raise StorageError(
                     f"{error}; it is waited for, as a listing may be stale: a retry may succeed"

@@ -1,11 +1,12 @@
 """A reader of group `g` as a process, for tests that stop or kill it. Run as `python reader_process.py SERVER READER`.
 
-For each batch it prints `holds SPLIT`, waits for a line on stdin, commits, and prints `committed`. After an error it
-prints the code and ends.
+For each batch it prints `holds SPLIT ROWS` (JSON: the first ordinal and the rows), waits for a line on stdin, commits,
+and prints `committed`. After an error it prints the code and ends.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -23,7 +24,8 @@ def main(server: str, reader_id: str) -> None:
             server, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2
         ) as consumer:
             for batch in consumer:
-                print_line(f"holds {batch.split_id}")
+                rows = {"first": batch.first_ordinal, "rows": batch.batch.to_pylist()}
+                print_line(f"holds {batch.split_id} {json.dumps(rows)}")
                 sys.stdin.readline()
                 consumer.commit(batch)
                 print_line("committed")

@@ -20,6 +20,7 @@ from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import Fenced, StorageError
 from penstock.proto.model.groups import Member, ReaderState, SplitProgress, SplitRef
 from tests.faults.fault_proxy import FaultProxy
+from tests.faults.local_server import LocalServer
 from tests.faults.served import (
     CASE,
     ONCE,
@@ -40,7 +41,7 @@ PROGRAM = pathlib.Path(__file__).with_name("reader_process.py")
 
 
 @contextmanager
-def reader_process(server: Served, reader_id: str, log: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+def reader_process(server: Served | LocalServer, reader_id: str, log: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
     """A process of `reader_process.py`, killed at the end."""
     with log.open("a") as stderr:
         process = subprocess.Popen(

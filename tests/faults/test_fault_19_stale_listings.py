@@ -157,7 +157,7 @@ def test_fault_19_stream_retries_until_the_file_is_listed_or_damaged(
 ) -> None:
     table = golden.copy(case, tmp_path)
     clock = Clock()
-    reads = OpenTables(wall_ms=clock)
+    reads = OpenTables(wall_ms=clock, clock_ms=clock)
     scope = StreamScope(request=PlanRequest(table="t", query=Incremental()))
     point = reads.start_stream(str(table), "t", scope, StartAfter(EARLIEST))
     log = newest_log(table)

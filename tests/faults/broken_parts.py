@@ -1,0 +1,169 @@
+"""Servers, stores and readers with one defect each, for the suites of faults. Each names the invariant that detects
+it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine.group import split_work
+from penstock.engine.group.batch import ConsumedBatch
+from penstock.enumerator.core import events as ev
+from penstock.enumerator.core import members, split_assignment
+from penstock.enumerator.core.results import Committed, CoordinatorSettings, Decision
+from penstock.enumerator.core.state import State
+from penstock.proto.errors import Fenced, UnknownSplit
+from penstock.proto.model.splits import Scan, Split
+from penstock.reader.read_split import SplitBatch, read_split
+from tests.faults.local_server import DeliveringReader
+from tests.faults.test_fault_05_paused_reader import paused_beyond_its_lease
+from tests.faults.test_fault_30_stepped_clocks import under_stepped_clocks, wall_of_reader, wall_of_server
+from tests.faults.test_fault_35_unreliable_network import FAULTS_EACH, over_an_unreliable_network
+from tests.simulation.broken_functions import any_epoch, choose_any
+
+commit = split_assignment.commit
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a scenario takes from its test."""
+
+    golden: Any
+    folder: pathlib.Path
+    monkeypatch: pytest.MonkeyPatch
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A defect, in the scenario's parts or patched into the product, and the invariant that detects it."""
+
+    name: str
+    invariant: str
+    scenario: Callable[[Trial], object]
+    patches: tuple[tuple[object, str, Any], ...] = ()
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Applies the patches for the duration of the context."""
+        with ExitStack() as stack:
+            for target, name, value in self.patches:
+                stack.enter_context(patch.object(target, name, value))
+            yield
+
+
+class WritesAfterCommit(DeliveringReader):
+    """Rows are written when their commit was answered. One that failed is repeated, and its rows are not written."""
+
+    joins_after = 1_000_000
+
+    def deliver(self, consumed: ConsumedBatch) -> None:
+        self.commit(consumed)
+        self.deliveries.write(consumed.split_id, consumed.first_ordinal, consumed.batch)
+
+
+class NumbersItsRows(DeliveringReader):
+    """Rows have numbers of the reader instead of their record ids."""
+
+    written = 1_000_000
+
+    def deliver(self, consumed: ConsumedBatch) -> None:
+        self.deliveries.write(f"{self.reader_id} {consumed.split_id}", self.written, consumed.batch)
+        self.written += consumed.batch.num_rows
+        self.commit(consumed)
+
+
+class WritesInsertsOnly(DeliveringReader):
+    """Each change is written as an insert."""
+
+    def deliver(self, consumed: ConsumedBatch) -> None:
+        place = consumed.batch.schema.get_field_index("op")
+        inserts = pa.array(["i"] * consumed.batch.num_rows, consumed.batch.schema.field(place).type)
+        changed = consumed.batch.set_column(place, "op", inserts)
+        self.deliveries.write(consumed.split_id, consumed.first_ordinal, changed)
+        self.commit(consumed)
+
+
+def read_backwards(scan: Scan, split: Split, start: int = 0, **more: Any) -> Iterator[SplitBatch]:
+    """A reader that returns the rows of a split in another order."""
+    parts = list(read_split(scan, split, **more))
+    for part, row in list(zip(parts, reversed(parts), strict=True))[start:]:
+        yield replace(part, batch=row.batch)
+
+
+def commit_unfenced(
+    state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings
+) -> Decision[Committed]:
+    """Commits of readers that are not members are answered."""
+    try:
+        return commit(state, event, now_ms, settings)
+    except Fenced:
+        return Decision((), Committed(()))
+
+
+def commit_refused_otherwise(
+    state: State, event: ev.CommitSplits, now_ms: int, settings: CoordinatorSettings
+) -> Decision[Committed]:
+    """Readers that are not members get an error that does not say so."""
+    try:
+        return commit(state, event, now_ms, settings)
+    except Fenced as error:
+        raise UnknownSplit(str(error)) from error
+
+
+def network(kind: type[DeliveringReader], faults_each: int = FAULTS_EACH) -> Callable[[Trial], object]:
+    """Readers of this kind over an unreliable network."""
+    return lambda trial: over_an_unreliable_network(trial.golden, kind, faults_each)
+
+
+BROKEN = (
+    Broken("rows are written after their commit", "no row is lost", network(WritesAfterCommit)),
+    Broken("rows without record ids", "no row is doubled", network(NumbersItsRows)),
+    Broken("rows with another operation", "no row is changed", network(WritesInsertsOnly, 0)),
+    Broken(
+        "file groups in no order",
+        "order of a key",
+        network(DeliveringReader, 0),
+        ((split_assignment, "choose", choose_any),),
+    ),
+    Broken(
+        "a split in another order",
+        "one content",
+        lambda trial: paused_beyond_its_lease(trial.golden, trial.folder, "other"),
+        ((split_work, "read_split", read_backwards),),
+    ),
+    Broken(
+        "commits without a lease",
+        "one commit",
+        lambda trial: paused_beyond_its_lease(trial.golden, trial.folder, "other"),
+        ((split_assignment, "commit", commit_unfenced),),
+    ),
+    Broken(
+        "commits of an older epoch",
+        "one commit",
+        lambda trial: paused_beyond_its_lease(trial.golden, trial.folder, "same id"),
+        ((members, "member_of", any_epoch), (split_assignment, "member_of", any_epoch)),
+    ),
+    Broken(
+        "another error than Fenced",
+        "a stale commit is fenced",
+        lambda trial: paused_beyond_its_lease(trial.golden, trial.folder, "same id"),
+        ((split_assignment, "commit", commit_refused_otherwise),),
+    ),
+    Broken(
+        "leases of the server by its wall clock",
+        "lease under a stepped clock",
+        lambda trial: under_stepped_clocks(trial.golden, trial.folder, trial.monkeypatch, server_clock=wall_of_server),
+    ),
+    Broken(
+        "lease of the reader by its wall clock",
+        "lease under a stepped clock",
+        lambda trial: under_stepped_clocks(trial.golden, trial.folder, trial.monkeypatch, reader_clock=wall_of_reader),
+    ),
+)
