@@ -10,7 +10,7 @@ import re
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-FAULTS = [*range(1, 9), *range(10, 16), 19, 20, *range(26, 35)]
+FAULTS = [*range(1, 9), *range(10, 16), 19, 20, *range(26, 36)]
 WEAK_POINTS = [*range(1, 6), *range(7, 10), 11, 13]
 ROW = re.compile(r"\| (\d+) [^|]+\|[^|]+\|[^|]+\| (.+) \|")
 
@@ -30,6 +30,13 @@ def rows() -> dict[int, list[str]]:
     """The tests in the table of faults, by the fault's number."""
     text = (HERE.parent / "docs" / "operations.md").read_text().partition("\n## Faults\n")[2]
     return {int(row[1]): re.findall(r"`(test_\w+)`", row[2]) for row in map(ROW.fullmatch, text.splitlines()) if row}
+
+
+def test_page_of_testing_has_the_numbers_of_faults_and_their_tests() -> None:
+    text = (HERE.parent / "docs" / "development" / "testing.md").read_text()
+    tests = {name for names in rows().values() for name in names}
+    assert f"survives {len(rows())} kinds of faults" in text
+    assert f"with {len(tests)} tests that inject them" in text
 
 
 def test_every_fault_of_the_service_has_its_row() -> None:
