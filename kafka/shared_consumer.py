@@ -28,7 +28,7 @@ from penstock.kafka.errors import (
     unavailable_error,
 )
 from penstock.kafka.partition_buffer import PartitionBuffer
-from penstock.kafka.protocols import RecordChunk
+from penstock.kafka.protocols import RecordChunk, TopicDescription
 from penstock.kafka.topic_metadata import KafkaTopics, TopicPartitions, topics_of
 from penstock.proto.errors import DataInvalidated, KafkaUnavailable, PositionExpired, UndecodableRecord
 from penstock.proto.model.hybrid import ClientConfig
@@ -109,9 +109,9 @@ class SharedConsumer:
         """The topic's id and partitions. TopicGone if the topic does not exist."""
         return self._topics.partitions_of(topic)
 
-    def log_starts(self, topic: str) -> dict[int, int]:
-        """The first offset of each partition."""
-        return {number: one.log_start for number, one in self._topics.describe(topic).partitions.items()}
+    def describe(self, topic: str) -> TopicDescription:
+        """The topic with the offsets of each partition's log. TopicGone if the topic does not exist."""
+        return self._topics.describe(topic)
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Fetched | None:
         """The records of the topic from these offsets on, or the news that there are none; the same offsets give the

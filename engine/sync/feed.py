@@ -28,9 +28,10 @@ from penstock.engine.sync.layout import TargetLayout, described_layout
 from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.hybrid import Hybrid, KafkaPlace
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.streams import SnapshotBatch, StreamPoint, StreamScope, batch_request
+from penstock.proto.model.streams import NoBatch, SnapshotBatch, StreamPoint, StreamScope, batch_request
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
 from penstock.proto.retry import Retry
 from penstock.table.schema.arrow import arrow_schema
@@ -75,6 +76,8 @@ class Round:
     """With `in_snapshot`, the splits of the snapshot."""
     order_key: str
     """The order key of the instant up to which the target is complete after the round."""
+    needs_unique_keys: bool = False
+    """Whether the round is written only if no two rows of the target have one key."""
     _opened: OpenedRead | None = field(default=None, repr=False)
     _rows: tuple[pa.RecordBatch, ...] = field(default=(), repr=False)
 
@@ -97,6 +100,10 @@ class TableFeed:
     def layout(self, entry: SyncEntry) -> TargetLayout | None:
         """The layout for the table's columns now; None: no commit has recorded a schema yet."""
         return described_layout(self._describe(), entry.key, entry.source_column)
+
+    def description(self) -> TableDescription:
+        """The table as it is now."""
+        return self._describe()
 
     def start(self) -> str:
         """The position before the first round: the snapshot of the table now."""
@@ -133,6 +140,19 @@ class TableFeed:
         threads = threads_of(self._options, of._opened, available_cpus(), ahead=True)
         with closing(Reading(of._opened, threads, ordered=False).batches()) as batches:
             yield from batches
+
+    def is_loaded(self, position: str) -> bool:
+        """Whether the snapshot is delivered."""
+        place = self._point(position)[0].snapshot
+        return place is None or place.done == place.total
+
+    def hand_over(self, position: str, hybrid: Hybrid) -> KafkaPlace | None:
+        """The offsets of the topic at which the table of this position ends, whatever is delivered of its snapshot;
+        None: the table has no commit. Errors of `penstock.enumerator.handover`."""
+        scope, (point, _) = self._streamed(), self._point(position)
+        scope = replace(scope, request=replace(scope.request, hybrid=hybrid))
+        at_end = replace(point, snapshot=None, content=NoBatch())
+        return self._retry.call(partial(self._enumerator.next_batch, scope, at_end)).point.progress.kafka
 
     def _opened(self, point: StreamPoint) -> OpenedRead | None:
         """The read of the round that ends at `point`; None: it has no rows."""

@@ -1,16 +1,21 @@
-"""The feeds of a job: those of tables, and of topics, all topics of an entry with one consumer."""
+"""The feeds of a job: those of tables, of topics, and of tables with their topics; all topics of an entry with one
+consumer."""
 
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from penstock.engine.sync.feed import TableFeed
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import Feed
-from penstock.engine.sync.topics.place import given_columns, is_topics, topics_place
+from penstock.engine.sync.topics.place import TopicsPlace, given_columns, is_topics, topics_place
 from penstock.kafka.client import NewClient, new_consumer
 from penstock.kafka.secrets import with_secrets
 from penstock.kafka.shared_consumer import SharedConsumer
+
+if TYPE_CHECKING:
+    from penstock.engine.sync.topics.feed import TopicFeed
 
 
 class Feeds:
@@ -23,9 +28,12 @@ class Feeds:
 
     def of(self, source: SourceTable) -> Feed:
         """The feed of a source. ConfigurationError for options that do not fit it."""
+        entry = source.entry
+        if entry.then:
+            return self._of_both(source)
         if not is_topics(source.table):
-            return TableFeed(source.table, source.entry.options)
-        return self._of_topic(source)
+            return TableFeed(source.table, entry.options)
+        return self._of_topic(source, source.name, topics_place(entry.source, entry.options))
 
     def close(self) -> None:
         """Closes the consumers. No other call may run or follow."""
@@ -33,11 +41,19 @@ class Feeds:
             consumer.close()
         self._consumers.clear()
 
-    def _of_topic(self, source: SourceTable) -> Feed:
+    def _of_both(self, source: SourceTable) -> Feed:
+        from penstock.engine.sync.topics.behind_table import BehindTableFeed
+        from penstock.engine.sync.topics.then import table_options, then_topic
+
+        entry = source.entry
+        then = then_topic(entry, source.name)
+        table, topic = TableFeed(source.table, table_options(entry)), self._of_topic(source, then.topic, then.place)
+        return BehindTableFeed(table, topic, then.hybrid, entry.without)
+
+    def _of_topic(self, source: SourceTable, topic: str, place: TopicsPlace) -> TopicFeed:
         from penstock.engine.sync.topics.decoding import EventDecoder  # lazy: most jobs have no topics
         from penstock.engine.sync.topics.feed import TopicFeed
 
-        place = topics_place(source.entry.source, source.entry.options)
         access = with_secrets(place.access)
         columns = given_columns(source.entry, place)
         with self._lock:
@@ -51,4 +67,4 @@ class Feeds:
             columns=columns,
             given_key=source.entry.key,
         )
-        return TopicFeed(source.name, consumer, decoder)
+        return TopicFeed(topic, consumer, decoder)

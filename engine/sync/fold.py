@@ -46,7 +46,7 @@ def last_changes(batches: Iterable[pa.RecordBatch], key: Sequence[str], columns:
     changes = pa.Table.from_batches(narrow)
     indices = pc.sort_indices(changes, sort_keys=[(name, "ascending") for name in changes.column_names])
     ordered = changes.select(list(key)).take(indices)
-    is_end = _ends_of_runs(ordered)
+    is_end = ends_of_runs(ordered)
     is_last = np.zeros(changes.num_rows, np.bool_)
     is_last[indices.filter(is_end).to_numpy()] = True
     return Folded(ordered.filter(is_end), _filtered(kept, pa.array(is_last).filter(pa.concat_arrays(there))))
@@ -62,7 +62,7 @@ def _filtered(kept: deque[pa.RecordBatch], is_last: pa.Array) -> Iterator[pa.Rec
             yield rows
 
 
-def _ends_of_runs(ordered: pa.Table) -> pa.Array:
+def ends_of_runs(ordered: pa.Table) -> pa.Array:
     """For each row of a sorted table whether the next row differs from it."""
     rows = ordered.num_rows
     if rows == 0:

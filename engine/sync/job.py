@@ -18,11 +18,17 @@ MAX_FILE_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1_000
 SOURCE_COLUMN: Final = "_source"
 _URL: Final = re.compile(r"([a-z0-9+]+)://(.*)", re.DOTALL)
-_KEYS: Final = ("from", "to", "into", "pattern", "exclude", "server", "key", "source_column", "columns", "options")
+_KEYS: Final = (
+    "from", "to", "then", "without", "into", "pattern", "exclude", "server", "key", "source_column", "columns",
+    "options",
+)  # fmt: skip
 _KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
 _PLACES: Final = ("schema", "host", "port", "dbname")
 """Parameters of a PostgreSQL URL that select the target."""
 _OPTION_TYPES: Final = (str, bool, int)
+_TOPICS: Final = "kafka://"
+NAME: Final = "{name}"
+"""Stands for the source's name in `then`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,10 @@ class SyncEntry:
     """With `into`, the column with the name of the source; '' without `into`."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """The types of the columns of topics whose JSON has no schemas."""
+    then: str = field(default="", repr=False)
+    """The topic that fills each table, in which its copy continues: `kafka://BROKERS/PREFIX.{name}`; '': none."""
+    without: tuple[str, ...] = ()
+    """With `then`, columns of the tables that the copies do not have."""
     options: Mapping[str, str | bool | int] = field(default_factory=dict, repr=False)
     """Options of the streams (docs/reference/options.md), `server` among them."""
 
@@ -106,8 +116,10 @@ def _entry(where: str, values: Any) -> SyncEntry:
     options = dict(_options(where, values.get("options", {})))
     if "server" in values:
         options["server"] = _text(where, values, "server")
+    source, then = _required(where, values, "from"), _text(where, values, "then")
+    _check_then(where, source, then, values, options)
     return SyncEntry(
-        source=_required(where, values, "from"),
+        source=source,
         target=parse_target(where, _required(where, values, "to")),
         into=into,
         pattern=_texts(where, values, "pattern") or ("*",),
@@ -115,6 +127,8 @@ def _entry(where: str, values: Any) -> SyncEntry:
         key=_texts(where, values, "key"),
         source_column=(_text(where, values, "source_column") or SOURCE_COLUMN) if into else "",
         columns=_columns(where, values),
+        then=then,
+        without=_texts(where, values, "without"),
         options=options,
     )
 
@@ -128,6 +142,11 @@ def parse_target(where: str, url: str) -> TargetUrl:
         raise ConfigurationError(
             f"{where}: to: got {redacted_uri(url)[:100]!r}, expected {', '.join(f'{one}://…' for one in _KINDS)}"
         )
+    if scheme and (kind == "postgresql" or (kind == "duckdb" and scheme != "file")):
+        raise ConfigurationError(
+            f"{where}: to: got {redacted_uri(url)[:100]!r}, expected {kind}://: "
+            f"{'a DuckDB file is local' if kind == 'duckdb' else 'the URL names no driver'}"
+        )
     if kind == "postgresql":
         return TargetUrl(kind, url)
     if scheme == "file" and match[2].startswith("/"):
@@ -140,6 +159,22 @@ def parse_target(where: str, url: str) -> TargetUrl:
             f"{kind}:////PATH"
         )
     return TargetUrl(kind, match[2][1:])
+
+
+def _check_then(where: str, source: str, then: str, values: Mapping[str, Any], options: Mapping[str, object]) -> None:
+    if not then and "without" in values:
+        raise ConfigurationError(f"{where}: without: only with `then`: a copy of a table has all of its columns")
+    if not then:
+        return
+    if not then.startswith(_TOPICS) or then.count(NAME) != 1:
+        raise ConfigurationError(
+            f"{where}: then: expected the topic that fills each table, {_TOPICS}BROKER:PORT/PREFIX.{NAME}: one {NAME}, "
+            "which is the name of the source"
+        )
+    if source.startswith(_TOPICS):
+        raise ConfigurationError(f"{where}: then: `from` names topics already: expected tables")
+    if any(name.casefold() == "where" for name in options):
+        raise ConfigurationError(f"{where}: options.where with then: the events of a topic are not filtered")
 
 
 def _required(where: str, values: Mapping[str, Any], name: str) -> str:
@@ -168,7 +203,7 @@ def _columns(where: str, values: Mapping[str, Any]) -> Mapping[str, str]:
     columns = values.get("columns", {})
     if not isinstance(columns, dict) or not all(isinstance(kind, str) for kind in columns.values()):
         raise ConfigurationError(f'{where}: columns: expected names and types, such as columns.id = "int64"')
-    if columns and not str(values["from"]).startswith("kafka://"):
+    if columns and not str(values["from"]).startswith(_TOPICS) and "then" not in values:
         raise ConfigurationError(f"{where}: columns: only topics need them: a table has its own")
     return columns
 

@@ -20,7 +20,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Schema
 
 
 class Feed(Protocol):
-    """The rounds of a source: `feed.TableFeed`, `topics.feed.TopicFeed`."""
+    """The rounds of a source: `feed.TableFeed`, `topics.feed.TopicFeed`, `topics.behind_table.BehindTableFeed`."""
 
     def layout(self, entry: SyncEntry) -> TargetLayout | None:
         """The layout of the target table for the columns of the source now; None: it has no schema yet."""
@@ -180,6 +180,8 @@ class TableSync:
         now = layout_of(following.columns, own_key, entry.source_column)
         change = followed(self._source.target_table, stored.layout, now)
         self._target.check_columns(self._source.target_table, change.layout.columns)
+        if following.needs_unique_keys:
+            self._check_unique()
         own = pa.schema([change.layout.columns.field(name) for name in now.columns.names])
         with closing(self._feed.batches(following)) as batches:
             named = self._named(batches)
@@ -194,6 +196,15 @@ class TableSync:
             rows = (_cast(batch, own) for batch in folded.rows)
         self._write(following.position, change, expected=expected, removed=removed, rows=rows)
         return self._done(following, 0 if removed is None else removed.num_rows)
+
+    def _check_unique(self) -> None:
+        repeated = self._target.repeated_key(self._source.target_table)
+        if repeated:
+            raise ConfigurationError(
+                f"table {self._source.target_table}: several rows have the key {repeated}, and an event of the topic "
+                "is one row: remove the duplicates in the source and load the table again (--restart), or leave "
+                "out `then`"
+            )
 
     def _done(self, following: Round, rows: int) -> Step:
         if following.in_snapshot and following.done < following.total:

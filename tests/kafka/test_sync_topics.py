@@ -1,9 +1,10 @@
 """Debezium's topics into DuckDB through one consumer, on a real broker: kills, re-creation, retention, transactions,
-compaction, partitions.
+compaction, partitions; and a table whose copy continues in its topic.
 """
 
 from __future__ import annotations
 
+import json
 import pathlib
 import random
 import subprocess
@@ -27,7 +28,9 @@ from penstock.engine.sync.sources import list_sources
 from penstock.engine.sync.targets.open import open_target
 from penstock.kafka.client import new_consumer
 from penstock.kafka.topic_metadata import KafkaTopics, topics_of
+from tests.golden_tables import GOLDEN, GoldenTables
 from tests.kafka_broker import wait_for
+from tests.unit.engine.sync.topics.behind import EventTopic
 from tests.unit.engine.sync.topics.debezium_events import Events
 
 pytestmark = pytest.mark.kafka
@@ -107,15 +110,19 @@ class Shop:
             self.events.upsert(topic, {"id": number, "name": name, "amount": number})
         assert self.events.producer.flush(30) == 0
 
-    def sync(self, *, connect: Any = new_consumer, restart: str = "") -> dict[str, str]:
-        """Runs the job once. The error of each table, '' for a table that is current."""
+    def sync(
+        self, *, connect: Any = new_consumer, restart: str = "", states: Any = (TableState.CURRENT, TableState.STOPPED)
+    ) -> dict[str, str]:
+        """Runs the job once, until each table has one of the states. The error of each table, '' for one that is
+        current."""
         targets, feeds = SharedTargets(open_target), Feeds(connect=connect)
-        settings = RunSettings(once=True, retry_s=300, restart=frozenset({restart} if restart else ()))
+        retry_s = 0 if TableState.RETRYING in states else 300
+        settings = RunSettings(once=True, retry_s=retry_s, restart=frozenset({restart} if restart else ()))
         runner = Runner(lambda: list_sources(self.entries), feeds.of, targets.of, settings)
         runner.run()
         feeds.close()
         targets.close()
-        assert all(one.state in (TableState.CURRENT, TableState.STOPPED) for one in runner.tables()), runner.tables()
+        assert all(one.state in states for one in runner.tables()), runner.tables()
         return {one.source.target_table: f"{one.error_code} {one.error}".strip() for one in runner.tables()}
 
     def copied(self) -> dict[str, dict[int, dict[str, Any]]]:
@@ -246,3 +253,55 @@ def test_added_partitions_stop_the_table(shop: Shop) -> None:
     shop.put(topic, *range(10), name="b")
     error = shop.sync(restart="t0")["t0"]
     assert error.startswith("DATA_INVALIDATED") and "the record's key selects another one of 3 partitions" in error
+
+
+def test_table_and_then_its_topic_under_kills(shop: Shop, golden: GoldenTables) -> None:
+    """The writer has read records of a transaction that is open at first. A process ends before the write of the
+    hand-over, another one after it."""
+    case = golden.case("C_v6_streamer")
+    ends = {int(number): end for number, end in case["handover"]["offsets"].items()}
+    topic, table = shop.topic(9), shop.folder / "t9"
+    golden.copy("C_v6_streamer", shop.folder).rename(table)
+    for file in table.glob(".hoodie/*.deltacommit"):
+        file.write_text(file.read_text().replace('"orders,0:', f'"{topic},0:'))
+    events = EventTopic(topic, columns={"id": "string", "region": "string", "amount": "int64", "ts": "int64"})
+    rows = {
+        row["id"]: {name: row[name] for name in events.columns}
+        for row in golden.expected(case["name"], "snapshot").to_pylist()
+    }
+    dump = [json.loads(line) for line in (GOLDEN / case["kafka"]["topic_dump"]).read_text().splitlines()]
+    below = {(one["partition"], one["offset"]): one["value"] for one in dump}
+    settings = {"bootstrap.servers": shop.broker.bootstrap, "transactional.id": shop.name, "log_level": 2}
+    plain, writer = shop.events.producer, Producer(settings)
+
+    def put(producer: Any, partition: int, row: Mapping[str, Any], op: str = "u") -> None:
+        key, value = events.event(row, op)
+        producer.produce(topic, key=key, value=value, partition=partition)
+
+    for number, end in ends.items():
+        for offset in range(end - (number == 0)):
+            put(plain, number, below.get((number, offset), {"id": "aborted"}))
+    assert plain.flush(30) == 0
+    writer.init_transactions(60)
+    writer.begin_transaction()
+    put(writer, 0, below[0, ends[0] - 1])
+    assert writer.flush(30) == 0
+    shop.job.write_text(
+        f'[[sync]]\nfrom = "{table}"\nto = "duckdb:///{shop.folder}/copy.db"\n'
+        f'then = "kafka://{shop.broker.bootstrap}/{shop.name}.{{name}}"\noptions.kafkaPartitioner = "any"\n'
+    )
+    error = shop.sync(states=(TableState.RETRYING,))["t9"]
+    assert error.startswith("KAFKA_UNAVAILABLE") and "the log's readable records at 16: a transaction is open" in error
+    assert shop.copied()[topic] == rows
+    writer.commit_transaction(30)
+    for at in ("before", "after"):
+        command = [sys.executable, "-P", "-c", KILLED, "1", at, str(shop.job)]
+        assert subprocess.run(command, capture_output=True, timeout=300).returncode == -9
+        assert shop.copied()[topic] == rows
+    put(plain, 0, {**rows["o2"], "amount": 5})
+    put(plain, 1, rows["o3"], "d")
+    assert plain.flush(30) == 0
+    assert shop.sync() == {"t9": ""}
+    rows["o2"]["amount"] = 5
+    del rows["o3"]
+    assert shop.copied()[topic] == rows

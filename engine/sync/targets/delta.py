@@ -21,8 +21,15 @@ from deltalake.schema import PrimitiveType
 from penstock.engine.sync.layout import LayoutChange, TargetLayout
 from penstock.engine.sync.targets.delta_types import OPERATION, delta_type, names_problem, stored_columns
 from penstock.engine.sync.targets.folders import folder_problem, table_uri
-from penstock.engine.sync.targets.rows import AlignedRows, aligned, layout_text, null_patterns, parsed_layout
-from penstock.engine.sync.targets.target import StoredTable, Write, check_base
+from penstock.engine.sync.targets.rows import (
+    AlignedRows,
+    aligned,
+    key_text,
+    layout_text,
+    null_patterns,
+    parsed_layout,
+)
+from penstock.engine.sync.targets.target import REPEATED, StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -101,6 +108,17 @@ class DeltaTarget:
                 if after is None or (stored and self._stored(write.table, after).positions == stored.positions):
                     raise TargetUnavailable(f"target {self._name}: table {write.table}: {_line(error)}") from error
                 raise self._conflict(write.table) from error
+
+    def repeated_key(self, table: str) -> str:
+        """See `Target.repeated_key`."""
+        with self._errors(table):
+            delta = self._opened(table)
+            if delta is None:
+                return ""
+            names = self._stored(table, delta).layout.key
+            sql = REPEATED.format(table="t", key=", ".join(f'"{name}"' for name in names))
+            found = pa.RecordBatchReader.from_stream(QueryBuilder().register("t", delta).execute(sql)).read_all()
+        return key_text(names, found.to_pylist()[0].values()) if found.num_rows else ""
 
     def close(self) -> None:
         """See `Target.close`."""

@@ -16,8 +16,15 @@ import pyarrow as pa
 
 from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.duckdb_types import duckdb_type, quoted
-from penstock.engine.sync.targets.rows import DATES_WITH_A_SIGN
-from penstock.engine.sync.targets.target import OUTSIDE_OF_YEARS, StoredTable, Write, check_base, dates_to_text
+from penstock.engine.sync.targets.rows import DATES_WITH_A_SIGN, key_text
+from penstock.engine.sync.targets.target import (
+    OUTSIDE_OF_YEARS,
+    REPEATED,
+    StoredTable,
+    Write,
+    check_base,
+    dates_to_text,
+)
 from penstock.proto.errors import ConfigurationError, PenstockError, SchemaMismatch, TargetConflict, TargetUnavailable
 
 _TABLES: Final = "_penstock_tables"
@@ -123,6 +130,16 @@ class DuckDBTarget:
             except BaseException:
                 _roll_back(cursor)
                 raise
+
+    def repeated_key(self, table: str) -> str:
+        """See `Target.repeated_key`."""
+        stored = self.stored(table)
+        if stored is None:
+            return ""
+        names = stored.layout.key
+        with self._errors(table), self._cursor() as cursor:
+            rows = _run(cursor, REPEATED.format(table=quoted(table), key=", ".join(map(quoted, names))))
+        return key_text(names, rows[0]) if rows else ""
 
     def close(self) -> None:
         """See `Target.close`."""

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.engine.sync.fold import ends_of_runs
 from penstock.engine.sync.targets.folders import folder_problem, table_uri
 from penstock.engine.sync.targets.parquet_files import Files, LocalFiles, StoredFiles
 from penstock.engine.sync.targets.parquet_manifest import (
@@ -29,12 +30,13 @@ from penstock.engine.sync.targets.parquet_manifest import (
     manifest_text,
     parsed_manifest,
 )
-from penstock.engine.sync.targets.rows import AlignedRows, aligned
+from penstock.engine.sync.targets.rows import AlignedRows, aligned, key_text
 from penstock.engine.sync.targets.target import StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
 from penstock.table.storage.filesystem import redacted_uri
 
 _MANIFEST: Final = "manifest.json"
+_IS_ROW: Final = "_is_row"
 
 
 class ParquetTarget:
@@ -89,6 +91,13 @@ class ParquetTarget:
                     for path in before.obsolete:
                         files.delete(path)
 
+    def repeated_key(self, table: str) -> str:
+        """See `Target.repeated_key`. The keys of all rows are in memory."""
+        with self._errors(table):
+            files = self._files(table)
+            manifest = self._manifest(table, files)
+            return "" if manifest is None else _repeated_key(files, manifest)
+
     def close(self) -> None:
         """See `Target.close`."""
 
@@ -122,6 +131,30 @@ class ParquetTarget:
                 raise
             text = f"target {self._name}: table {table}: {' '.join(str(error).split())[:500]}"
             raise TargetUnavailable(text) if isinstance(error, OSError) else ConfigurationError(text) from error
+
+
+def _repeated_key(files: Files, manifest: Manifest) -> str:
+    """A key with two rows after its last removal. Ordered by write, with removals before the rows of their write, they
+    are the last two entries of the key."""
+    names = manifest.layout.key
+    entries: list[pa.Table] = []
+    for listed, is_row in ((manifest.rows, True), (manifest.removed, False)):
+        for one in listed:
+            batches = [batch.select([*names, WRITE_COLUMN]) for batch in files.batches(one.file)]
+            if batches:
+                part = pa.Table.from_batches(batches)
+                entries.append(part.append_column(_IS_ROW, pa.repeat(is_row, part.num_rows)))
+    if not entries:
+        return ""
+    joined = pa.concat_tables(entries)
+    order = [(name, "ascending") for name in (*names, WRITE_COLUMN, _IS_ROW)]
+    ordered = joined.take(pc.sort_indices(joined, sort_keys=order))
+    keys = ordered.select(list(names))
+    is_end, is_row = ends_of_runs(keys), ordered.column(_IS_ROW).combine_chunks()
+    is_same_before = pc.invert(is_end.slice(0, len(is_end) - 1))
+    are_two = pc.and_(pc.and_(is_row.slice(1), is_row.slice(0, len(is_row) - 1)), is_same_before)
+    found = keys.slice(1).filter(pc.and_(are_two, is_end.slice(1))).slice(0, 1).to_pylist()
+    return key_text(names, found[0].values()) if found else ""
 
 
 def _with_write(files: Files, before: Manifest | None, write: Write, rows: Iterable[pa.RecordBatch]) -> Manifest:

@@ -13,8 +13,22 @@ from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.json_text import json_text
 from penstock.engine.sync.targets.postgresql_connections import Connections, parsed_url, run
 from penstock.engine.sync.targets.postgresql_types import column_problem, name_problem, postgresql_type, quoted
-from penstock.engine.sync.targets.rows import DATES_WITH_A_SIGN, aligned, layout_text, null_patterns, parsed_layout
-from penstock.engine.sync.targets.target import OUTSIDE_OF_YEARS, StoredTable, Write, check_base, dates_to_text
+from penstock.engine.sync.targets.rows import (
+    DATES_WITH_A_SIGN,
+    aligned,
+    key_text,
+    layout_text,
+    null_patterns,
+    parsed_layout,
+)
+from penstock.engine.sync.targets.target import (
+    OUTSIDE_OF_YEARS,
+    REPEATED,
+    StoredTable,
+    Write,
+    check_base,
+    dates_to_text,
+)
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
 
 _TABLES: Final = "_penstock_tables"
@@ -104,6 +118,16 @@ class PostgreSQLTarget:
                 "ON CONFLICT (name, source) DO UPDATE SET position = excluded.position, changed = excluded.changed",
                 [write.table, write.source, write.position],
             )
+
+    def repeated_key(self, table: str) -> str:
+        """See `Target.repeated_key`."""
+        stored = self.stored(table)
+        if stored is None:
+            return ""
+        names = stored.layout.key
+        with self._connections.transaction(table) as cursor:
+            rows = run(cursor, REPEATED.format(table=self._own(table), key=", ".join(map(quoted, names))))
+        return key_text(names, rows[0]) if rows else ""
 
     def close(self) -> None:
         """See `Target.close`."""

@@ -66,6 +66,11 @@ class AlignedRows:
             raise
 
 
+def key_text(names: Iterable[str], values: Iterable[object]) -> str:
+    """A key for people."""
+    return ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))[:300]
+
+
 def layout_text(layout: TargetLayout) -> str:
     """A layout as JSON."""
     columns = base64.b64encode(layout.columns.serialize().to_pybytes()).decode()

@@ -56,6 +56,9 @@ class Write:
 OUTSIDE_OF_YEARS: Final = "SELECT 1 FROM {0} WHERE {1} < DATE '0001-01-01' OR {1} > DATE '9999-12-31' LIMIT 1"
 """Finds a date that `rows.check_text_of_dates` refuses."""
 
+REPEATED: Final = "SELECT {key} FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+"""Finds a key that several rows have."""
+
 
 def check_base(write: Write, stored: TargetLayout | None, where: str) -> None:
     """TargetUnavailable, beginning with `where`, if the layout that is stored now is not the one that changes: another
@@ -104,6 +107,10 @@ class Target(Protocol):
 
         TargetConflict if the stored position is not the expected one: another process fills the table.
         """
+        ...
+
+    def repeated_key(self, table: str) -> str:
+        """A key that several rows of a table of `stored` have, as text for people; '': each key has one row."""
         ...
 
     def close(self) -> None:

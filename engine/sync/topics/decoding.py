@@ -12,7 +12,9 @@ import pyarrow as pa
 from penstock.engine.sync.targets.rows import aligned
 from penstock.engine.sync.topics.connect_types import ConnectType, Fields
 from penstock.engine.sync.topics.event_schema import (
+    GIVEN,
     ConnectJson,
+    EventKey,
     FramedAvroIds,
     GivenColumns,
     Run,
@@ -111,20 +113,40 @@ class EventDecoder:
                 continue
             self._check_partition(before, number, chunk)
             where = f"topic {before.topic}, partition {number}"
-            key = (
-                given_key(chunk.keys, self.given_key, where)
-                if self.columns
-                else event_key(chunk.keys, self._keys, position.key, where)
-            )
-            position = replace(position, key=key)
+            position = replace(position, key=self._key(position, chunk, where))
             for run in schema_runs(chunk.values, self._values, where):
                 fields = self._fields(run, position, where)
                 if fields is None:
                     self._check_deletes(chunk, run, where)
                     continue
                 position = replace(position, schema_json=merged(position.schema_json, fields, where))
-                parts.extend(self._rows(position, fields, number, _part(chunk, run.begin, run.end)))
+                parts.extend(self._rows(position, fields, number, part_of(chunk, run.begin, run.end)))
         return Decoded(position, _completed(parts, position))
+
+    def described(self, before: TopicPosition, number: int, chunk: RecordChunk) -> TopicPosition:
+        """The position with the key and the columns of these records, which are not decoded. SchemaMismatch as
+        `decoded`."""
+        where = f"topic {before.topic}, partition {number}"
+        position = replace(before, key=self._key(before, chunk, where)) if chunk.keys else before
+        for run in schema_runs(chunk.values, self._values, where):
+            if run.schema is not None:
+                fields = event_fields(run.schema, where)
+                position = replace(position, schema_json=merged(position.schema_json, fields, where))
+        return position
+
+    def given(self, before: TopicPosition) -> TopicPosition | None:
+        """The position with the key and the columns of the job; None: it has none."""
+        schema = GivenColumns(self.columns).schema_of(b"")
+        if not self.columns or schema is None:
+            return None
+        where = f"topic {before.topic}"
+        key = EventKey(self.given_key, GIVEN)
+        return replace(before, key=key, schema_json=merged("", event_fields(schema, where), where))
+
+    def _key(self, before: TopicPosition, chunk: RecordChunk, where: str) -> EventKey | None:
+        if self.columns:
+            return given_key(chunk.keys, self.given_key, where)
+        return event_key(chunk.keys, self._keys, before.key, where)
 
     def _fields(self, run: Run, position: TopicPosition, where: str) -> Fields | None:
         """The columns of a run; of one that has only deletes, those known so far. None: none are known."""
@@ -200,7 +222,8 @@ def _completed(parts: list[pa.RecordBatch], of: TopicPosition) -> tuple[pa.Recor
     return tuple(aligned(part, columns) for part in parts)
 
 
-def _part(chunk: RecordChunk, begin: int, end: int) -> RecordChunk:
+def part_of(chunk: RecordChunk, begin: int, end: int) -> RecordChunk:
+    """The records from place `begin` to `end` - 1."""
     return replace(
         chunk,
         offsets=chunk.offsets[begin:end],
@@ -221,4 +244,4 @@ class _Arrived:
         """See `RangeReader.read`."""
         count = len(self.chunk.offsets)
         for begin in range(0, count, chunk_rows):
-            yield _part(self.chunk, begin, min(begin + chunk_rows, count))
+            yield part_of(self.chunk, begin, min(begin + chunk_rows, count))

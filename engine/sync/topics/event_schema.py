@@ -24,6 +24,8 @@ from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYP
 _RESERVED: Final = frozenset(
     {*META_COLUMNS, OPERATION, DELETE_MARK, *ADDED, SEQUENCE, CHANGE_TYPE, CHANGE_SEQ, CHANGE_INSTANT}
 )
+GIVEN: Final = "given"
+"""The digest of a key that the job has."""
 _HEADER: Final = 5
 _PAYLOAD: Final = b'"payload":'
 _MOST_SCHEMAS: Final = 100
@@ -221,7 +223,7 @@ def given_key(keys: Sequence[bytes | None], names: tuple[str, ...], where: str) 
             f"{where}: key {', '.join(names)}: expected keys of events that are JSON objects with these fields: got "
             f"{(keys[0] or b'')[:100]!r}, or a record without a key"
         )
-    return EventKey(names, "given")
+    return EventKey(names, GIVEN)
 
 
 def unknown_fields(values: Sequence[bytes | None], fields: Fields) -> list[str]:

@@ -19,7 +19,7 @@ from penstock.engine.sync.layout import TargetLayout, layout_of
 from penstock.engine.sync.topics.decoding import EventDecoder
 from penstock.engine.sync.topics.position import TopicPosition, parse_position
 from penstock.engine.sync.topics.values import columns_of
-from penstock.kafka.protocols import RecordChunk
+from penstock.kafka.protocols import RecordChunk, TopicDescription
 from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
 from penstock.proto.errors import ConfigurationError, DataInvalidated, InvariantViolation, SchemaMismatch
@@ -38,8 +38,8 @@ class TopicConsumer(Protocol):
         """The topic's id and partitions."""
         ...
 
-    def log_starts(self, topic: str) -> Mapping[int, int]:
-        """The first offset of each partition."""
+    def describe(self, topic: str) -> TopicDescription:
+        """The topic with the offsets of each partition's log."""
         ...
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Fetched | None:
@@ -74,8 +74,9 @@ class TopicFeed:
         """
         begin = self._begin
         if begin is None:
-            topic_id, starts = self.consumer.partitions_of(self.topic).topic_id, self.consumer.log_starts(self.topic)
-            begin = TopicPosition(topic=self.topic, topic_id=topic_id, offsets=starts)
+            now = self.consumer.describe(self.topic)
+            starts = {number: one.log_start for number, one in now.partitions.items()}
+            begin = TopicPosition(topic=self.topic, topic_id=now.topic_id, offsets=starts)
             if any(starts.values()):
                 log_event_to(
                     log,

@@ -20,7 +20,8 @@ SCHEME: Final = "kafka://"
 _BOOTSTRAP: Final = "bootstrap.servers"
 _FORMAT: Final = "kafkaValueFormat"
 _PARTITIONER: Final = "kafkaPartitioner"
-_OPTIONS: Final = (_FORMAT, "schemaRegistryUrl", _PARTITIONER)
+TOPIC_OPTIONS: Final = (_FORMAT, "schemaRegistryUrl", _PARTITIONER)
+"""The options of topics beside the settings of the client."""
 _FORMATS: Final = (ValueFormat.DEBEZIUM_JSON, ValueFormat.DEBEZIUM_AVRO)
 
 
@@ -53,8 +54,10 @@ def topics_place(source: str, options: Mapping[str, object]) -> TopicsPlace:
             "options (kafka.sasl.username)"
         )
     for name in options:
-        if not is_client_setting(name) and name not in _OPTIONS:
-            raise ConfigurationError(f"option {name}: not for topics; expected kafka.* or one of {', '.join(_OPTIONS)}")
+        if not is_client_setting(name) and name not in TOPIC_OPTIONS:
+            raise ConfigurationError(
+                f"option {name}: not for topics; expected kafka.* or one of {', '.join(TOPIC_OPTIONS)}"
+            )
         if name.casefold() == BROKERS:
             raise ConfigurationError(f"option {BROKERS}: `from` has the brokers; leave it out")
     partitioner = options.get(_PARTITIONER, "java")

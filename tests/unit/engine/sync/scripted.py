@@ -187,6 +187,13 @@ class MemoryTarget:
         self.writes.append(write)
         self.fault("write")
 
+    def repeated_key(self, table: str) -> str:
+        """See `Target`."""
+        self.fault("repeated_key")
+        names = self.tables[table].layout.key
+        counted = Counter(str([row[name] for name in names]) for row in self.rows.get(table, []))
+        return next((key for key, count in counted.items() if count > 1), "")
+
     def close(self) -> None:
         """See `Target`."""
 

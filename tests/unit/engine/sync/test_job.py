@@ -58,6 +58,13 @@ def test_targets(url: str, target: TargetUrl) -> None:
     assert parse_job(f'[[sync]]\nfrom = "a"\nto = "{url}"', "f")[0].target == target
 
 
+def test_entry_continues_in_a_topic() -> None:
+    text = PLAIN + 'then = "kafka://b:1/shop.{name}"\nwithout = ["day"]\nkey = "id"\ncolumns = {id = "int64"}\n'
+    entry = parse_job(text, "f")[0]
+    assert (entry.then, entry.without, entry.key) == ("kafka://b:1/shop.{name}", ("day",), ("id",))
+    assert entry.columns == {"id": "int64"} and parse_job(PLAIN, "f")[0].then == ""
+
+
 def test_source_column_has_a_default() -> None:
     assert parse_job(PLAIN + 'into = "all"', "f")[0].source_column == "_source"
 
@@ -95,6 +102,31 @@ BAD = {
     "unknown target": ('[[sync]]\nfrom = "a"\nto = "mysql://a"', "to: got 'mysql://a', expected duckdb://…"),
     "target without scheme": ('[[sync]]\nfrom = "a"\nto = "copy.db"', "to: got 'copy.db', expected duckdb://…"),
     "target without path": ('[[sync]]\nfrom = "a"\nto = "duckdb:///"', "expected duckdb:///PATH"),
+    "DuckDB in an object store": (
+        '[[sync]]\nfrom = "a"\nto = "duckdb+s3://b/copy.db"',
+        "got 'duckdb\\+s3://b/copy.db', expected duckdb://: a DuckDB file is local",
+    ),
+    "PostgreSQL with a driver": (
+        '[[sync]]\nfrom = "a"\nto = "postgresql+psycopg://h/d"',
+        "expected postgresql://: the URL names no driver",
+    ),
+    "without, and no topic": (PLAIN + 'without = "a"', "without: only with `then`"),
+    "topic without a name": (
+        PLAIN + 'then = "kafka://b:1/orders"',
+        r"then: expected the topic that fills each table, kaf",
+    ),
+    "topic with two names": (PLAIN + 'then = "kafka://b:1/{name}.{name}"', "one {name}, which is the name of"),
+    "topic without brokers": (PLAIN + 'then = "{name}"', r"then: expected the topic .* kafka://BROKER:PORT/PREFIX"),
+    "empty topic": (PLAIN + 'then = ""', "then: got '', expected a text"),
+    "topics, and then a topic": (
+        '[[sync]]\nfrom = "kafka://b:1/a"\nto = "duckdb:///a"\nthen = "kafka://b:1/{name}"',
+        "then: `from` names topics already",
+    ),
+    "filter with a topic": (
+        PLAIN + 'then = "kafka://b:1/{name}"\noptions.Where = "a = 1"',
+        "where with then: the events of a topic are not filtered",
+    ),
+    "columns without a topic": (PLAIN + 'columns = {a = "int64"}', "columns: only topics need them"),
     "target with two slashes": ('[[sync]]\nfrom = "a"\nto = "duckdb://copy.db"', "expected duckdb:///PATH"),
 }
 

@@ -11,6 +11,7 @@ import pytest
 from penstock.engine.sync.feed import NotReady
 from penstock.engine.sync.job import SyncEntry, TargetUrl
 from penstock.engine.sync.topics.feed import CHECK_S, TopicFeed
+from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
 from penstock.proto.errors import ConfigurationError, DataInvalidated
@@ -43,8 +44,12 @@ class Topic:
         self.checks += 1
         return self.now
 
-    def log_starts(self, topic: str) -> Mapping[int, int]:
-        return dict.fromkeys(self.now.partitions, self.start)
+    def describe(self, topic: str) -> TopicDescription:
+        self.checks += 1
+        log = PartitionOffsets(log_start=self.start, end=len(self.values))
+        return TopicDescription(
+            topic=topic, topic_id=self.now.topic_id, partitions=dict.fromkeys(self.now.partitions, log)
+        )
 
     def fetch(self, topic: str, offsets: Mapping[int, int]) -> Fetched | None:
         if self.pending:

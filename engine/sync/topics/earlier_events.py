@@ -1,0 +1,109 @@
+"""The key and the columns of the last events below some offsets of a topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from penstock.engine.sync.feed import NotReady
+from penstock.engine.sync.topics.decoding import EventDecoder, part_of
+from penstock.engine.sync.topics.event_schema import merged
+from penstock.engine.sync.topics.feed import TopicConsumer
+from penstock.engine.sync.topics.position import TopicPosition
+from penstock.kafka.protocols import RecordChunk
+from penstock.proto.errors import PositionExpired
+
+OFFSETS: Final = 1_000
+"""So many offsets below the end of each partition are read, ten times as many until one of them has a schema."""
+_MORE: Final = 10
+
+
+@dataclass(slots=True)
+class _Window:
+    """The offsets of one partition that are read."""
+
+    begin: int
+    next: int
+    end: int
+    count: int = OFFSETS
+    has_columns: bool = False
+
+
+@dataclass(slots=True)
+class EarlierEvents:
+    """Reads the events of a topic below the offsets of a position. One thread at a time."""
+
+    consumer: TopicConsumer
+    """Reads the records."""
+    decoder: EventDecoder
+    """Has the form of schemas."""
+    known: TopicPosition
+    """The position, with the key and the columns that are known so far."""
+    starts: Mapping[int, int]
+    """The first offset of each partition's log."""
+    _windows: dict[int, _Window] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._windows = {
+            number: _Window(begin, begin, end)
+            for number, end in self.known.offsets.items()
+            for begin in (max(end - OFFSETS, min(self.starts[number], end)),)
+        }
+
+    def read(self) -> TopicPosition:
+        """The position with the key of the events and all of their columns. NotReady until they have arrived: call
+        again. SchemaMismatch for events of several keys, or of types of which none holds the values of the others."""
+        while left := {number: one.next for number, one in self._windows.items() if one.next < one.end}:
+            try:
+                fetched = self.consumer.fetch(self.known.topic, left)
+            except PositionExpired:
+                if not self._moved_starts():
+                    raise
+                continue
+            if fetched is None:
+                raise NotReady
+            for number, chunk in fetched.chunks.items():
+                self._take(number, chunk)
+            now = {number: self._windows[number].next for number in left}
+            if fetched.at_end:  # the rest is in open transactions
+                for number in left:
+                    self._windows[number].next = self._windows[number].end
+            elif now == left:
+                raise NotReady
+            for number, one in self._windows.items():
+                self._extend(number, one)
+        return self.known
+
+    def _take(self, number: int, chunk: RecordChunk) -> None:
+        window = self._windows[number]
+        count = int((chunk.offsets < window.end).sum())
+        part = part_of(chunk, 0, count)
+        seen = self.decoder.described(replace(self.known, schema_json=""), number, part)
+        self.known = replace(self.known, key=seen.key)
+        if seen.schema_json:
+            window.has_columns = True
+            fields = json.loads(seen.schema_json)["fields"]
+            joined = merged(self.known.schema_json, fields, f"topic {self.known.topic}, partition {number}")
+            self.known = replace(self.known, schema_json=joined)
+        window.next = min(max(window.next, chunk.next_offset), window.end)
+
+    def _extend(self, number: int, one: _Window) -> None:
+        """Continues with older offsets if none of those that were read has a schema."""
+        if one.next < one.end or one.has_columns or one.begin <= self.starts[number]:
+            return
+        one.count *= _MORE
+        one.end = one.begin
+        one.begin = one.next = max(self.known.offsets[number] - one.count, self.starts[number])
+
+    def _moved_starts(self) -> bool:
+        """Whether retention has removed offsets that are not read yet: the rest is read then."""
+        now = self.consumer.describe(self.known.topic)
+        self.starts = {number: one.log_start for number, one in now.partitions.items()}
+        is_moved = False
+        for number, one in self._windows.items():
+            start = min(self.starts.get(number, 0), one.end)
+            is_moved = is_moved or one.next < start
+            one.begin, one.next = max(one.begin, start), max(one.next, start)
+        return is_moved

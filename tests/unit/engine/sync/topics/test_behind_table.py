@@ -1,0 +1,507 @@
+"""A copy that begins with a table and continues in its topic: each row once, whatever fails and where."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+import random
+import zipfile
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine.sync.feed import NotReady, TableFeed
+from penstock.engine.sync.table_sync import TableSync
+from penstock.engine.sync.topics.behind_table import parse_behind
+from penstock.engine.sync.topics.partitioner import partitions_of
+from penstock.engine.sync.topics.place import given_columns
+from penstock.engine.sync.topics.then import table_options, then_topic
+from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.tables.open_tables import OpenTables
+from penstock.proto.errors import (
+    ConfigurationError,
+    DataInvalidated,
+    KafkaUnavailable,
+    PositionExpired,
+    SchemaMismatch,
+    StorageError,
+    TargetUnavailable,
+)
+from penstock.proto.model.hybrid import KafkaPlace
+from tests.golden_tables import GOLDEN, GoldenTables
+from tests.unit.engine.sync.scripted import COLUMNS, MemoryTarget, RandomFaults, ScriptedFeed, described
+from tests.unit.engine.sync.topics.behind import (
+    EventTopic,
+    Row,
+    ScriptedTable,
+    copied,
+    entry_of,
+    feed_of,
+    lake_row,
+    random_behind,
+    run_to_end,
+    source_of,
+)
+
+STREAMER, SINK = "C_v6_streamer", "C_v9_sink"
+
+
+class Golden:
+    """A golden table, whose topic is written again as Debezium's events, with other events from the hand-over on."""
+
+    def __init__(self, golden: GoldenTables, name: str, folder: pathlib.Path) -> None:
+        case = golden.case(name)
+        self.ends = {int(number): end for number, end in case["handover"]["offsets"].items()}
+        self.table = str(next(path.parent for path in golden.table(name).rglob(".hoodie") if path.is_dir()))
+        columns = {"id": "string", "region": "string", "amount": "int64", "ts": "int64"}
+        self.topic = EventTopic(case["handover"]["topic"], columns=columns, most=5)
+        for line in (GOLDEN / case["kafka"]["topic_dump"]).read_text().splitlines():
+            one = json.loads(line)
+            if one["offset"] < self.ends[one["partition"]]:
+                self.topic.put(one["partition"], one["value"], offset=one["offset"])
+        self.topic.ends.update(self.ends)
+        self.rows: dict[str, Row] = {
+            row["id"]: {name: row[name] for name in columns} for row in golden.expected(name, "snapshot").to_pylist()
+        }
+        text = 'options.kafkaPartitioner = "any"\n'
+        if "checkpoint" in case:
+            with zipfile.ZipFile(GOLDEN / case["checkpoint"]) as packed:
+                packed.extractall(folder / "checkpoint")
+            text += f"options.kafkaCheckpoint = {json.dumps(str(folder / 'checkpoint'))}\n"
+        self.source = source_of(entry_of(text), self.table, self.topic.topic)
+
+    def put(self, partition: int, row: Row, op: str = "u") -> None:
+        """An event after the hand-over."""
+        self.topic.put(partition, row, op)
+        self.rows = {key: one for key, one in self.rows.items() if key != row["id"]}
+        if op != "d":
+            self.rows[row["id"]] = row
+
+    def feed(self, shift: tuple[int, int] = (0, 0)) -> Any:
+        """A feed; `shift` moves the offset of a partition by a number."""
+        entry = self.source.entry
+        table = TableFeed(self.table, table_options(entry))
+        table._embedded = table._enumerator = EmbeddedEnumerator(reads=OpenTables(1, open_topic=self.topic.open))
+        exact = table.hand_over
+
+        def shifted(position: str, hybrid: Any) -> KafkaPlace | None:
+            place = exact(position, hybrid)
+            assert place is not None
+            moved = {number: at + shift[1] * (number == shift[0]) for number, at in place.starts}
+            return replace(place, starts=tuple(moved.items()))
+
+        table.hand_over = shifted  # type: ignore[method-assign]
+        return feed_of(table, self.topic, entry)
+
+
+def events_after(one: Golden) -> None:
+    """A row whose last event below the offsets lost in the table, a delete at the offset, an insert, an update."""
+    one.put(1, {**one.rows["o3"]}, "d")
+    one.put(0, {**one.rows["o2"], "amount": 5})
+    one.put(2, {"id": "o77", "region": "eu", "amount": 77, "ts": 1})
+
+
+@pytest.mark.parametrize("name", [STREAMER, SINK])
+def test_golden_table_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
+    one, target = Golden(golden, name, tmp_path), MemoryTarget()
+    run_to_end(one.feed, target, one.source)
+    assert copied(target) == one.rows and len(one.rows) > 20
+    at = parse_behind(target.tables["t"].positions[one.source.source], one.topic.topic)
+    assert (at.point, dict(at.topic.offsets)) == ("", one.ends) and at.instant
+    events_after(one)
+    run_to_end(one.feed, target, one.source)
+    assert copied(target) == one.rows and "o3" not in one.rows
+    assert all(one.topic.lowest[number] >= 0 for number in one.ends)
+
+
+@pytest.mark.parametrize("shift", [(1, -1), (1, 1), (0, 1)])
+def test_offset_beside_the_hand_over_gives_other_rows(
+    golden: GoldenTables, tmp_path: pathlib.Path, shift: tuple[int, int]
+) -> None:
+    """The last event of partition 1 below the hand-over is older by its ordering field: the table did not take it."""
+    one, target = Golden(golden, STREAMER, tmp_path), MemoryTarget()
+    events_after(one)
+    run_to_end(lambda: one.feed(shift), target, one.source)
+    assert copied(target) != one.rows
+
+
+@pytest.mark.parametrize("name", [STREAMER])
+def test_golden_table_under_kills_at_every_step(golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
+    one = Golden(golden, name, tmp_path)
+    events_after(one)
+    calls = itertools.count()
+    target = MemoryTarget(lambda where: next(calls) and None)
+    run_to_end(one.feed, target, one.source)
+    for killed in range(next(calls)):
+        target = MemoryTarget(DiesOnce(killed))
+        assert run_to_end(one.feed, target, one.source) == 2
+        assert copied(target) == one.rows
+
+
+class DiesOnce:
+    """Raises at the call after so many."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def __call__(self, where: str) -> None:
+        """Perhaps raises."""
+        self._left -= 1
+        if self._left == -1:
+            raise TargetUnavailable(where)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_random_histories_end_with_the_rows_of_the_topic(seed: int, moves: bool) -> None:
+    rng = random.Random(seed)
+    table, rows = random_behind(rng, moves=moves)
+    table.now = described(partition_fields=("p",) if moves else ())
+    table.topic.pending = 3
+    if not moves:  # rows of an unpartitioned table have an empty partition
+        table.feed = _unpartitioned(table.feed)
+    target = MemoryTarget(RandomFaults(rng, most=10))
+    table.feed.fault = table.topic.fault = target.fault
+    entry = entry_of()
+    run_to_end_waiting(lambda: feed_of(table, table.topic, entry), target, source_of(entry))
+    assert copied(target) == rows
+
+
+def run_to_end_waiting(open_feed: Any, target: MemoryTarget, source: Any) -> None:
+    """As `run_to_end`, where steps may wait."""
+    sync: TableSync | None = None
+    while True:
+        try:
+            sync = sync or TableSync(source, open_feed(), target)
+            if sync.step() is None:
+                return
+        except StorageError:
+            sync = None
+
+
+def _unpartitioned(feed: ScriptedFeed) -> ScriptedFeed:
+    def plain(row: Row) -> Row:
+        return {**row, "_hoodie_partition_path": ""}
+
+    parts = [[plain(row) for row in part] for part in feed.parts]
+    return ScriptedFeed(parts, [[(kind, plain(row)) for kind, row in commit] for commit in feed.commits])
+
+
+def small(**changes: Any) -> ScriptedTable:
+    """Key 1 in partition a, one event of it below the end, and one event of key 2 after it."""
+    topic = EventTopic("t")
+    topic.put(0, {"id": 1, "p": "a", "v": 1})
+    topic.put(0, {"id": 2, "p": "a", "v": 2})
+    feed = ScriptedFeed([[lake_row({"id": 1, "p": "a", "v": 1})]])
+    return replace(ScriptedTable(feed, [{0: 1}], topic), **changes)
+
+
+def run(table: ScriptedTable, text: str = "", target: MemoryTarget | None = None, **options: Any) -> MemoryTarget:
+    target, entry = target or MemoryTarget(), entry_of(text)
+    options = {"partitioner": "any", **options}
+    run_to_end(lambda: feed_of(table, table.topic, entry, **options), target, source_of(entry))
+    return target
+
+
+def test_row_that_moves_between_two_commits_is_not_lost() -> None:
+    """With the key of the events, the commits of the table would remove it."""
+    moved = {"id": 1, "p": "b", "v": 3}
+    commits: Any = [[("+I", lake_row(moved))], [("-D", lake_row({"id": 1, "p": "a", "v": 1}))]]
+    table = small()
+    table.topic.put(0, moved)
+    end = {0: 3}
+    table = replace(table, feed=ScriptedFeed(table.feed.parts, commits), ends=[{0: 1}, end, end])
+    expected = {1: moved, 2: {"id": 2, "p": "a", "v": 2}}
+    assert copied(run(table)) == expected
+    table.now = described(partition_fields=())  # the control: as if rows could not move
+    table.feed = _unpartitioned(table.feed)
+    assert run(table).rows["t"] == []
+
+
+def test_partition_that_is_part_of_the_key_follows_commits() -> None:
+    """No event below the end of the last commit is read again."""
+    topic = EventTopic("t", key=("p", "id"))
+    for number in range(4):
+        topic.put(0, {"id": 1, "p": "a", "v": number})
+    commits: Any = [[("-U", lake_row({"id": 1, "p": "a", "v": 1})), ("+U", lake_row({"id": 1, "p": "a", "v": 99}))]]
+    feed = ScriptedFeed([[lake_row({"id": 1, "p": "a", "v": 1})]], commits)
+    table = ScriptedTable(feed, [{0: 2}, {0: 4}], topic, described(record_key_fields=("id", "p")))
+    target = run(table)
+    assert copied(target) == {1: {"id": 1, "p": "a", "v": 99}}
+    assert target.tables["t"].layout.key == ("p", "id")
+
+
+def test_key_that_is_twice_in_the_snapshot_stops_before_the_topic() -> None:
+    twice = [lake_row({"id": 1, "p": "a", "v": 1}), lake_row({"id": 1, "p": "b", "v": 2})]
+    table, target = small(feed=ScriptedFeed([twice])), MemoryTarget()
+    with pytest.raises(ConfigurationError, match=r"several rows have the key \[1\]"):
+        run(table, target=target)
+    (position,) = target.tables["t"].positions.values()
+    assert json.loads(position)["phase"] == "table" and len(target.rows["t"]) == 2
+
+
+def test_columns_are_those_of_all_events_near_the_end() -> None:
+    """The first records of the topic lack a column that rows of the table have."""
+    columns = COLUMNS.append(pa.field("b", pa.int64()))
+    table = small()
+    old = table.topic.records[:]
+    table.topic.columns = {**table.topic.columns, "b": "int64"}
+    table.topic.records, table.topic.ends = [], {}
+    table.topic.put(0, {"id": 1, "p": "a", "v": 1, "b": 7})
+    table.topic.records = [old[0], replace(table.topic.records[0], offset=1)]
+    table.topic.ends = {0: 2}
+    rows = [[lake_row({"id": 1, "p": "a", "v": 1, "b": 7})]]
+    table = replace(table, feed=ScriptedFeed(rows, columns=columns), ends=[{0: 2}], now=described(columns))
+    assert copied(run(table)) == {1: {"id": 1, "p": "a", "v": 1, "b": 7}}
+    with pytest.raises(SchemaMismatch, match="has column b, and the last events"):
+        run(replace(table, ends=[{0: 1}]))
+
+
+def test_column_after_the_hand_over_is_added() -> None:
+    table = small()
+    table.topic.columns = {**table.topic.columns, "b": "int64"}
+    table.topic.put(0, {"id": 3, "p": "a", "v": 3, "b": 4})
+    assert copied(run(table))[3] == {"id": 3, "p": "a", "v": 3, "b": 4}
+    assert copied(run(table))[1] == {"id": 1, "p": "a", "v": 1, "b": None}
+
+
+@pytest.mark.parametrize("name", ["day", "b"])
+def test_column_of_the_table_alone_can_be_left_out(name: str) -> None:
+    columns = COLUMNS.append(pa.field(name, pa.string()))
+    rows = [[lake_row({"id": 1, "p": "a", "v": 1, name: "x"})]]
+    table = small(feed=ScriptedFeed(rows, columns=columns), now=described(columns))
+    with pytest.raises(SchemaMismatch, match=rf"has column {name}, and the last events .* \(without\)"):
+        run(table)
+    assert copied(run(table, f'without = "{name}"\n'))[1] == {"id": 1, "p": "a", "v": 1}
+    with pytest.raises(ConfigurationError, match="without none: the table has no such column"):
+        run(table, 'without = "none"\n')
+
+
+def test_column_of_the_events_alone_is_refused() -> None:
+    table = small()
+    table.topic.columns["extra"] = "string"
+    table.topic.records[0] = replace(table.topic.records[0], value=table.topic.event({"id": 1, "p": "a", "v": 1})[1])
+    with pytest.raises(SchemaMismatch, match="events of topic t have column extra, and table"):
+        run(table)
+
+
+def test_columns_that_change_during_the_load_stop_the_table() -> None:
+    columns = COLUMNS.append(pa.field("b", pa.int64()))
+    commits: Any = [[("+I", {**lake_row({"id": 3, "p": "", "v": 3}), "b": 1, "_hoodie_partition_path": ""})]]
+    feed = ScriptedFeed([[lake_row({"id": 1, "p": "a", "v": 1})]], commits, columns_later={1: columns})
+    table, target = small(feed=feed, now=described(partition_fields=()), ends=[{0: 1}, {0: 2}]), MemoryTarget()
+    with pytest.raises(SchemaMismatch, match=r"columns were id, p, v at the start and have changed.*--restart"):
+        run(table, target=target)
+    assert copied(target) == {1: {"id": 1, "p": "a", "v": 1}}
+
+
+def test_column_that_the_table_does_not_take_stops_at_the_hand_over() -> None:
+    """A transformer drops it from the events between the snapshot and the last commit."""
+    table = small()
+    table.topic.columns = {**table.topic.columns, "b": "int64"}
+    table.topic.put(0, {"id": 3, "p": "a", "v": 3, "b": 4})
+    commits: Any = [[("+I", {**lake_row({"id": 3, "p": "a", "v": 3}), "_hoodie_partition_path": ""})]]
+    feed = ScriptedFeed(table.feed.parts, commits)
+    table = replace(table, feed=feed, now=described(partition_fields=()), ends=[{0: 1}, {0: 3}])
+    with pytest.raises(SchemaMismatch, match="its events had other columns while table"):
+        run(table)
+    assert copied(run(replace(table, ends=[{0: 1}, {0: 2}])))[3]["b"] == 4
+
+
+def test_rows_of_partitions_without_partition_fields_are_refused() -> None:
+    commits: Any = [[("+I", lake_row({"id": 3, "p": "a", "v": 3}))]]
+    feed = ScriptedFeed(small().feed.parts, commits)
+    with pytest.raises(SchemaMismatch, match="its properties name no partition fields"):
+        run(small(feed=feed, now=described(partition_fields=()), ends=[{0: 1}, {0: 2}]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "expected"),
+    [
+        ({"now": described(record_key_fields=("id", "p"))}, SchemaMismatch, r"record key is \(id, p\), .* is \(id\)"),
+        ({"topic_id": "other"}, DataInvalidated, "got the id first, and other where"),
+        ({"ends": [{0: 0}]}, KafkaUnavailable, "no event below the offsets"),
+        ({"ends": [{0: 3}]}, DataInvalidated, r"ends at offset 3, and the log at 2: it was cut back"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    changes: dict[str, Any], error: type[Exception], expected: str
+) -> None:
+    table, target, entry = small(**changes), MemoryTarget(), entry_of()
+    sync = TableSync(source_of(entry), feed_of(table, table.topic, entry), target)
+    with pytest.raises(error, match=expected):
+        sync.step()
+    assert target.tables == {}
+
+
+def test_topic_without_events_below_the_end_has_the_columns_of_the_job() -> None:
+    table = small(ends=[{0: 0}], feed=ScriptedFeed([]))
+    text = 'key = "id"\ncolumns = {id = "int64", p = "string", v = "int64"}\n'
+    entry = entry_of(text)
+    given = {"columns": given_columns(entry, then_topic(entry, "t").place), "given_key": entry.key}
+    for one in table.topic.records:
+        assert one.key and one.value
+    plain = [
+        replace(
+            one,
+            key=json.dumps(json.loads(one.key or b"")["payload"]).encode(),
+            value=json.dumps(json.loads(one.value or b"")["payload"]).encode(),
+        )
+        for one in table.topic.records
+    ]
+    table.topic.records = plain
+    assert copied(run(table, text, **given)) == {n: {"id": n, "p": "a", "v": n} for n in (1, 2)}
+    wrong = text.replace('v = "int64"', 'v = "string"')
+    given = {**given, "columns": given_columns(entry_of(wrong), then_topic(entry, "t").place)}
+    with pytest.raises(SchemaMismatch, match="column v is int64 in table"):
+        run(table, wrong, **given)
+
+
+def test_given_key_must_be_that_of_the_events() -> None:
+    assert copied(run(small(), 'key = "id"\n'))
+    with pytest.raises(ConfigurationError, match="key p: expected that of the events, id"):
+        run(small(), 'key = "p"\n')
+
+
+def killed_before_hand_over(table: ScriptedTable) -> tuple[MemoryTarget, Any]:
+    """The target after the load, and a way to continue."""
+    target, entry = MemoryTarget(), entry_of()
+    sync = TableSync(source_of(entry), feed_of(table, table.topic, entry), target)
+    for _ in range(2):
+        sync.step()
+    assert copied(target) == {1: {"id": 1, "p": "a", "v": 1}}
+    return target, lambda: run(table, target=target)
+
+
+def test_what_happens_to_the_topic_during_the_load_is_noticed() -> None:
+    table = small()
+    _, continued = killed_before_hand_over(table)
+    table.topic.starts[0] = 2
+    with pytest.raises(PositionExpired, match=r"the table ends at offset 1, and the log starts at offset 2"):
+        continued()
+    table.topic.starts[0], table.topic.topic_id = 0, "second"
+    with pytest.raises(DataInvalidated, match="was created again"):
+        continued()
+    table.topic.topic_id = "first"
+    table.topic.put(1, {"id": 9, "p": "a", "v": 9})
+    with pytest.raises(DataInvalidated, match="has 2 partitions and had 1"):
+        continued()
+    del table.topic.ends[1], table.topic.starts[1]
+    table.topic.records.pop()
+    table.ends = [{0: 2}]
+    with pytest.raises(DataInvalidated, match=r"its snapshot ended at offsets 0:1 of topic t, and now ends at 0:2"):
+        continued()
+    table.ends = [{0: 1}]
+    assert set(copied(continued())) == {1, 2}
+
+
+def test_records_of_an_open_transaction_delay_the_hand_over() -> None:
+    """They are below the offsets of a writer that reads uncommitted records. The client reports no end there."""
+    table = small()
+    target, _ = killed_before_hand_over(table)
+    table.topic.stable[0] = 0
+    with pytest.raises(KafkaUnavailable, match=r"ends at offset 1, and the log's readable records at 0: a transaction"):
+        feed_of(table, table.topic).next_round(target.tables["t"].positions["/lake/t"])
+    table.topic.stable = {}
+    assert set(copied(run(table, target=target))) == {1, 2}
+
+
+def test_retention_after_the_hand_over_is_noticed() -> None:
+    table, target = small(), MemoryTarget()
+    entry = entry_of()
+    sync = TableSync(source_of(entry), feed_of(table, table.topic, entry), target)
+    for _ in range(3):
+        sync.step()
+    assert json.loads(target.tables["t"].positions["/lake/t"])["phase"] == "topic"
+    table.topic.starts[0] = 2
+    with pytest.raises(PositionExpired):
+        run(table, target=target)
+
+
+def test_table_is_not_read_after_the_hand_over() -> None:
+    table, target = small(), MemoryTarget()
+    run(table, target=target)
+    table.topic.put(0, {"id": 5, "p": "a", "v": 5})
+
+    def refused(where: str) -> None:
+        raise AssertionError(where)
+
+    table.feed.fault = refused
+    assert set(copied(run(table, target=target))) == {1, 2, 5}
+
+
+def test_added_partition_is_only_followed_with_the_check_of_keys() -> None:
+    """Without it, nothing says whether events of a key are in two partitions."""
+    table = small()
+    table.topic.records, table.topic.ends = [], {0: 0, 1: 0}
+    in_zero, in_one = (
+        next(n for n in range(50) if partitions_of([table.topic.event({"id": n})[0]], 2)[0] == number)
+        for number in range(2)
+    )
+    for number, key in enumerate((in_zero, in_one)):
+        table.topic.put(number, {"id": key, "p": "a", "v": key})
+    with pytest.raises(DataInvalidated, match="has no record of partition 1, which may have been added later"):
+        run(table)
+    rows = [[lake_row({"id": in_zero, "p": "a", "v": in_zero})]]
+    table.feed = ScriptedFeed(rows)
+    assert set(copied(run(table, partitioner="java"))) == {in_zero, in_one}
+    table.topic.put(0, {"id": in_one, "p": "a", "v": 0})
+    with pytest.raises(DataInvalidated, match="the record's key selects another one of 2 partitions"):
+        run(table, partitioner="java")
+
+
+def test_restart_reads_the_table_again() -> None:
+    table, target, entry = small(), MemoryTarget(), entry_of()
+    run(table, target=target)
+    table.ends, table.feed = [{0: 2}], ScriptedFeed([[lake_row({"id": 2, "p": "a", "v": 2})]])
+    run_to_end(lambda: feed_of(table, table.topic, entry), target, source_of(entry), restart=True)
+    assert copied(target) == {2: {"id": 2, "p": "a", "v": 2}}
+
+
+def test_position_of_a_job_without_the_topic_is_refused() -> None:
+    table, target = small(), MemoryTarget()
+    killed, _ = killed_before_hand_over(table)
+    for position in ("0", json.dumps({"version": 1}), "[" * 10_000, json.dumps({"phase": "topic", "topic": 1})):
+        with pytest.raises(ConfigurationError, match=r"was not stored with `then`.*--restart"):
+            feed_of(table, table.topic).next_round(position)
+    (position,) = killed.tables["t"].positions.values()
+    with pytest.raises(ConfigurationError, match="position is not one of this topic"):
+        feed_of(table, EventTopic("u")).next_round(position)
+    with pytest.raises(ConfigurationError, match=r"the target's position does not fit.*--restart"):
+        TableFeed("/lake/t", {})._point(position)
+    assert target.tables == {}
+
+
+def test_several_writers_are_refused(golden: GoldenTables) -> None:
+    table = str(next(path.parent for path in golden.table("C_v9_streamer_keys").rglob(".hoodie") if path.is_dir()))
+    topic = EventTopic("bill.1.2.0", columns={"id": "string", "region": "string", "amount": "int64", "ts": "int64"})
+    feed = TableFeed(table, {})
+    feed._embedded = feed._enumerator = EmbeddedEnumerator(reads=OpenTables(1, open_topic=topic.open))
+    with pytest.raises(ConfigurationError, match="several writers"):
+        feed_of(feed, topic).layout(entry_of())
+    with pytest.raises(ConfigurationError, match=r"no commit .* holds offsets of other"):
+        feed_of(feed, EventTopic("other")).layout(entry_of())
+
+
+def test_layout_waits_for_the_records() -> None:
+    table = small()
+    table.topic.pending = 2
+    feed = feed_of(table, table.topic)
+    for _ in range(2):
+        with pytest.raises(NotReady):
+            feed.layout(entry_of())
+    assert feed.layout(entry_of()) is not None
+
+
+def test_shards_and_their_topics_fill_one_table() -> None:
+    entry, target = entry_of('into = "all"\nsource_column = "shard"\n'), MemoryTarget()
+    for name in ("t", "u"):
+        table = small()
+        table.topic.topic = name
+        source = replace(source_of(entry, f"/lake/{name}", name), target_table="all")
+        run_to_end(lambda table=table: feed_of(table, table.topic, entry), target, source)  # type: ignore[misc]
+    assert sorted((row["shard"], row["id"]) for row in target.rows["all"]) == [("t", 1), ("t", 2), ("u", 1), ("u", 2)]
+    assert target.tables["all"].layout.key == ("shard", "id")
