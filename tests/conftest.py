@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
+from tests.histories import hook
 from tools.run_suites import not_collected
 
 settings.register_profile("no_deadline", deadline=None)
@@ -56,6 +57,23 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 def markers_of(item: pytest.Item) -> set[str]:
     """The names of a test's markers."""
     return {marker.name for marker in item.iter_markers()}
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures start servers
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Records the test, if it is of a suite of processes."""
+    if hook.is_recorded(item.path):
+        hook.recording().begin()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after fixtures have stopped servers
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Judges the history of the test."""
+    try:
+        return (yield)
+    finally:
+        if hook.is_recorded(item.path):
+            hook.recording().end()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from penstock.engine.spark import interpreter
+from tests.histories.hook import recording
 
 STARTS = 4
 
@@ -19,11 +20,12 @@ STARTS = 4
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2,4]: two cores, and a task may fail three times before its job does. The JVM compiles with C1 only,
     because it ends before C2 would pay off. Spark's Python processes are `penstock-python`, which start faster."""
-    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
+    names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "PENSTOCK_HISTORY")
     before = {name: os.environ.pop(name, None) for name in names}
     repository = str(pathlib.Path(__file__).resolve().parents[1])  # Python workers import functions that tests define
     python_path = [repository, *filter(None, [before["PYTHONPATH"]])]
     os.environ.update(PYSPARK_PYTHON=interpreter.command(), PYTHONPATH=os.pathsep.join(python_path))
+    os.environ.update(recording().environment())  # also if a test that is not recorded starts the session
     builder = (
         SparkSession.builder.master("local[2,4]")
         .appName("penstock-tests")

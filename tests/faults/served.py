@@ -25,7 +25,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.engine.consumer import Consumer
 from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import PenstockError
 from tests.golden.changes import hudi_changes, lost_decimals
+from tests.histories.journal import keep_state
 from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
 
@@ -74,10 +76,11 @@ class Served:
         self.metrics_address = f"127.0.0.1:{free_port()}" if metrics else ""
         self.log = folder / f"{name}.log"
         self.process: subprocess.Popen[str] | None = None
+        self.state = None if state is None else folder / state
         self._arguments = ["serve", "--table", f"t={table}", "--listen", self.address, "--lease", lease]
         self._arguments += ["--poll-interval", "200ms", *flags]
-        if state is not None:
-            self._arguments += ["--state", str(folder / state)]
+        if self.state is not None:
+            self._arguments += ["--state", str(self.state)]
         if metrics:
             self._arguments += ["--metrics-listen", self.metrics_address]
 
@@ -124,6 +127,8 @@ class Served:
         assert self.process.wait(PROGRESS_S) == -signal.SIGKILL, self.log.read_text()[-2000:]
         assert self.process.stdout is not None
         self.process.stdout.close()
+        if self.state is not None:
+            keep_state(self.state)
 
     def client(self, limits: CallLimits = RETRY_DELAYS) -> EnumeratorClient:
         """A client of the address, with a new connection."""
@@ -154,7 +159,17 @@ class Served:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is None and self.process is not None and self.process.poll() is None:
+            self._report()
         end(self.process)
+
+    def _report(self) -> None:
+        """Asks for the state of each group, which the journal must have; see `tests.histories`."""
+        client = self.client(ONCE)
+        with contextlib.suppress(PenstockError):
+            for summary in client.list_groups():
+                client.describe_group(summary.table, summary.group)
+        client.close()
 
 
 def end(process: subprocess.Popen[str] | None) -> None:

@@ -23,6 +23,7 @@ import psutil
 
 import penstock
 from penstock.proto.errors import Fenced, PenstockError
+from tests.histories.journal import keep_state
 from tests.interop.chaos_writer import waited
 from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
@@ -74,6 +75,8 @@ class Actor:
         self.send(signal.SIGKILL)
         if self.process is not None:
             self.process.wait(PROGRESS_S)
+        if "--state" in self.words:
+            keep_state(pathlib.Path(self.words[self.words.index("--state") + 1]))
 
     def pause(self, seconds: float) -> None:
         """Suspends the process for some seconds."""

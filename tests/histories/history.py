@@ -1,0 +1,184 @@
+"""A history: the lines of all processes of a test, as calls with their answers. Imports nothing of the product."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = dict[str, Any]
+Member = tuple[str, str, str, int]
+"""Table, group, reader id, epoch."""
+NEVER: Final = 1 << 63
+"""When a call was answered that was not."""
+REFUSALS: Final = frozenset({"FENCED", "UNKNOWN_GROUP", "UNKNOWN_PLAN", "UNKNOWN_SPLIT", "CONFIGURATION"})
+"""Codes of calls that had no effect. After any other error it is unknown whether the call had one."""
+OF_A_READER: Final = frozenset({"JoinGroup", "Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup"})
+
+
+class CutOff(Exception):
+    """Lines of the history are missing or damaged: it proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call and its answer. Two calls are ordered only if one was answered before the other was asked."""
+
+    name: str
+    """The method."""
+    where: str
+    """The file and the line of the question."""
+    asked_ns: int
+    answered_ns: int
+    """NEVER if the process ended before."""
+    code: str
+    """OK, the code of the error, or empty without an answer."""
+    question: Json
+    answer: Json
+    state: str
+    """The id of the state of the server that answered; empty: no server had the call."""
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the caller knows that the call had its effect."""
+        return self.code == "OK"
+
+    @property
+    def may_count(self) -> bool:
+        """Whether the call may have had its effect."""
+        return self.code not in REFUSALS
+
+    def is_before(self, other: Call) -> bool:
+        """Whether it was answered before the other was asked."""
+        return self.answered_ns < other.asked_ns
+
+    @property
+    def member(self) -> Member:
+        """The member that called."""
+        return as_member(self.question["member"])
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A batch that a reader of a group returned to its caller."""
+
+    where: str
+    at_ns: int
+    member: Member
+    plan_id: str
+    split_id: str
+    start: int
+    """The row at which the reader began the split."""
+    first: int
+    next: int
+    sequence: int
+    """The number of the batch since the reader joined, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All calls by the time of their question, and all batches by time."""
+
+    calls: tuple[Call, ...]
+    delivered: tuple[Delivered, ...]
+    directories: Mapping[str, str]
+    """The directory of each state on disk, by its id."""
+    servers: int
+    """How many processes of a server wrote a file."""
+
+
+def as_member(fields: list[Any]) -> Member:
+    """The member of these fields."""
+    table, group, reader_id, epoch = fields
+    return str(table), str(group), str(reader_id), int(epoch)
+
+
+def read_history(folder: pathlib.Path) -> History:
+    """The history of a folder. CutOff: a file lacks lines, a server answered a call that no file has, or a caller has
+    an answer that no server gave."""
+    return joined({path.name: lines_of(path) for path in sorted(folder.glob("*.jsonl"))})
+
+
+def lines_of(path: pathlib.Path) -> list[Json]:
+    """The lines of a file. A last line without its end was not written to the end before a kill; it is left out."""
+    whole = path.read_bytes().split(b"\n")
+    lines: list[Json] = []
+    for number, text in enumerate(whole[:-1]):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            raise CutOff(f"{path.name}: line {number} is not JSON: {text[:80]!r}") from None
+        if not isinstance(line, dict) or line.get("n") != number:
+            raise CutOff(f"{path.name}: got line {text[:80]!r}, expected number {number}: lines are missing")
+        lines.append(line)
+    if whole[-1] and lines and lines[-1].get("end"):
+        raise CutOff(f"{path.name}: text after its end: {whole[-1][:80]!r}")
+    return lines
+
+
+def joined(files: Mapping[str, list[Json]]) -> History:
+    """One history from the lines of each file. CutOff as for `read_history`."""
+    served: dict[tuple[str, str], str] = {}
+    directories: dict[str, str] = {}
+    for name, lines in files.items():
+        if not lines or "process" not in lines[0]:
+            raise CutOff(f"{name}: it does not begin with its process: its first lines are missing")
+        state = ""
+        for line in lines:
+            if "state" in line:
+                state = line["state"]
+                if line["directory"]:
+                    directories[state] = line["directory"]
+            elif "served" in line:
+                served[line["served"], line["request"]] = state
+    states = set(served.values())
+    only = next(iter(states)) if len(states) == 1 else ""
+    calls = [call for name, lines in files.items() for call in _calls(name, lines, served, only)]
+    asked = {(call.name, call.question["request"]) for call in calls}
+    if lacking := {key for key in served if key[1] and key not in asked}:
+        raise CutOff(f"a server answered {sorted(lacking)[0]}, and no file has the question: lines are missing")
+    delivered = [batch for name, lines in files.items() for batch in _delivered(name, lines)]
+    return History(
+        tuple(sorted(calls, key=lambda call: call.asked_ns)),
+        tuple(sorted(delivered, key=lambda batch: batch.at_ns)),
+        directories,
+        sum("serve" in lines[0].get("command", ()) for lines in files.values()),
+    )
+
+
+def _calls(name: str, lines: Iterable[Json], served: Mapping[tuple[str, str], str], only: str) -> Iterable[Call]:
+    open_calls: dict[int, Json] = {}
+    for line in lines:
+        if "ask" in line:
+            open_calls[line["n"]] = line
+        elif "answer" in line:
+            question = open_calls.pop(line["answer"], None)
+            if question is None:
+                raise CutOff(f"{name}: line {line['n']} answers line {line['answer']}, which asks nothing")
+            yield _call(name, question, line, served, only)
+    for question in open_calls.values():
+        yield _call(name, question, {}, served, only)
+
+
+def _call(name: str, question: Json, answer: Json, served: Mapping[tuple[str, str], str], only: str) -> Call:
+    key = (question["ask"], question["request"])
+    if answer.get("code") == "OK" and key not in served and key[1]:
+        raise CutOff(f"{name}: line {question['n']} has an answer to {key} that no server gave: lines are missing")
+    return Call(
+        name=question["ask"],
+        where=f"{name}:{question['n']}",
+        asked_ns=question["t"],
+        answered_ns=answer.get("t", NEVER),
+        code=answer.get("code", ""),
+        question=question,
+        answer=answer,
+        state=served.get(key, only),
+    )
+
+
+def _delivered(name: str, lines: Iterable[Json]) -> Iterable[Delivered]:
+    for line in lines:
+        if "delivered" in line:
+            yield Delivered(f"{name}:{line['n']}", line["t"], as_member(line["member"]), *line["delivered"])

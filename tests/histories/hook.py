@@ -1,0 +1,117 @@
+"""The hook of the suites whose tests start servers: each test is recorded, and its history is judged at its end.
+
+A test that starts a `penstock` process, or a server in this process, must have a history.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from tests.histories.checker import violations
+from tests.histories.history import CutOff, History, read_history
+from tests.histories.journal import check_journals, check_kept_states
+from tests.histories.minimised import told
+from tests.histories.startup import history_recorder
+
+SUITES = frozenset({"faults", "hybrid", "interop", "spark", "streaming"})
+STARTUP = str(pathlib.Path(__file__).with_name("startup"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+_servers: list[str] = []
+"""The commands of the servers that this process started during the test."""
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: notes each start of a server, however a test starts it."""
+    if event == "subprocess.Popen":
+        command = arguments[1]
+        words = [str(word) for word in command] if isinstance(command, list | tuple) else [str(command)]
+        if "serve" in words and any("penstock" in word for word in words):
+            _servers.append(" ".join(words)[-300:])
+
+
+sys.addaudithook(_watch)
+
+
+def is_recorded(path: pathlib.Path) -> bool:
+    """Whether the tests of the file are recorded."""
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[0] in SUITES
+
+
+class Recording:
+    """Records this process, and those that it starts, test by test."""
+
+    def __init__(self) -> None:
+        self._root = pathlib.Path(tempfile.mkdtemp(prefix="penstock-histories-"))
+        self._tests = 0
+        atexit.register(self.close)
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The folder of the running test."""
+        return self._root / str(self._tests)
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which a process records the test that runs at the time of its calls, if any."""
+        paths = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", STARTUP)]
+        return {"PENSTOCK_HISTORY": str(self._root), "PYTHONPATH": os.pathsep.join([STARTUP, *paths])}
+
+    def begin(self) -> None:
+        """Records from now on."""
+        self._tests += 1
+        self.folder.mkdir()
+        (self._root / history_recorder.CURRENT).symlink_to(self.folder)
+        os.environ.update(self.environment())
+        history_recorder.install()
+        _servers.clear()
+
+    def stop(self) -> None:
+        """Ends the recording."""
+        history_recorder.RECORDER.end()
+        (self._root / history_recorder.CURRENT).unlink()
+        os.environ.pop("PENSTOCK_HISTORY", None)
+        paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
+        if left := [entry for entry in paths if entry not in ("", STARTUP)]:
+            os.environ["PYTHONPATH"] = os.pathsep.join(left)
+
+    def end(self) -> None:
+        """Ends the recording, and judges it; see `judged`."""
+        self.stop()
+        judged(self.folder)
+        shutil.rmtree(self.folder)
+
+    def close(self) -> None:
+        """Removes the folder unless a history failed."""
+        with contextlib.suppress(OSError):
+            self._root.rmdir()
+
+
+@functools.cache
+def recording() -> Recording:
+    """The recording of this run."""
+    return Recording()
+
+
+def judged(folder: pathlib.Path) -> History:
+    """The history of a test, after it was judged. AssertionError: it breaks a rule, it is cut off, or servers were
+    started and none of them has a file."""
+    try:
+        history = read_history(folder)
+    except CutOff as error:
+        raise AssertionError(f"the history in {folder} is cut off: {error}") from None
+    if _servers and not history.servers:
+        raise AssertionError(
+            f"the test started servers, and none of them recorded its calls: {_servers[0]}: start them with the "
+            f"environment of the test, which has PENSTOCK_HISTORY and PYTHONPATH (tests/histories)"
+        )
+    if broken := violations(history):
+        raise AssertionError(told(history, broken[0], str(folder)))
+    check_journals(history)
+    check_kept_states(history, folder)
+    return history

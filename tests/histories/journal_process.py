@@ -1,0 +1,161 @@
+"""A process that replays the records of state directories through the core. Run as `python journal_process.py`.
+
+Each line on stdin is a JSON request; a new child, forked from this process, which has no state, answers it with a line
+on stdout. Request: `directory` (a copy, which may change), `reports` (what a server said about its groups, by time),
+the members that `joined` and `left`, what was `assigned` and `committed`, `entries` of plans. Answer: `differences`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.enumerator.coordinator.plan_store import DurablePlanStore
+from penstock.enumerator.core.records import GroupKey, ReaderJoined, RoundPlanned, SplitsAssigned
+from penstock.enumerator.core.rounds import DONE
+from penstock.enumerator.core.slot_assigner import Assigned, Sealed
+from penstock.enumerator.core.state import Group, State, apply
+from penstock.enumerator.core.stored.codec import decode_record
+from penstock.enumerator.store.sqlite.open import open_sqlite
+
+Json = dict[str, Any]
+
+
+def described(group: Group | None) -> Json | None:
+    """A group as a server describes it, except what is not stored. None: there is no such group."""
+    if group is None:
+        return None
+    position, planned = group.committed, group.progress.position
+    held = sorted([name, reader.epoch, len(reader.held)] for name, reader in group.readers.items())
+    return {
+        "committed": [position.order_key, position.index],
+        "planned": [planned.order_key, planned.index],
+        "readers": len(group.readers),
+        "rounds": len(group.rounds),
+        "pending": group.pending,
+        "held": sum(len(each.holders) for each in group.rounds.values()),
+        "members": held,
+        "watermark_us": group.watermark.at_us,
+    }
+
+
+class Replayed:
+    """The state after all records, and each group after each record that concerns it."""
+
+    def __init__(self, directory: str) -> None:
+        self.state = State()
+        self.store = open_sqlite(directory)
+        self.groups: dict[GroupKey, list[Json | None]] = {}
+        self.rounds: set[str] = set()
+        self.joined: set[tuple[str, int]] = set()
+        self.assigned: set[tuple[str, str, int]] = set()
+        for stored in self.store.records():
+            record = decode_record(stored)
+            apply(self.state, record)
+            if isinstance(record, RoundPlanned):
+                self.rounds.add(record.plan_id)
+            elif isinstance(record, ReaderJoined):
+                self.joined.add((record.reader_id, record.epoch))
+            elif isinstance(record, SplitsAssigned):
+                self.assigned |= {(record.reader_id, *split) for split in record.splits}
+            key = getattr(record, "key", None)
+            if isinstance(key, GroupKey):
+                self.groups.setdefault(key, [None]).append(described(self.state.groups.get(key)))
+
+
+def differences(request: Json) -> Iterator[str]:
+    """What the records say otherwise than the server did."""
+    replayed = Replayed(request["directory"])
+    yield from _reports(replayed, request["reports"])
+    yield from _members(replayed, request)
+    yield from _commits(replayed, request["committed"])
+    yield from _entries(replayed, request["entries"])
+
+
+def _reports(replayed: Replayed, reports: list[Json]) -> Iterator[str]:
+    """Each report is the group after some record, and no report is of an earlier one than the report before it."""
+    earliest: dict[GroupKey, list[tuple[int, int]]] = {}
+    for report in reports:
+        key = GroupKey(report["table"], report["group"])
+        seen = earliest.setdefault(key, [])
+        first = max((place for place, answered in seen if answered < report["asked_ns"]), default=0)
+        states = replayed.groups.get(key, [None])
+        at = next((place for place in range(first, len(states)) if states[place] == report["described"]), None)
+        if at is None:
+            yield f"the server said of {key}: {report['described']}; after all records it is {states[-1]}"
+            return
+        seen.append((at, report["answered_ns"]))
+
+
+def _members(replayed: Replayed, request: Json) -> Iterator[str]:
+    """Who joined and left, and what was handed out, is in a record."""
+    for reader_id, epoch in request["joined"]:
+        if (reader_id, epoch) not in replayed.joined:
+            yield f"the server gave epoch {epoch} to {reader_id}, and no record has it"
+    for table, group, reader_id, epoch in request["left"]:
+        here = replayed.state.groups.get(GroupKey(table, group))
+        if here is not None and reader_id in here.readers and here.readers[reader_id].epoch == epoch:
+            yield f"{reader_id} left group {group}, and after all records it is a member"
+    for reader_id, plan_id, index in request["assigned"]:
+        if (reader_id, plan_id, index) not in replayed.assigned:
+            yield f"the server handed out split {index} of round {plan_id} to {reader_id}, and no record has it"
+
+
+def _commits(replayed: Replayed, committed: list[Json]) -> Iterator[str]:
+    """What was accepted is committed after all records, unless the group was reset or deleted since."""
+    for one in committed:
+        plan_id, index, ordinal, finished = one["done"]
+        group = replayed.state.groups.get(GroupKey(one["table"], one["group"]))
+        if plan_id not in replayed.rounds:
+            yield f"the server accepted a commit of round {plan_id}, and no record plans it"
+            return
+        if group is None or plan_id not in group.rounds:
+            continue
+        is_done = group.rounds[plan_id].status[index] == DONE
+        if not is_done and (finished or group.rounds[plan_id].ordinals.get(index, 0) < ordinal):
+            yield f"the server accepted {one['done']} of group {one['group']}, and no record has it"
+            return
+
+
+def _entries(replayed: Replayed, entries: list[Json]) -> Iterator[str]:
+    """The entries of slots are those that the server gave, as long as the plan is kept."""
+    plans = DurablePlanStore(replayed.store)
+    for one in entries:
+        plan_id, slot, index = one["entry"]
+        plan = replayed.state.plans.get(plan_id)
+        if plan is None:
+            continue
+        entry = plan.assigner.entry(slot, index)
+        stored = None if isinstance(entry, Sealed) else "nothing"
+        if isinstance(entry, Assigned):
+            stored = plans.splits(plan_id, [entry.split])[0].split_id
+        if stored != one["split"]:
+            yield f"the server gave {one['split']} as entry {one['entry']}, and the records have {stored}"
+            return
+
+
+def answer(request: Json) -> None:
+    """Prints the answer to a request."""
+    try:
+        lines = list(differences(request))
+    except BaseException:  # noqa: BLE001 - told to the caller
+        lines = [f"the records cannot be replayed: {traceback.format_exc()[-1500:]}"]
+    print(json.dumps({"differences": lines}), flush=True)
+
+
+def main() -> None:
+    """Answers until stdin ends."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            answer(json.loads(line))
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Rules about the splits of groups: delivered once, in order, by the member that holds them, and completely."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tests.histories.history import Call, Delivered, History, Member
+from tests.histories.split_model import Step, ordered
+from tests.histories.violations import Violation
+
+Place = tuple[str, int]
+"""Plan id and index."""
+
+
+@dataclass(slots=True)
+class SplitHistory:
+    """All that happened to one split."""
+
+    state: str
+    place: Place
+    split_id: str
+    lane: tuple[str, ...]
+    position: tuple[str, int]
+    group: tuple[str, str]
+    topic: list[Any] | None
+    assigned: list[tuple[Call, Member, int]] = field(default_factory=list)
+    """The calls that handed it out, to whom, and from which row on."""
+    committed: list[tuple[Call, int, bool]] = field(default_factory=list)
+    """The calls that committed it, up to which row, and whether to its end."""
+
+    def finishes(self) -> list[Call]:
+        """The calls that may have finished it."""
+        return [call for call, _, finished in self.committed if finished]
+
+    def __str__(self) -> str:
+        return f"split {self.split_id} (round {self.place[0][:8]}, {self.place[1]}) of group {self.group[1]}"
+
+
+def check_splits(history: History, fences: Mapping[tuple[str, Member], int]) -> Iterator[Violation]:
+    """The violations of all rules about splits of groups. `fences`: when each member was fenced."""
+    splits = splits_of(history)
+    for split in splits.values():
+        yield from _once(split, fences)
+        yield from _delivered(split, history.delivered)
+    yield from _lanes(splits, {batch.member for batch in history.delivered})
+    yield from _complete(history, splits)
+    yield from _sequences(history.delivered)
+
+
+def splits_of(history: History) -> dict[tuple[str, Place], SplitHistory]:
+    """All splits that a group handed out."""
+    splits: dict[tuple[str, Place], SplitHistory] = {}
+    for call in history.calls:
+        if call.name != "RequestSplits" or not call.is_ok:
+            continue
+        for one in call.answer["splits"]:
+            table, epoch = one["of"]
+            member = (table, call.member[1], call.member[2], epoch) if table else call.member
+            place = (one["place"][0], one["place"][1])
+            lane = (one["topic"][0], str(one["topic"][1])) if "topic" in one else tuple(one["lane"])
+            position = (one["position"][0], one["position"][1])
+            split = splits.setdefault(
+                (call.state, place),
+                SplitHistory(call.state, place, one["split"], lane, position, member[:2], one.get("topic")),
+            )
+            split.assigned.append((call, member, one["start"]))
+    for call in history.calls:
+        if call.name == "CommitSplits" and call.may_count:
+            for plan_id, index, ordinal, finished in call.question["done"]:
+                if (split := splits.get((call.state, (plan_id, index)))) is not None:
+                    split.committed.append((call, ordinal, finished))
+    return splits
+
+
+def _once(split: SplitHistory, fences: Mapping[tuple[str, Member], int]) -> Iterator[Violation]:
+    """The model of a split allows an order of its calls, each between its question and its answer."""
+    steps = [
+        Step(call.where, call.asked_ns, call.answered_ns, member[2:], is_commit=False, ordinal=start)
+        for call, member, start in split.assigned
+    ]
+    for call, ordinal, finished in split.committed:
+        until = call.answered_ns if call.is_ok else fences.get((call.state, call.member), call.answered_ns)
+        begin = min(call.asked_ns, until)
+        counts = call.is_ok
+        steps.append(Step(call.where, begin, until, call.member[2:], True, ordinal, finished, counts))
+    if (result := ordered(steps)).stuck:
+        known = "; ".join(map(str, result.order[-4:])) or "nothing"
+        stuck = result.stuck[0]
+        shown = tuple(step.where for step in (*result.order[-4:], stuck))
+        yield Violation("exactly once", str(split), f"after: {known}: this cannot happen: {stuck}", shown)
+
+
+def _delivered(split: SplitHistory, delivered: tuple[Delivered, ...]) -> Iterator[Violation]:
+    """A reader returns no row twice, begins with the row at which the split was handed out, and commits what it
+    returned. It may leave out rows: a filter drops them."""
+    for place, (call, member, start) in enumerate(split.assigned):
+        if any(other == member for _, other, _ in split.assigned[:place]):
+            continue  # the same answer again
+        batches = [
+            batch
+            for batch in delivered
+            if batch.member[2] == member[2] and batch.plan_id == split.place[0] and batch.split_id == split.split_id
+            and _session_of(batch, split, member)
+        ]  # fmt: skip
+        at = start
+        for batch in batches:
+            if batch.first < at or batch.next < batch.first or batch.start != start:
+                text = f"{member[2]} began at row {batch.start}, and returned {batch.first} to {batch.next} after {at}"
+                yield Violation("rows", str(split), text, (call.where, batch.where))
+            at = batch.next
+        ends = {batch.next for batch in batches}
+        for commit, ordinal, finished in split.committed:
+            if commit.member != member or not batches or finished or ordinal in ends or not commit.is_ok:
+                continue
+            text = f"{member[2]} committed up to row {ordinal}, and returned batches up to {sorted(ends)[-5:]}"
+            yield Violation("rows", str(split), text, (call.where, commit.where))
+
+
+def _sequences(delivered: tuple[Delivered, ...]) -> Iterator[Violation]:
+    """The batches of a member are numbered without gaps: none was returned that the history does not have."""
+    last: dict[Member, Delivered] = {}
+    for batch in delivered:
+        before = last.get(batch.member)
+        if before is not None and batch.sequence != before.sequence + 1:
+            text = f"returned batch {batch.sequence} after batch {before.sequence}"
+            yield Violation("rows", str(batch.member), text, (before.where, batch.where))
+        last[batch.member] = batch
+
+
+def _session_of(batch: Delivered, split: SplitHistory, member: Member) -> bool:
+    """Whether the member returned the batch. A member of a group over tables has another epoch in each table: then it
+    is the last that received the split before the batch."""
+    if batch.member[0] == member[0]:
+        return batch.member[3] == member[3]
+    earlier = [each for call, each, _ in split.assigned if each[2] == member[2] and call.answered_ns <= batch.at_ns]
+    return bool(earlier) and earlier[-1] == member
+
+
+def _lanes(splits: Mapping[tuple[str, Place], SplitHistory], readers: Collection[Member]) -> Iterator[Violation]:
+    """The rows of a file group, and of a partition of a topic, become visible in the order of the table. A server lets
+    one member hold several splits of them, and the member commits them in order, if it is one of `readers`,
+    which return batches: others are tests that call the server themselves."""
+    lanes: dict[tuple[str, tuple[str, str], tuple[str, ...]], list[SplitHistory]] = defaultdict(list)
+    for split in splits.values():
+        lanes[split.state, split.group, split.lane].append(split)
+    for lane in lanes.values():
+        lane.sort(key=lambda split: (split.position, split.topic or [], split.place[1]))
+        for earlier, later in pairwise(lane):
+            if earlier.place[0] == later.place[0] and earlier.position == later.position and not earlier.topic:
+                continue  # two parts of a file
+            for commit, _, _ in later.committed:
+                finished = [call for call in earlier.finishes() if not commit.is_before(call)]
+                holders = {member[2] for _, member, _ in earlier.assigned}
+                callers = {call.member for call, member, _ in later.assigned if member == commit.member}
+                excused = _was_moved(earlier, later) or (commit.member[2] in holders and not callers & set(readers))
+                if commit.is_ok and not finished and not excused:
+                    text = f"its rows became visible before {earlier} was finished"
+                    shown = (*(call.where for call in earlier.finishes()), commit.where)
+                    yield Violation("order", str(later), text, shown)
+                    break
+
+
+def _was_moved(earlier: SplitHistory, later: SplitHistory) -> bool:
+    """Whether the group was moved between the splits: they are of other generations, as their rounds say."""
+    return not earlier.finishes() and not earlier.committed and earlier.place[0] != later.place[0]
+
+
+def _complete(history: History, splits: Mapping[tuple[str, Place], SplitHistory]) -> Iterator[Violation]:
+    """At the end of a group every split that it handed out is finished."""
+    for call in history.calls:
+        if call.name != "RequestSplits" or not call.is_ok or call.answer["kind"] != "end_of_group":
+            continue
+        for split in splits.values():
+            if split.state != call.state or split.group != call.member[:2]:
+                continue
+            before = [finish for finish in split.finishes() if finish.asked_ns < call.answered_ns]
+            if not before and any(each.is_before(call) for each, _, _ in split.assigned):
+                text = "the group ended, and nobody finished it"
+                yield Violation("complete", str(split), text, (split.assigned[-1][0].where, call.where))

@@ -1,0 +1,1 @@
+"""What Python loads at the start of processes that record their calls; see `tests.histories`."""

@@ -1,0 +1,249 @@
+"""Records the calls of a process to a server, and those that a server answered, as JSON lines.
+
+The environment variable PENSTOCK_HISTORY names a folder; its link `current` is the folder of the running test, in which
+each process has a file of its own. A line is written before a call is sent, after its answer, before a server sends an
+answer, and when a reader of a group returns a batch. Times are those of the monotonic clock, which all processes share.
+Without the link nothing is recorded. Loads nothing of the product: it waits until the process does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+FOLDER = "PENSTOCK_HISTORY"
+CURRENT = "current"
+MESSAGES = importlib.import_module(f"{__package__}.history_messages" if __package__ else "history_messages")
+"""The neighbour, which has another name in a process that found this module by PYTHONPATH."""
+
+
+class Recorder:
+    """The file of this process in the folder of the running test. Any thread; a forked child has its own file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._place: tuple[int, str] | None = None
+        self._file = -1
+        self._lines = 0
+        self._files = 0
+        self._state: dict[str, Any] = {}
+        os.register_at_fork(after_in_child=self._start_anew)
+
+    def write(self, **fields: Any) -> tuple[int, int]:
+        """Appends a line. Returns its file and its number, by which its answer names it. An answer to a line of another
+        file is not recorded: the question was part of another test."""
+        root = os.environ.get(FOLDER)
+        try:
+            folder = os.readlink(f"{root}/{CURRENT}") if root else ""  # noqa: PTH115 - for each line
+        except OSError:
+            folder = ""
+        with self._lock:
+            if self._place != (os.getpid(), folder):
+                self._move(folder)
+            if "state" in fields:
+                self._state = fields
+            if "answer" in fields:
+                file, fields["answer"] = fields["answer"]
+                if file != self._files:
+                    return -1, -1
+            return (self._files, self._append(fields)) if folder else (-1, -1)
+
+    def end(self) -> None:
+        """Ends the file: its last line says that nothing is missing."""
+        with self._lock:
+            if self._file >= 0 and self._place is not None and self._place[0] == os.getpid():
+                self._append({"end": True})
+                self._close()
+            self._place = None
+
+    def _append(self, fields: dict[str, Any]) -> int:
+        number = self._lines
+        self._lines += 1
+        line = {"n": number, "t": time.monotonic_ns(), **fields}
+        os.write(self._file, (json.dumps(line, separators=(",", ":")) + "\n").encode())
+        return number
+
+    def _move(self, folder: str) -> None:
+        if self._file >= 0:
+            if self._place is not None and pathlib.Path(self._place[1]).is_dir():
+                self._append({"end": True})
+            self._close()
+        self._place = (os.getpid(), folder)
+        self._files += 1
+        if folder:
+            path = f"{folder}/{os.getpid()}-{time.monotonic_ns()}.jsonl"
+            self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+            self._lines = 0
+            self._append({"process": os.getpid(), "command": [text[:200] for text in sys.orig_argv[-30:]]})
+            if self._state:
+                self._append(self._state)
+
+    def _close(self) -> None:
+        os.close(self._file)
+        self._file = -1
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        if self._file >= 0:
+            self._close()
+        self._place = None
+
+
+RECORDER = Recorder()
+
+
+class RecordedCall:
+    """A call of the stub. Other ways to call it than by `__call__` are not recorded."""
+
+    def __init__(self, call: Any, name: str) -> None:
+        self._call, self._name = call, name
+
+    def __call__(self, request: Any, *arguments: Any, **options: Any) -> Any:
+        number = RECORDER.write(ask=self._name, request=request.request_id, **MESSAGES.asked(self._name, request))
+        try:
+            answer = self._call(request, *arguments, **options)
+        except BaseException as error:
+            RECORDER.write(answer=number, **MESSAGES.failed(error))
+            raise
+        RECORDER.write(answer=number, code="OK", **MESSAGES.received(self._name, answer))
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+
+def _record_client(module: ModuleType) -> None:
+    stub = module.EnumeratorServiceStub
+    begin = stub.__init__
+
+    @functools.wraps(begin)
+    def recorded(self: Any, channel: Any) -> None:
+        begin(self, channel)
+        for name, call in list(vars(self).items()):
+            setattr(self, name, RecordedCall(call, name))
+
+    stub.__init__ = recorded
+
+
+def _record_reader(module: ModuleType) -> None:
+    reader = module.GroupReader
+    poll = reader.poll
+
+    @functools.wraps(poll)
+    def recorded(self: Any, timeout_ms: float | None = None) -> Any:
+        batch = poll(self, timeout_ms)
+        if batch is not None:
+            rows = [batch.plan_id, batch.split_id, batch.start, batch.first_ordinal, batch.next_ordinal, batch.sequence]
+            member = self._membership.member
+            RECORDER.write(delivered=rows, member=[member.table, member.group, member.reader_id, member.epoch])
+        return batch
+
+    reader.poll = recorded
+
+
+def _record_server(module: ModuleType) -> None:
+    metrics = module.CallMetrics
+    intercept = metrics.intercept_service
+
+    @functools.wraps(intercept)
+    def recorded(self: Any, continuation: Any, details: Any) -> Any:
+        def wrapped(these: Any) -> Any:
+            handler = continuation(these)
+            behaviour = None if handler is None else module.unary_of(handler)
+            service, method = module.call_of(these)
+            if handler is None or behaviour is None or not service.endswith("EnumeratorService"):
+                return handler
+
+            def served(request: Any, context: Any) -> Any:
+                answer = behaviour(request, context)
+                RECORDER.write(served=method, request=request.request_id)
+                return answer
+
+            return module.with_unary(handler, served)
+
+        return intercept(self, wrapped, details)
+
+    metrics.intercept_service = recorded
+
+
+def _record_journal(module: ModuleType) -> None:
+    journal = module.Journal
+    begin = journal.__init__
+
+    @functools.wraps(begin)
+    def recorded(self: Any, store: Any, *arguments: Any, **options: Any) -> None:
+        begin(self, store, *arguments, **options)
+        where = getattr(store, "directory", None)
+        RECORDER.write(state=getattr(store, "state_id", ""), directory="" if where is None else str(where))
+
+    journal.__init__ = recorded
+
+
+def _record_memory(module: ModuleType) -> None:
+    coordinator = module.Coordinator
+    begin = coordinator.__init__
+
+    @functools.wraps(begin)
+    def recorded(self: Any, **options: Any) -> None:
+        begin(self, **options)
+        if options.get("journal") is None:
+            RECORDER.write(state=f"memory {os.getpid()} {time.monotonic_ns()}", directory="")
+
+    coordinator.__init__ = recorded
+
+
+PLACES: dict[str, Callable[[ModuleType], None]] = {
+    "penstock.proto.v1.penstock_pb2_grpc": _record_client,
+    "penstock.engine.group.reader": _record_reader,
+    "penstock.enumerator.server.rpc.call_metrics": _record_server,
+    "penstock.enumerator.store.journal": _record_journal,
+    "penstock.enumerator.coordinator.coordinator": _record_memory,
+}
+"""Modules whose classes are replaced, by what."""
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of PLACES as Python does, and changes each after it was loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if name not in PLACES:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def load_and_record(module: ModuleType) -> None:
+            load(module)
+            PLACES[name](module)
+
+        spec.loader.exec_module = load_and_record  # type: ignore[method-assign]
+        return spec
+
+
+def install() -> None:
+    """Records from now on, also in modules that are loaded later."""
+    if not os.environ.get(FOLDER) or any(type(each).__name__ == _Finder.__name__ for each in sys.meta_path):
+        return
+    for name, change in PLACES.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())
+    atexit.register(RECORDER.end)
+    RECORDER.write(started=True)

@@ -1,0 +1,137 @@
+"""The stored records agree with what a server said; a record that is lost or changed is found."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.enumerator.server.assembly import running_service
+from penstock.enumerator.server.config.settings import Settings, TableSettings
+from penstock.enumerator.server.run import serve_enumerator
+from penstock.enumerator.store.protocol import StoredRecord
+from penstock.enumerator.store.sqlite.open import open_sqlite
+from penstock.proto.client.client import EnumeratorClient
+from tests.histories.history import Call, History
+from tests.histories.hook import Recording, judged
+from tests.histories.journal import REPLAYER, check_kept_states, keep_state
+from tests.loopback_ports import free_port
+
+pytestmark = pytest.mark.golden
+CASE = "B_v9_inc_mor"
+CHANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "group-created": ("progress", lambda progress: {**progress, "position": ["1", 2147483647]}),
+    "reader-joined": ("epoch", lambda epoch: epoch + 1),
+    "round-planned": ("plan", lambda plan: plan[:-1] + "x"),
+    "splits-assigned": ("splits", lambda splits: [[plan, 1 - index] for plan, index in splits]),
+    "splits-committed": ("finished", lambda finished: []),
+    "reader-gone": ("reader", lambda reader: "b"),
+    "plan-opened": ("slots", lambda slots: slots + 1),
+    "slots-asked": ("slots", lambda slots: []),
+}
+"""For each kind of record: a field, and another value of it."""
+
+
+@pytest.fixture(scope="module")
+def recorded(golden: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[History, pathlib.Path]]:
+    """The history of a group that two readers read in part, and of a plan; the state is copied in between."""
+    state, recording = tmp_path_factory.mktemp("served") / "state", Recording()
+    address = f"127.0.0.1:{free_port()}"
+    settings = Settings(
+        tables={"t": TableSettings(path=str(golden.table(CASE)))}, listen=address, state=str(state), poll_interval_ms=50
+    )
+    recording.begin()
+    with running_service(settings) as service, serve_enumerator(service, groups=service, settings=settings):
+        client = EnumeratorClient(address)
+        with penstock.Consumer(address, "t", group="g", reader_id="a", max_splits=1) as reader:
+            first = reader.poll()
+            assert first is not None
+            reader.commit(first)
+            client.describe_group("t", "g")
+            keep_state(state)
+            second = reader.poll()
+            assert second is not None
+            client.describe_group("t", "g")
+        rows = penstock.read("t", server=address).read_all()
+        assert rows.num_rows
+        client.close()
+    recording.stop()
+    yield judged(recording.folder), recording.folder
+    shutil.rmtree(recording.folder)
+
+
+def calls_of(history: History) -> tuple[list[Call], pathlib.Path]:
+    [(state, directory)] = history.directories.items()
+    return [call for call in history.calls if call.state == state], pathlib.Path(directory)
+
+
+def doctored(records: list[StoredRecord], directory: pathlib.Path, calls: list[Call], copy: pathlib.Path) -> list[str]:
+    """What is found if the directory had these records."""
+    shutil.copytree(directory, copy)
+    store = open_sqlite(copy)
+    store.rewrite(records)
+    store.close()
+    return REPLAYER.differences(copy, calls)
+
+
+def test_calls_are_recorded_by_client_server_and_reader(recorded: tuple[History, pathlib.Path]) -> None:
+    history, _ = recorded
+    names = [call.name for call in history.calls if call.is_ok]
+    assert {"JoinGroup", "RequestSplits", "CommitSplits", "DescribeGroup", "OpenPlan", "NextSplit"} <= set(names)
+    assert len(history.delivered) == 2
+    assert all(call.state in history.directories for call in history.calls)
+
+
+def test_records_of_a_server_agree_with_its_answers(recorded: tuple[History, pathlib.Path]) -> None:
+    calls, directory = calls_of(recorded[0])
+    assert REPLAYER.differences(directory, calls) == []
+
+
+def test_each_removed_record_is_found(recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    calls, directory = calls_of(recorded[0])
+    records = stored(directory, tmp_path)
+    assert doctored(records, directory, calls, tmp_path / "whole") == []
+    for index, record in enumerate(records):
+        left = records[:index] + records[index + 1 :]
+        assert doctored(left, directory, calls, tmp_path / str(index)), f"record {index} is lost: {record}"
+
+
+def test_each_changed_record_is_found(recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    calls, directory = calls_of(recorded[0])
+    records = stored(directory, tmp_path)
+    assert {record.kind for record in records} == set(CHANGES)
+    for index, record in enumerate(records):
+        fields = json.loads(record.payload)
+        name, change = CHANGES[record.kind]
+        fields[name] = change(fields[name])
+        changed = replace(record, payload=json.dumps(fields).encode())
+        left = [*records[:index], changed, *records[index + 1 :]]
+        assert doctored(left, directory, calls, tmp_path / str(index)), f"record {index} is changed: {record}"
+
+
+def test_state_at_a_kill_is_compared(recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    """The copy that was kept agrees; one that lacks its last record does not."""
+    history, folder = recorded
+    check_kept_states(history, folder)
+    [copy] = folder.glob("killed-*")
+    shutil.copytree(copy, tmp_path / copy.name)
+    store = open_sqlite(tmp_path / copy.name)
+    store.rewrite(list(store.records())[:-1])
+    store.close()
+    with pytest.raises(AssertionError, match=r"the state at a kill, .* disagrees with its server"):
+        check_kept_states(history, tmp_path)
+
+
+def stored(directory: pathlib.Path, folder: pathlib.Path) -> list[StoredRecord]:
+    """The records of a directory, by a copy."""
+    shutil.copytree(directory, folder / "read")
+    store = open_sqlite(folder / "read")
+    records = list(store.records())
+    store.close()
+    return records
