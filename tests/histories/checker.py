@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.histories.history import NEVER, OF_A_READER, Call, History, Member, as_member
+from tests.histories.history import NEVER, OF_A_READER, Call, History, Member, as_member, is_move
 from tests.histories.split_rules import check_splits
 from tests.histories.violations import Violation
 
@@ -64,11 +64,6 @@ def fences_of(history: History) -> dict[tuple[str, Member], Fence]:
             if other.state == join.state and older[:3] == member[:3] and older[3] < member[3]:
                 fence(join.state, older, join)
     return fences
-
-
-def is_move(call: Call) -> bool:
-    """Whether the call moves or deletes a group."""
-    return call.name == "DeleteGroup" or (call.name == "ResetGroup" and not call.question["dry_run"])
 
 
 def group_of(call: Call) -> tuple[str, str]:

@@ -95,6 +95,11 @@ def as_member(fields: list[Any]) -> Member:
     return str(table), str(group), str(reader_id), int(epoch)
 
 
+def is_move(call: Call) -> bool:
+    """Whether the call moves or deletes a group."""
+    return call.name == "DeleteGroup" or (call.name == "ResetGroup" and not call.question["dry_run"])
+
+
 def read_history(folder: pathlib.Path) -> History:
     """The history of a folder. CutOff: a file lacks lines, a server answered a call that no file has, or a caller has
     an answer that no server gave."""

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock.enumerator.store.sqlite.row_format import DATABASE, LOCK
-from tests.histories.checker import is_move
-from tests.histories.history import NEVER, Call, History
+from tests.histories.history import NEVER, Call, History, is_move
 
 PROGRAM: Final = pathlib.Path(__file__).with_name("journal_process.py")
 FROM: Final = "from"

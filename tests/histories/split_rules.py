@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tests.histories.history import Call, Delivered, History, Member
+from tests.histories.history import Call, Delivered, History, Member, is_move
 from tests.histories.split_model import Step, ordered
 from tests.histories.violations import Violation
 
@@ -46,8 +46,9 @@ def check_splits(history: History, fences: Mapping[tuple[str, Member], int]) -> 
     for split in splits.values():
         yield from _once(split, fences)
         yield from _delivered(split, history.delivered)
-    yield from _lanes(splits, {batch.member for batch in history.delivered})
-    yield from _complete(history, splits)
+    moves = Moves(history)
+    yield from _lanes(splits, {batch.member for batch in history.delivered}, moves)
+    yield from _complete(history, splits, moves)
     yield from _sequences(history.delivered)
 
 
@@ -140,7 +141,26 @@ def _session_of(batch: Delivered, split: SplitHistory, member: Member) -> bool:
     return bool(earlier) and earlier[-1] == member
 
 
-def _lanes(splits: Mapping[tuple[str, Place], SplitHistory], readers: Collection[Member]) -> Iterator[Violation]:
+class Moves:
+    """When groups were moved: by a reset or a delete that was asked for, or perhaps past data that a cleaner removed,
+    if the group allows that."""
+
+    def __init__(self, history: History) -> None:
+        self._calls = [call for call in history.calls if is_move(call) and call.may_count]
+        joins = [call.question for call in history.calls if call.name == "JoinGroup"]
+        self._losing = {join["group"] for join in joins if join["lost"] not in ("", "fail")}
+
+    def may_drop(self, split: SplitHistory, before: Call) -> bool:
+        """Whether the group may have dropped the split before the answer of a call."""
+        begin = split.assigned[0][0].asked_ns
+        moves = [call for call in self._calls if begin < call.answered_ns and call.asked_ns < before.answered_ns]
+        named = any((call.state, call.question["group"]) == (split.state, split.group[1]) for call in moves)
+        return named or split.group[1] in self._losing
+
+
+def _lanes(
+    splits: Mapping[tuple[str, Place], SplitHistory], readers: Collection[Member], moves: Moves
+) -> Iterator[Violation]:
     """The rows of a file group, and of a partition of a topic, become visible in the order of the table. A server lets
     one member hold several splits of them, and the member commits them in order, if it is one of `readers`,
     which return batches: others are tests that call the server themselves."""
@@ -156,7 +176,9 @@ def _lanes(splits: Mapping[tuple[str, Place], SplitHistory], readers: Collection
                 finished = [call for call in earlier.finishes() if not commit.is_before(call)]
                 holders = {member[2] for _, member, _ in earlier.assigned}
                 callers = {call.member for call, member, _ in later.assigned if member == commit.member}
-                excused = _was_moved(earlier, later) or (commit.member[2] in holders and not callers & set(readers))
+                excused = moves.may_drop(earlier, commit) or (
+                    commit.member[2] in holders and not callers & set(readers)
+                )
                 if commit.is_ok and not finished and not excused:
                     text = f"its rows became visible before {earlier} was finished"
                     shown = (*(call.where for call in earlier.finishes()), commit.where)
@@ -164,18 +186,13 @@ def _lanes(splits: Mapping[tuple[str, Place], SplitHistory], readers: Collection
                     break
 
 
-def _was_moved(earlier: SplitHistory, later: SplitHistory) -> bool:
-    """Whether the group was moved between the splits: they are of other generations, as their rounds say."""
-    return not earlier.finishes() and not earlier.committed and earlier.place[0] != later.place[0]
-
-
-def _complete(history: History, splits: Mapping[tuple[str, Place], SplitHistory]) -> Iterator[Violation]:
+def _complete(history: History, splits: Mapping[tuple[str, Place], SplitHistory], moves: Moves) -> Iterator[Violation]:
     """At the end of a group every split that it handed out is finished."""
     for call in history.calls:
         if call.name != "RequestSplits" or not call.is_ok or call.answer["kind"] != "end_of_group":
             continue
         for split in splits.values():
-            if split.state != call.state or split.group != call.member[:2]:
+            if split.state != call.state or split.group != call.member[:2] or moves.may_drop(split, call):
                 continue
             before = [finish for finish in split.finishes() if finish.asked_ns < call.answered_ns]
             if not before and any(each.is_before(call) for each, _, _ in split.assigned):

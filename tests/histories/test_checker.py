@@ -205,6 +205,18 @@ def test_unanswered_commit_may_count_or_not() -> None:
         assert not violations(script.history())
 
 
+def test_reset_may_drop_splits() -> None:
+    script = two_readers()
+    script.join("c", 8)
+    script.assign("c", 8, "r2", 0)
+    script.commit("c", 8, "r2", 0, 4)
+    script.reset()
+    script.join("d", 9)
+    script.read("d", 9, "r3", 0)
+    script.end_of_group("d", 9)
+    assert not violations(script.history())
+
+
 def test_failing_history_is_minimised_to_one_screen() -> None:
     script = Script()
     for epoch in range(1, 40):

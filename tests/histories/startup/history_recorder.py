@@ -11,9 +11,7 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -215,13 +213,14 @@ PLACES: dict[str, Callable[[ModuleType], None]] = {
 """Modules whose classes are replaced, by what."""
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules of PLACES as Python does, and changes each after it was loaded."""
+class _Finder:
+    """Finds the modules of PLACES as Python does, and changes each after it was loaded. Python does not need its base
+    class, whose module takes long to import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
+        """See `importlib.abc.MetaPathFinder.find_spec`."""
         if name not in PLACES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -244,6 +243,6 @@ def install() -> None:
     for name, change in PLACES.items():
         if name in sys.modules:
             change(sys.modules[name])
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     atexit.register(RECORDER.end)
     RECORDER.write(started=True)
