@@ -85,6 +85,8 @@ class History:
     delivered: tuple[Delivered, ...]
     directories: Mapping[str, str]
     """The directory of each state on disk, by its id."""
+    inherited: frozenset[str]
+    """The states that are older than the history: it lacks their first server."""
     servers: int
     """How many processes of a server wrote a file."""
 
@@ -127,6 +129,7 @@ def joined(files: Mapping[str, list[Json]]) -> History:
     """One history from the lines of each file. CutOff as for `read_history`."""
     served: dict[tuple[str, str], str] = {}
     directories: dict[str, str] = {}
+    epochs: dict[str, int] = {}
     for name, lines in files.items():
         if not lines or "process" not in lines[0]:
             raise CutOff(f"{name}: it does not begin with its process: its first lines are missing")
@@ -134,6 +137,7 @@ def joined(files: Mapping[str, list[Json]]) -> History:
         for line in lines:
             if "state" in line:
                 state = line["state"]
+                epochs[state] = min(line["epoch"], epochs.get(state, line["epoch"]))
                 if line["directory"]:
                     directories[state] = line["directory"]
             elif "served" in line:
@@ -149,6 +153,7 @@ def joined(files: Mapping[str, list[Json]]) -> History:
         tuple(sorted(calls, key=lambda call: call.asked_ns)),
         tuple(sorted(delivered, key=lambda batch: batch.at_ns)),
         directories,
+        frozenset(state for state, epoch in epochs.items() if epoch > 1),
         sum("serve" in lines[0].get("command", ()) for lines in files.values()),
     )
 

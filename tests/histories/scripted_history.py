@@ -17,11 +17,12 @@ ROWS = 10
 class Script:
     """Files of lines. The clock advances by a microsecond with each line."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int = 1) -> None:
+        """`epoch`: of the server; above 1 it continues a state that is older than the history."""
         self.files: dict[str, list[Json]] = {}
         self.now_ns = 0
         self._requests = 0
-        self.line(SERVER, state="s", directory="")
+        self.line(SERVER, state="s", directory="", epoch=epoch)
 
     def line(self, name: str, **fields: Any) -> int:
         """Appends a line to a file, which begins with its process. Its number."""

@@ -77,12 +77,12 @@ class Ordered:
     stuck: tuple[Step, ...]
 
 
-def ordered(steps: Sequence[Step], initial: SplitState | None = None) -> Ordered:
+def ordered(steps: Sequence[Step], initial: SplitState) -> Ordered:
     """Searches an order of all steps that must count, and of any of the others, that the model allows and in which no
     step comes before one that ended before it began."""
     all_steps = sorted(steps, key=lambda step: step.from_ns)
     everything = frozenset(range(len(all_steps)))
-    best = Ordered((), initial or SplitState(), tuple(all_steps))
+    best = Ordered((), initial, tuple(all_steps))
     stack: list[tuple[frozenset[int], SplitState, tuple[int, ...]]] = [(everything, best.state, ())]
     seen: set[tuple[frozenset[int], SplitState]] = set()
     while stack:

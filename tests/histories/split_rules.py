@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.histories.history import Call, Delivered, History, Member, is_move
-from tests.histories.split_model import Step, ordered
+from tests.histories.split_model import SplitState, Step, ordered
 from tests.histories.violations import Violation
 
 Place = tuple[str, int]
@@ -44,7 +44,8 @@ def check_splits(history: History, fences: Mapping[tuple[str, Member], int]) -> 
     """The violations of all rules about splits of groups. `fences`: when each member was fenced."""
     splits = splits_of(history)
     for split in splits.values():
-        yield from _once(split, fences)
+        begin = split.assigned[0][2] if split.state in history.inherited else 0
+        yield from _once(split, SplitState(ordinal=begin), fences)
         yield from _delivered(split, history.delivered)
     moves = Moves(history)
     yield from _lanes(splits, {batch.member for batch in history.delivered}, moves)
@@ -77,7 +78,7 @@ def splits_of(history: History) -> dict[tuple[str, Place], SplitHistory]:
     return splits
 
 
-def _once(split: SplitHistory, fences: Mapping[tuple[str, Member], int]) -> Iterator[Violation]:
+def _once(split: SplitHistory, initial: SplitState, fences: Mapping[tuple[str, Member], int]) -> Iterator[Violation]:
     """The model of a split allows an order of its calls, each between its question and its answer."""
     steps = [
         Step(call.where, call.asked_ns, call.answered_ns, member[2:], is_commit=False, ordinal=start)
@@ -88,7 +89,7 @@ def _once(split: SplitHistory, fences: Mapping[tuple[str, Member], int]) -> Iter
         begin = min(call.asked_ns, until)
         counts = call.is_ok
         steps.append(Step(call.where, begin, until, call.member[2:], True, ordinal, finished, counts))
-    if (result := ordered(steps)).stuck:
+    if (result := ordered(steps, initial)).stuck:
         known = "; ".join(map(str, result.order[-4:])) or "nothing"
         stuck = result.stuck[0]
         shown = tuple(step.where for step in (*result.order[-4:], stuck))

@@ -205,6 +205,14 @@ def test_unanswered_commit_may_count_or_not() -> None:
         assert not violations(script.history())
 
 
+def test_older_state_may_have_committed_rows() -> None:
+    for epoch, broken in ((1, ["exactly once"]), (2, [])):
+        script = Script(epoch)
+        script.join("c", 8)
+        script.assign("c", 8, "r2", 0, 4)
+        assert [each.rule for each in violations(script.history())] == broken
+
+
 def test_reset_may_drop_splits() -> None:
     script = two_readers()
     script.join("c", 8)
@@ -231,7 +239,7 @@ def test_failing_history_is_minimised_to_one_screen() -> None:
     text = told(history, broken)
     assert len(text.splitlines()) <= LINES + 2 and "p20" in text and "exactly once" in text
     for index in range(len(part.calls)):
-        rest = type(part)(part.calls[:index] + part.calls[index + 1 :], part.delivered, {}, 0)
+        rest = type(part)(part.calls[:index] + part.calls[index + 1 :], part.delivered, {}, frozenset(), 0)
         assert broken.shown_by[-1] not in [each.shown_by[-1] for each in violations(rest)]
 
 

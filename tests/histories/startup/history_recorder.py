@@ -185,7 +185,8 @@ def _record_journal(module: ModuleType) -> None:
     def recorded(self: Any, store: Any, *arguments: Any, **options: Any) -> None:
         begin(self, store, *arguments, **options)
         where = getattr(store, "directory", None)
-        RECORDER.write(state=getattr(store, "state_id", ""), directory="" if where is None else str(where))
+        directory = "" if where is None else str(where)
+        RECORDER.write(state=getattr(store, "state_id", ""), directory=directory, epoch=getattr(store, "epoch", 1))
 
     journal.__init__ = recorded
 
@@ -198,7 +199,7 @@ def _record_memory(module: ModuleType) -> None:
     def recorded(self: Any, **options: Any) -> None:
         begin(self, **options)
         if options.get("journal") is None:
-            RECORDER.write(state=f"memory {os.getpid()} {time.monotonic_ns()}", directory="")
+            RECORDER.write(state=f"memory {os.getpid()} {time.monotonic_ns()}", directory="", epoch=1)
 
     coordinator.__init__ = recorded
 
