@@ -13,9 +13,8 @@ from penstock.engine.sync.feed import TableFeed
 from penstock.engine.sync.job import parse_job
 from penstock.engine.sync.progress import TableState
 from penstock.engine.sync.runner import Runner, RunSettings
-from penstock.engine.sync.shared_targets import SharedTargets
 from penstock.engine.sync.sources import list_sources
-from penstock.engine.sync.targets.open import open_target
+from penstock.engine.sync.targets.open import SharedTargets, open_target
 from tests.golden.test_sync import rows_of, same
 
 pytestmark = pytest.mark.golden

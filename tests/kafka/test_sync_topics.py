@@ -23,9 +23,8 @@ from penstock.engine.sync.feeds import Feeds
 from penstock.engine.sync.job import SyncEntry, parse_job
 from penstock.engine.sync.progress import TableState
 from penstock.engine.sync.runner import Runner, RunSettings
-from penstock.engine.sync.shared_targets import SharedTargets
 from penstock.engine.sync.sources import list_sources
-from penstock.engine.sync.targets.open import open_target
+from penstock.engine.sync.targets.open import SharedTargets, open_target
 from penstock.kafka.client import new_consumer
 from penstock.kafka.topic_metadata import KafkaTopics, topics_of
 from tests.golden_tables import GOLDEN, GoldenTables

@@ -129,6 +129,8 @@ class StoredFiles:
         return rows, self._files.get_file_info(f"{self._folder}/{path}").size
 
     def replace(self, path: str, content: bytes) -> None:
+        # S3: pyarrow writes every object as a multipart upload, which its last request makes visible at once; after a
+        # failed part it does not send this request, also when the stream is closed
         with self._files.open_output_stream(f"{self._folder}/{path}") as stream:
             stream.write(content)
 

@@ -22,7 +22,13 @@ from penstock.engine.sync.topics.values import columns_of
 from penstock.kafka.protocols import RecordChunk, TopicDescription
 from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
-from penstock.proto.errors import ConfigurationError, DataInvalidated, InvariantViolation, SchemaMismatch
+from penstock.proto.errors import (
+    ConfigurationError,
+    DataInvalidated,
+    InvariantViolation,
+    PositionExpired,
+    SchemaMismatch,
+)
 from penstock.proto.logging import log_event_to
 
 log = logging.getLogger("penstock.engine.sync")
@@ -72,23 +78,17 @@ class TopicFeed:
         SchemaMismatch for events without a key. ConfigurationError for a given key that is not the one of the events:
         only events of one key are in order.
         """
-        begin = self._begin
-        if begin is None:
-            now = self.consumer.describe(self.topic)
-            starts = {number: one.log_start for number, one in now.partitions.items()}
-            begin = TopicPosition(topic=self.topic, topic_id=now.topic_id, offsets=starts)
-            if any(starts.values()):
-                log_event_to(
-                    log,
-                    "topic has lost records",
-                    level=logging.WARNING,
-                    topic=self.topic,
-                    starts=begin.order_key,
-                    reason="retention: rows whose last events were removed are not copied",
-                )
+        begin = self._begin or self._log_start()
         while True:
             self._begin = begin
-            fetched = self._fetched(begin)
+            try:
+                fetched = self._fetched(begin)
+            except PositionExpired:
+                moved = self._after_retention(begin)
+                if moved.offsets == begin.offsets:
+                    raise
+                begin = moved
+                continue
             known = self.decoder.decoded(begin, fetched.chunks).position
             if known.schema_json:
                 break
@@ -135,6 +135,28 @@ class TopicFeed:
     def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round: `_change_type`, `_change_seq` and the columns."""
         yield from of._rows
+
+    def _log_start(self) -> TopicPosition:
+        now = self.consumer.describe(self.topic)
+        starts = {number: one.log_start for number, one in now.partitions.items()}
+        begin = TopicPosition(topic=self.topic, topic_id=now.topic_id, offsets=starts)
+        if any(starts.values()):
+            log_event_to(
+                log,
+                "topic has lost records",
+                level=logging.WARNING,
+                topic=self.topic,
+                starts=begin.order_key,
+                reason="retention: rows whose last events were removed are not copied",
+            )
+        return begin
+
+    def _after_retention(self, begin: TopicPosition) -> TopicPosition:
+        """The position at the start of the log now, if retention has moved it since the last look."""
+        now = self._log_start()
+        return replace(
+            now, offsets={number: max(start, begin.offsets.get(number, 0)) for number, start in now.offsets.items()}
+        )
 
     def _fetched(self, at: TopicPosition) -> Fetched:
         fetched = self.consumer.fetch(self.topic, at.offsets)

@@ -19,8 +19,8 @@ from penstock.proto.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.engine.sync.feeds import Feeds
     from penstock.engine.sync.runner import Runner
-    from penstock.engine.sync.shared_targets import SharedTargets
     from penstock.engine.sync.sources import Sources
+    from penstock.engine.sync.targets.open import SharedTargets
 
 _LOG = logging.getLogger("penstock.engine.sync")
 
@@ -57,9 +57,8 @@ def sync(
     from penstock.engine.sync.feeds import Feeds
     from penstock.engine.sync.job import load_job
     from penstock.engine.sync.runner import Runner, RunSettings
-    from penstock.engine.sync.shared_targets import SharedTargets
     from penstock.engine.sync.sources import list_sources
-    from penstock.engine.sync.targets.open import open_target
+    from penstock.engine.sync.targets.open import SharedTargets, open_target
 
     job = load_job(file)
     shell = shell_of(context)

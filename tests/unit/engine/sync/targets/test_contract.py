@@ -395,13 +395,24 @@ def test_random_changes_give_the_rows_of_a_model(backend: Backend, seed: int) ->
     assert_rows(backend, history.rows_after(11))
 
 
+REHEARSED: dict[type[Backend], int] = {}
+"""The steps of each kind of target, in any case of the test below: one process counts them for all."""
+
+
+def rehearsed(backend: Backend) -> int:
+    """The steps of a process that is not killed."""
+    if type(backend) not in REHEARSED:
+        rehearsal = kill_after(backend.url, "rehearsal", steps=0)
+        assert rehearsal.returncode == 0, rehearsal.stderr
+        REHEARSED[type(backend)] = int(rehearsal.stdout)
+    return REHEARSED[type(backend)]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", [0.1, 0.4, 0.7, 0.95])
 def test_kill_between_any_two_steps_loses_nothing(backend: Backend, part: float) -> None:
     """A process counts its steps, and another one ends with `kill -9` at a part of them."""
-    rehearsal = kill_after(backend.url, "rehearsal", steps=0)
-    assert rehearsal.returncode == 0, rehearsal.stderr
-    steps = int(rehearsal.stdout)
+    steps = rehearsed(backend)
     assert steps > 100
     killed = kill_after(backend.url, "orders", steps=int(steps * part))
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -14,7 +14,7 @@ from penstock.engine.sync.topics.feed import CHECK_S, TopicFeed
 from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
-from penstock.proto.errors import ConfigurationError, DataInvalidated
+from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired
 from penstock.proto.model.hybrid import ValueFormat
 from tests.unit.engine.sync.topics.test_decoding import COLUMNS, Events, chunk
 from tests.unit.reader.topics.fake_registry import FakeRegistry
@@ -34,6 +34,8 @@ class Topic:
     start: int = 0
     end: int | None = None
     pending: int = 0
+    kept: int = 0
+    is_stuck: bool = False
     checks: int = 0
     now_s: float = 100.0
 
@@ -55,6 +57,9 @@ class Topic:
         if self.pending:
             self.pending -= 1
             return None
+        if offsets[0] < self.kept:
+            self.start = self.start if self.is_stuck else self.kept
+            raise PositionExpired(f"retention removed {offsets[0]}")
         own = self.values[offsets[0] :]
         records = chunk([key for key, _ in own], [value for _, value in own], offsets[0])
         if self.end is not None:
@@ -111,6 +116,18 @@ def test_topic_without_a_row_has_no_layout_yet() -> None:
     assert feed.layout(ENTRY) is None
     topic.put(1)
     assert feed.layout(ENTRY) is not None
+
+
+def test_retention_between_two_looks_at_the_start_of_the_log_leaves_the_rest() -> None:
+    topic = Topic(kept=1)
+    topic.put(1, 2)
+    feed, position = begun(topic)
+    first = feed.next_round(position)
+    assert first is not None and [one["id"].to_pylist() for one in feed.batches(first)] == [[2]]
+    stuck = Topic(kept=1, is_stuck=True)
+    stuck.put(1, 2)
+    with pytest.raises(PositionExpired):
+        stuck.feed().layout(ENTRY)
 
 
 def test_given_key_must_be_that_of_the_events() -> None:
