@@ -29,7 +29,7 @@ def run(job: str, **settings: Any) -> tuple[int, Runner]:
     runner = Runner(
         lambda: list_sources(entries),
         lambda source: TableFeed(source.table, source.entry.options, {}),
-        targets.of,
+        lambda source: targets.of(source.entry.target),
         RunSettings(once=True, retry_s=0, **settings),
     )
     try:

@@ -117,7 +117,9 @@ class Shop:
         targets, feeds = SharedTargets(open_target), Feeds(connect=connect)
         retry_s = 0 if TableState.RETRYING in states else 300
         settings = RunSettings(once=True, retry_s=retry_s, restart=frozenset({restart} if restart else ()))
-        runner = Runner(lambda: list_sources(self.entries), feeds.of, targets.of, settings)
+        runner = Runner(
+            lambda: list_sources(self.entries), feeds.of, lambda source: targets.of(source.entry.target), settings
+        )
         runner.run()
         feeds.close()
         targets.close()

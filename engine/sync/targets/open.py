@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from penstock.engine.sync.job import TargetUrl
-from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.targets.target import Target
 from penstock.proto.errors import ConfigurationError
 
@@ -47,9 +46,8 @@ class SharedTargets:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
-    def of(self, source: SourceTable) -> Target:
-        """The target of a source. Errors: see `open_target`; the next call tries again."""
-        url = source.entry.target
+    def of(self, url: TargetUrl) -> Target:
+        """The target of a URL. Errors: see `open_target`; the next call tries again."""
         with self._lock:
             lock = self._locks[str(url)]
         with lock:

@@ -77,7 +77,7 @@ def sync(
             runner = Runner(
                 lambda: list_sources(job),
                 feeds.of,
-                targets.of,
+                lambda source: targets.of(source.entry.target),
                 settings,
                 stop=stop,
             )
@@ -121,7 +121,7 @@ def _dry_run(sources: Sources, feeds: Feeds, targets: SharedTargets, form: Repor
     problems = list(sources.problems)
     for source in sources.tables:
         try:
-            target = targets.of(source)
+            target = targets.of(source.entry.target)
             layout = TableSync(source, feeds.of(source), target).planned()
         except PenstockError as error:
             problems.append(f"{source.target_table}: [{error.code}] {error}")
