@@ -20,6 +20,7 @@ from penstock.engine.sync.topics.partitioner import partitions_of
 from penstock.engine.sync.topics.place import given_columns
 from penstock.engine.sync.topics.then import table_options, then_topic
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.errors import (
     ConfigurationError,
@@ -30,7 +31,7 @@ from penstock.proto.errors import (
     StorageError,
     TargetUnavailable,
 )
-from penstock.proto.model.hybrid import KafkaPlace
+from penstock.proto.model.hybrid import KafkaAccess, KafkaPlace
 from tests.golden_tables import GOLDEN, GoldenTables
 from tests.unit.engine.sync.scripted import COLUMNS, MemoryTarget, RandomFaults, ScriptedFeed, described
 from tests.unit.engine.sync.topics.behind import (
@@ -115,6 +116,23 @@ def test_golden_table_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib
     run_to_end(one.feed, target, one.source)
     assert copied(target) == one.rows and "o3" not in one.rows
     assert all(one.topic.lowest[number] >= 0 for number in one.ends)
+
+
+def test_golden_table_of_a_server_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
+    """The server resolves the offsets with its own settings of the topic."""
+    one, target = Golden(golden, STREAMER, tmp_path), MemoryTarget()
+    events_after(one)
+    access = KafkaAccess(client=(("bootstrap.servers", "of the server"),))
+    name = one.topic.topic
+    reads = OpenTables(1, open_topic=one.topic.open, topics={name: access})
+    with serve_enumerator(EmbeddedEnumerator({name: one.table}, reads=reads), "127.0.0.1:0") as server:
+        entry = entry_of(f'server = "{server.address}"\noptions.kafkaPartitioner = "any"\n')
+
+        def feed() -> Any:
+            return feed_of(TableFeed(name, table_options(entry)), one.topic, entry)
+
+        run_to_end(feed, target, source_of(entry, name, name))
+    assert copied(target) == one.rows
 
 
 @pytest.mark.parametrize("shift", [(1, -1), (1, 1), (0, 1)])
@@ -484,6 +502,21 @@ def test_several_writers_are_refused(golden: GoldenTables) -> None:
         feed_of(feed, topic).layout(entry_of())
     with pytest.raises(ConfigurationError, match=r"no commit .* holds offsets of other"):
         feed_of(feed, EventTopic("other")).layout(entry_of())
+
+
+def test_hand_over_waits_for_the_records_and_keeps_its_offsets() -> None:
+    commits: Any = [[("+I", {**lake_row({"id": 2, "p": "a", "v": 2}), "_hoodie_partition_path": ""})]]
+    feed = ScriptedFeed(small().feed.parts, commits)
+    table = small(feed=feed, now=described(partition_fields=()), ends=[{0: 1}, {0: 2}])
+    target, entry = MemoryTarget(), entry_of()
+    sync = TableSync(source_of(entry), feed_of(table, table.topic, entry), target)
+    for _ in range(3):
+        sync.step()
+    calls: list[str] = []
+    table.topic.pending, feed.fault = 3, calls.append
+    waits = [step for step in iter(sync.step, None) if step.waits]
+    assert len(waits) == 3 and calls.count("hand_over") == 1
+    assert copied(target)[2] == {"id": 2, "p": "a", "v": 2}
 
 
 def test_layout_waits_for_the_records() -> None:
