@@ -105,6 +105,7 @@ def events_after(one: Golden) -> None:
     one.put(2, {"id": "o77", "region": "eu", "amount": 77, "ts": 1})
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("name", [STREAMER, SINK])
 def test_golden_table_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
     one, target = Golden(golden, name, tmp_path), MemoryTarget()
@@ -118,6 +119,7 @@ def test_golden_table_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib
     assert all(one.topic.lowest[number] >= 0 for number in one.ends)
 
 
+@pytest.mark.golden
 def test_golden_table_of_a_server_and_then_its_topic(golden: GoldenTables, tmp_path: pathlib.Path) -> None:
     """The server resolves the offsets with its own settings of the topic."""
     one, target = Golden(golden, STREAMER, tmp_path), MemoryTarget()
@@ -135,6 +137,7 @@ def test_golden_table_of_a_server_and_then_its_topic(golden: GoldenTables, tmp_p
     assert copied(target) == one.rows
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("shift", [(1, -1), (1, 1), (0, 1)])
 def test_offset_beside_the_hand_over_gives_other_rows(
     golden: GoldenTables, tmp_path: pathlib.Path, shift: tuple[int, int]
@@ -146,6 +149,7 @@ def test_offset_beside_the_hand_over_gives_other_rows(
     assert copied(target) != one.rows
 
 
+@pytest.mark.golden
 @pytest.mark.parametrize("name", [STREAMER])
 def test_golden_table_under_kills_at_every_step(golden: GoldenTables, tmp_path: pathlib.Path, name: str) -> None:
     one = Golden(golden, name, tmp_path)
@@ -493,6 +497,7 @@ def test_position_of_a_job_without_the_topic_is_refused() -> None:
     assert target.tables == {}
 
 
+@pytest.mark.golden
 def test_several_writers_are_refused(golden: GoldenTables) -> None:
     table = str(next(path.parent for path in golden.table("C_v9_streamer_keys").rglob(".hoodie") if path.is_dir()))
     topic = EventTopic("bill.1.2.0", columns={"id": "string", "region": "string", "amount": "int64", "ts": "int64"})
