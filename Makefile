@@ -36,12 +36,12 @@ test-rest: java .venv/.ready wheel ## the other parameter sets, and `make test-o
 
 test-all: test test-rest ## every suite, as CI runs them
 
-test-ops: java .venv/.ready wheel test-ops-only ## deploy/ by promtool, a real Prometheus and helm; object stores (≤ 5 minutes once the tools are there)
+test-ops: java .venv/.ready wheel test-ops-only ## deploy/ by promtool, a real Prometheus and helm; object stores; spec/ by Spin (≤ 5 minutes once the tools are there)
 
 # The wheel exists: a target that builds it would run in parallel with the suites that use it.
 test-ops-only:
 	@bash tools/ops_tools.sh
-	@$(PYTEST) tests/ops tests/s3 -m ops
+	@$(PYTEST) tests/ops tests/s3 tests/spec -m "ops and not long"
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
 	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture*.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"

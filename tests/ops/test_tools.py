@@ -13,6 +13,9 @@ from tests.ops.places import REPOSITORY
 pytestmark = pytest.mark.ops
 PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "nice", "rm", "tail")
 
+PROMETHEUS = {"promtool": "exit 0", "prometheus": "exit 0"}
+SPIN = {"spin": "echo Spin Version 6.5.2", "gcc": "exit 0"}
+
 
 def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs the script in a separate checkout, with only plain commands and these scripts on the PATH."""
@@ -50,20 +53,39 @@ def test_failed_package_download_is_an_error_with_the_reason(tmp_path: pathlib.P
     assert "no network" in ended.stderr and "could not be fetched" in ended.stderr
 
 
+def test_missing_spin_is_an_error_that_says_how_to_install_it(tmp_path: pathlib.Path) -> None:
+    ended = set_up(tmp_path, PROMETHEUS)
+    assert ended.returncode == 2
+    assert "spin is missing, and there is no apt-get" in ended.stderr
+    assert "apt-get install --no-install-recommends spin gcc" in ended.stderr
+
+
+def test_another_program_named_spin_is_not_used(tmp_path: pathlib.Path) -> None:
+    ended = set_up(tmp_path, {**PROMETHEUS, "spin": "echo a spinner", "gcc": "exit 0"})
+    assert ended.returncode == 2
+    assert "spin is missing" in ended.stderr
+
+
+def test_missing_compiler_is_an_error_that_says_how_to_install_it(tmp_path: pathlib.Path) -> None:
+    ended = set_up(tmp_path, {**PROMETHEUS, "spin": SPIN["spin"]})
+    assert ended.returncode == 2
+    assert "gcc is missing" in ended.stderr
+
+
 def test_missing_go_is_an_error_that_says_how_to_install_helm(tmp_path: pathlib.Path) -> None:
-    fine = {"promtool": "exit 0", "prometheus": "exit 0"}
+    fine = {**PROMETHEUS, **SPIN}
     ended = set_up(tmp_path, fine)
     assert ended.returncode == 2
     assert "helm is missing, and there is no Go" in ended.stderr and "Go 1.26" in ended.stderr
 
 
 def test_old_helm_is_not_used(tmp_path: pathlib.Path) -> None:
-    fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.9.0"}
+    fine = {**PROMETHEUS, **SPIN, "helm": "echo v3.9.0"}
     assert set_up(tmp_path, fine).returncode == 2
 
 
 def test_tools_on_the_path_are_used(tmp_path: pathlib.Path) -> None:
-    fine = {"promtool": "exit 0", "prometheus": "exit 0", "helm": "echo v3.14.2"}
+    fine = {**PROMETHEUS, **SPIN, "helm": "echo v3.14.2"}
     ended = set_up(tmp_path, fine)
     assert ended.returncode == 0, ended.stderr
     tools = {path.name for path in (tmp_path / ".cache" / "ops" / "bin").iterdir()}
