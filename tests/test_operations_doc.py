@@ -10,7 +10,7 @@ import re
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-FAULTS = [*range(1, 9), *range(10, 16), 19, 20, *range(26, 36)]
+FAULTS = [*range(1, 9), *range(10, 16), 19, 20, *range(26, 37)]
 WEAK_POINTS = [*range(1, 6), *range(7, 10), 11, 13]
 ROW = re.compile(r"\| (\d+) [^|]+\|[^|]+\|[^|]+\| (.+) \|")
 

@@ -4,10 +4,11 @@ it."""
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -15,20 +16,28 @@ import pytest
 
 from penstock.engine.group import split_work
 from penstock.engine.group.batch import ConsumedBatch
+from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core import members, split_assignment
+from penstock.enumerator.core.records import Record
 from penstock.enumerator.core.results import Committed, CoordinatorSettings, Decision
 from penstock.enumerator.core.state import State
-from penstock.proto.errors import Fenced, UnknownSplit
+from penstock.enumerator.store.protocol import Store, StoredRecord
+from penstock.enumerator.store.sqlite.store import SqliteStore
+from penstock.proto.errors import Fenced, StorageError, UnknownSplit
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import SplitBatch, read_split
+from tests.faults.forgetful_disk import ForgetfulDisk
 from tests.faults.local_server import DeliveringReader
+from tests.faults.test_fault_03_disk_error_once import with_errors_once
+from tests.faults.test_fault_03_slow_disk import under_a_slow_disk
 from tests.faults.test_fault_05_paused_reader import paused_beyond_its_lease
 from tests.faults.test_fault_30_stepped_clocks import under_stepped_clocks, wall_of_reader, wall_of_server
 from tests.faults.test_fault_35_unreliable_network import FAULTS_EACH, over_an_unreliable_network
+from tests.faults.test_fault_36_power_failure import open_store, under_power_failures
 from tests.simulation.broken_functions import any_epoch, choose_any
 
-commit = split_assignment.commit
+commit, overdue, handle = split_assignment.commit, members.overdue, Coordinator.handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +126,123 @@ def commit_refused_otherwise(
         raise UnknownSplit(str(error)) from error
 
 
+class NeverSynced(sqlite3.Connection):
+    """Commits to an existing state return before they are on the disk."""
+
+    def __init__(self, database: str, *arguments: Any, **more: Any) -> None:
+        super().__init__(database, *arguments, **more)
+        self._setting = "synchronous = FULL" if ".new?" in database else "synchronous = OFF"
+
+    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+        return super().execute(sql.replace("synchronous = FULL", self._setting), *arguments)
+
+
+class WithoutTransactions(sqlite3.Connection):
+    """Each statement is a transaction."""
+
+    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+        return super().execute("SELECT 1" if sql in ("BEGIN IMMEDIATE", "COMMIT") else sql, *arguments)
+
+
+class OneByOne:
+    """A store that appends the records of a transaction one by one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def append(self, appended: Sequence[StoredRecord], *more: Any) -> None:
+        """See `Store`."""
+        for record in appended[:-1]:
+            self._store.append([record])
+        self._store.append(appended[-1:], *more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def one_by_one(directory: pathlib.Path, disk: ForgetfulDisk) -> Store:
+    """The store above."""
+    store: Any = OneByOne(open_store(directory, disk))
+    return cast("Store", store)
+
+
+def rolls_back(store: SqliteStore, error: BaseException) -> None:
+    """A store that accepts writes after a failed one."""
+    if store._writer.in_transaction:
+        store._writer.execute("ROLLBACK")
+
+
+class IgnoresErrors(OneByOne):
+    """A store whose failed writes are acknowledged."""
+
+    def append(self, appended: Sequence[StoredRecord], *more: Any) -> None:
+        """See `Store`."""
+        with suppress(StorageError):
+            self._store.append(appended, *more)
+
+
+def ignoring_errors(directory: pathlib.Path, disk: ForgetfulDisk) -> Store:
+    """The store above."""
+    store: Any = IgnoresErrors(open_store(directory, disk))
+    return cast("Store", store)
+
+
+def commits_at_once(coordinator: Coordinator, event: ev.Event[Any], plan: Any = None) -> Any:
+    """Commits are answered before they are durable."""
+    if isinstance(event, ev.CommitSplits):
+        return coordinator._decided(event, plan)[0]
+    return handle(coordinator, event, plan)
+
+
+def without_suspension(state: State, before_ms: int, now_ms: int, settings: CoordinatorSettings) -> list[Record]:
+    """Leases end although the server could not answer."""
+    return overdue(state, now_ms, now_ms, settings)
+
+
 def network(kind: type[DeliveringReader], faults_each: int = FAULTS_EACH) -> Callable[[Trial], object]:
     """Readers of this kind over an unreliable network."""
     return lambda trial: over_an_unreliable_network(trial.golden, kind, faults_each)
 
 
 BROKEN = (
+    Broken(
+        "a store that goes on after an error",
+        "down after a failed write",
+        lambda trial: with_errors_once(trial.folder),
+        ((SqliteStore, "_give_up", rolls_back),),
+    ),
+    Broken(
+        "errors of the disk taken for success",
+        "acknowledged in spite of EIO",
+        lambda trial: with_errors_once(trial.folder, ignoring_errors),
+    ),
+    Broken(
+        "answers before the sync",
+        "no answer before it is durable",
+        lambda trial: under_a_slow_disk(trial.golden, trial.folder),
+        ((Coordinator, "handle", commits_at_once),),
+    ),
+    Broken(
+        "leases that end while the server waits",
+        "a slow disk ends no lease",
+        lambda trial: under_a_slow_disk(trial.golden, trial.folder),
+        ((members, "overdue", without_suspension),),
+    ),
+    Broken(
+        "commits that are not synced",
+        "acknowledged transactions are durable",
+        lambda trial: under_power_failures(trial.folder, ForgetfulDisk(NeverSynced)),
+    ),
+    Broken(
+        "statements without a transaction",
+        "a power failure is no damage",
+        lambda trial: under_power_failures(trial.folder, ForgetfulDisk(WithoutTransactions)),
+    ),
+    Broken(
+        "records appended one by one",
+        "transactions are whole",
+        lambda trial: under_power_failures(trial.folder, ForgetfulDisk(), one_by_one),
+    ),
     Broken("rows are written after their commit", "no row is lost", network(WritesAfterCommit)),
     Broken("rows without record ids", "no row is doubled", network(NumbersItsRows)),
     Broken("rows with another operation", "no row is changed", network(WritesInsertsOnly, 0)),
