@@ -5,6 +5,7 @@
 PY       := .venv/bin/python
 WHEEL_PY := .venv-wheel/bin/python
 MINUTES  := 30
+MUTANTS  := 150
 # -P: the working directory is not on the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
 
@@ -20,7 +21,7 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 # JVMs of Spark start in a third of the processor time.
 SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
 
-.PHONY: help demo test test-rest test-all test-ops test-ops-only check long soak proto docs site locks release bench parts java lint wheel types types-only clean
+.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak proto docs site locks release bench parts java lint wheel types types-only clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -47,7 +48,12 @@ check: .venv/.ready lint wheel types ## for daily use: format, lint, strict type
 	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture*.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"
 
 long: java .venv/.ready wheel ## long tests that are not in `make test`; writes docs/results/
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mutmut
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
+
+mutants: .venv/.ready wheel ## mutants of the core that its tests must detect, MUTANTS=150 of them; writes docs/results/
+	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mutmut
+	@PENSTOCK_MUTANTS=$(MUTANTS) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py tests/mutation
 
 soak: java .venv/.ready wheel ## Spark streams with a live Hudi writer while processes are killed, for MINUTES=30; writes docs/results/
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt matplotlib

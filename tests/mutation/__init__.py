@@ -1,0 +1,1 @@
+"""Mutants of the core: small changes of its code, each of which a test must detect."""

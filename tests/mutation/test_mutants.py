@@ -1,0 +1,94 @@
+"""A random sample of the mutants of `enumerator/core`: the tests of the core detect almost all that change it.
+
+`make mutants` runs it and writes a record; PENSTOCK_MUTANTS and PENSTOCK_SEED choose the sample.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import pytest
+
+from tests.mutation.core_copy import CAUGHT, CoreCopy, Survivor, survivor_of
+from tests.mutation.judged import EQUIVALENT, Equivalent
+
+MUTANTS = int(os.environ.get("PENSTOCK_MUTANTS", "150"))
+SEED = int(os.environ.get("PENSTOCK_SEED", "23"))
+LEAST_CAUGHT = 0.9
+
+
+def function_of(name: str) -> str:
+    """A mutant's function, without the number."""
+    return name.rpartition("__mutmut_")[0]
+
+
+def not_judged(survivors: Iterable[Survivor], equivalent: Collection[Equivalent] = EQUIVALENT) -> list[Survivor]:
+    """The survivors that are not judged to be the same program."""
+    known = {(one.function, one.removed, one.added) for one in equivalent}
+    return [one for one in survivors if (function_of(one.name), one.removed, one.added) not in known]
+
+
+def share_caught(outcomes: dict[str, str], survivors: Collection[Survivor], missed: Collection[Survivor]) -> float:
+    """The caught part of the mutants that are not judged to be the same program."""
+    caught = sum(status in CAUGHT for status in outcomes.values())
+    assert caught + len(survivors) == len(outcomes)
+    return caught / (caught + len(missed))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(12 * 3600)
+def test_tests_of_the_core_catch_its_mutants(tmp_path: pathlib.Path) -> None:
+    copy = CoreCopy(tmp_path)
+    names = copy.mutants()
+    sample = random.Random(SEED).sample(names, min(MUTANTS, len(names)))
+    outcomes = copy.statuses(sample)
+    survivors = [copy.survivor(name) for name, status in outcomes.items() if status not in CAUGHT]
+    missed = not_judged(survivors)
+    share = share_caught(outcomes, survivors, missed)
+    lines = [
+        f"mutants of enumerator/core: {len(sample)} of {len(names)}, seed {SEED}: {dict(Counter(outcomes.values()))}",
+        f"{len(survivors) - len(missed)} survivors are the same program; of the others {share:.1%} are caught. Missed:",
+        *map(str, missed),
+    ]
+    if path := os.environ.get("PENSTOCK_NOTES"):
+        with pathlib.Path(path).open("a") as notes:
+            notes.write("\n".join(lines) + "\n")
+    assert share >= LEAST_CAUGHT, "\n".join(lines)
+
+
+DIFF = """# penstock.enumerator.core.rounds.xǁRoundǁopen__mutmut_3: survived
+--- src/penstock/enumerator/core/rounds.py
++++ src/penstock/enumerator/core/rounds.py
+@@ -1,3 +1,3 @@
+ def open(self) -> int:
+-    return self.size - 1
++    return self.size + 1
+"""
+NAME = "penstock.enumerator.core.rounds.xǁRoundǁopen__mutmut_3"
+
+
+def test_survivor_has_the_changed_lines() -> None:
+    assert survivor_of(NAME, DIFF) == Survivor(NAME, "return self.size - 1", "return self.size + 1")
+    with pytest.raises(AssertionError, match="no change"):
+        survivor_of(NAME, "no such mutant")
+
+
+def test_judgement_is_of_one_change_of_one_function() -> None:
+    survivor = survivor_of(NAME, DIFF)
+    judged = Equivalent(function_of(NAME), survivor.removed, survivor.added, "the size is not used")
+    assert not_judged([survivor], [judged]) == []
+    for other in (judged._replace(added="return self.size"), judged._replace(function="penstock.x")):
+        assert not_judged([survivor], [other]) == [survivor]
+
+
+def test_mutant_that_is_missed_lowers_the_share() -> None:
+    survivor = survivor_of(NAME, DIFF)
+    outcomes = {NAME: "survived", **{f"{NAME}{number}": "killed" for number in range(9)}}
+    assert share_caught(outcomes, [survivor], []) == 1.0
+    assert share_caught(outcomes, [survivor], [survivor]) == LEAST_CAUGHT
+    with pytest.raises(AssertionError):
+        share_caught(outcomes, [], [])
