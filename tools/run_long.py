@@ -88,7 +88,7 @@ def record(seed: int, status: int, tail: str, artifacts: pathlib.Path) -> pathli
 
 * commit: {commit}{changed}
 * seed: {seed}
-* part: {" ".join(sys.argv[1:]) or "all of it"}
+* part: {without_folders(" ".join(sys.argv[1:])) or "all of it"}
 * outcome: {"passed" if status == 0 else f"failed (exit {status})"}
 * machine: {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}
 * versions: {versions}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from penstock.enumerator.coordinator.coordinator import Coordinator
-from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, UsePlan
+from penstock.enumerator.core.events import FinishEntry, NextEntry, OpenPlan, Restarted, UsePlan
 from penstock.enumerator.core.plans import SETTLED_IDLE_MS, STREAM_PLANS, UNSETTLED_IDLE_MS
 from penstock.enumerator.core.records import PlanOpened, PlanQuery, QueryKind
 from penstock.enumerator.core.results import HOUR_MS, CoordinatorSettings
@@ -149,6 +149,19 @@ def test_time_to_live_is_renewed_by_use() -> None:
     for _ in range(5):
         clock.now_ms += 2 * HOUR_MS - 1
         assert store.use("plan-0") == held.plan_id
+
+
+def test_time_to_live_of_every_plan_starts_again_after_a_restart() -> None:
+    """No call could use it while the server was away."""
+    clock = Clock()
+    store = store_of(clock, plan_ttl_ms=2 * HOUR_MS)
+    opened(store)
+    opened(store)
+    clock.now_ms += 24 * HOUR_MS
+    store.coordinator.handle(Restarted())
+    assert store.plan_ids() == ("plan-0", "plan-1")
+    clock.now_ms += 2 * HOUR_MS
+    assert store.plan_ids() == ()
 
 
 def test_plans_in_use_are_not_dropped_with_idle_ones() -> None:
