@@ -169,3 +169,26 @@ def test_transition_table_differs_from_a_broken_core(broken: str) -> None:
 
     with patch.object(group_lifecycle, "discovered", broken_discovered):
         assert observed() != rows()
+
+
+@pytest.mark.parametrize("at_newest", [True, False])
+def test_start_after_the_newest_instant_is_a_new_generation(at_newest: bool) -> None:
+    """Discoveries of the generation before it have no effect."""
+    state = State()
+
+    def handle(event: ev.AnyEvent) -> None:
+        for record in decide(state, event, 0, SETTINGS).records:
+            apply(state, record)
+
+    create = ev.CreateGroup(key=KEY, scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0)), at_newest=at_newest)
+    handle(create)
+    before = state.groups[KEY].number
+    handle(ev.Join(key=KEY, scope=SCOPE, reader_id="r", request_id="j"))
+    handle(ev.Started(KEY, before, Progress(at(2))))
+    group = state.groups[KEY]
+    if not at_newest:
+        assert (group.number, group.progress.position) == (before, at(0))
+        return
+    assert group.number == state.last_number > before and group.progress.position == at(2)
+    handle(ev.Started(KEY, before, Progress(at(3))))
+    assert state.groups[KEY].progress.position == at(2)

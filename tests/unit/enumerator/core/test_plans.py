@@ -128,7 +128,7 @@ def test_plan_is_held_under_its_id() -> None:
 def test_plan_that_was_never_opened_is_an_error_with_advice() -> None:
     with pytest.raises(
         UnknownPlan,
-        match=r"no plan 'x' here: .* not used for 24 hours \(less, if room was needed\); run the query again",
+        match=r"no plan 'x' here: .* 24 hours \(less, if room was needed\); run the query again to open a new plan$",
     ):
         store_of(Clock()).use("x")
 

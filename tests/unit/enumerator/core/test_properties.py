@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +32,7 @@ from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
 from penstock.proto.model.groups import GroupScope, Member, OnLostRange
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, PartitionPlace, Phase, is_after_hand_over
 from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
-from penstock.proto.model.queries import Incremental, PlanRequest, RoundLimits
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest, RoundLimits
 from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, SnapshotProgress, Watermark, WatermarkFallback
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
@@ -230,6 +232,27 @@ def test_truncated_split_facts_are_corruption(splits: list[tuple[int, str, str]]
 def test_split_facts_of_too_many_splits_are_corruption() -> None:
     with pytest.raises(StateDamaged, match="more than 2 splits"):
         SplitFacts.decoded(facts_of([(1, "p", "a")] * 3).encoded(), most=2)
+
+
+def test_split_facts_of_too_many_splits_are_not_decompressed() -> None:
+    bomb = b"facts1\n" + zlib.compress(bytes(50 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StateDamaged, match="more than 1000 splits"):
+            SplitFacts.decoded(bomb, most=1_000)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_bytes < 5 << 20
+
+
+def test_record_of_another_version_names_both_versions() -> None:
+    created = rec.GroupCreated(key=KEY, number=1, scope=SCOPE, limits=NO_LIMITS, progress=Progress(at(0)))
+    stored = encode_record(replace(created, at_snapshot=True))
+    assert stored.version == WATERMARK_VERSION
+    text = f"version {HYBRID_VERSION}, but its content is one of version {WATERMARK_VERSION}"
+    with pytest.raises(StateDamaged, match=text):
+        decode_record(StoredRecord(stored.kind, HYBRID_VERSION, stored.payload))
 
 
 # --- histories of one group
