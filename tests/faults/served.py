@@ -25,9 +25,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.engine.consumer import Consumer
 from penstock.proto.client.client import CallLimits, EnumeratorClient
-from penstock.proto.errors import PenstockError
 from tests.golden.changes import hudi_changes, lost_decimals
 from tests.histories.journal import keep_state
+from tests.histories.reports import ask_for_groups
 from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
 
@@ -160,16 +160,8 @@ class Served:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and self.process is not None and self.process.poll() is None:
-            self._report()
+            ask_for_groups(self.address)
         end(self.process)
-
-    def _report(self) -> None:
-        """Asks for the state of each group, which the journal must have; see `tests.histories`."""
-        client = self.client(ONCE)
-        with contextlib.suppress(PenstockError):
-            for summary in client.list_groups():
-                client.describe_group(summary.table, summary.group)
-        client.close()
 
 
 def end(process: subprocess.Popen[str] | None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.histories.checker import violations
-from tests.histories.history import NEVER, Call, Delivered, History
+from tests.histories.history import NEVER, Call, Delivered, History, Json
 from tests.histories.violations import Violation
 
 LINES = 30
@@ -19,10 +19,9 @@ def minimised(history: History, violation: Violation) -> History:
     """A part of the history with the same violation, from which no session and no call or batch can be left out."""
 
     def fails(part: Sequence[Call | Delivered]) -> bool:
-        wanted = (violation.rule, violation.subject, violation.shown_by[-1])
-        shown = violations(_with(history, part))
-        return any((each.rule, each.subject, each.shown_by[-1]) == wanted for each in shown)
+        return any((each.rule, each.subject, each.text) == wanted for each in violations(_with(history, part)))
 
+    wanted = (violation.rule, violation.subject, violation.text)
     sessions: dict[str, list[Call | Delivered]] = {}
     for event in (*history.calls, *history.delivered):
         sessions.setdefault(_session(event), []).append(event)
@@ -83,10 +82,30 @@ def _lines(event: Call | Delivered, start_ns: int) -> list[str]:
     if isinstance(event, Delivered):
         text = f"{event.split_id} rows {event.first} to {event.next}, batch {event.sequence}"
         return [f"{at} {event.member[2]}/{event.member[3]} returns {text} [{event.where}]"]
-    hidden = ("n", "t", "ask", "request", "answer", "code")
-    question = {name: value for name, value in event.question.items() if name not in hidden}
-    answer = {name: value for name, value in event.answer.items() if name not in hidden}
-    lines = [f"{at} {event.name} {question} [{event.where}]"]
+    lines = [f"{at} {_asked(event)} [{event.where}]"]
     if event.answered_ns == NEVER:
         return [*lines, " " * 13 + "  never answered"]
-    return [*lines, f"{(event.answered_ns - start_ns) / 1e6:9.1f} ms   {event.code} {answer}"]
+    return [*lines, f"{(event.answered_ns - start_ns) / 1e6:9.1f} ms   {event.code} {_answered(event)}"]
+
+
+def _asked(call: Call) -> str:
+    """The question in a few words: who asks for what."""
+    who = "{2}/{3} ".format(*call.member) if "member" in call.question else ""
+    done = [
+        f"{plan_id[:8]}:{index} up to row {ordinal}{', the end' if finished else ''}"
+        for plan_id, index, ordinal, finished in call.question.get("done", ())
+    ]
+    return f"{who}{call.name} {'; '.join(done) or _fields(call.question, 'member', 'done')}"
+
+
+def _answered(call: Call) -> str:
+    splits = call.answer.get("splits")
+    if not isinstance(splits, list) or not splits:
+        return _fields(call.answer)
+    return "; ".join(f"{each['place'][0][:8]}:{each['place'][1]} from row {each['start']}" for each in splits)
+
+
+def _fields(line: Json, *hidden: str) -> str:
+    """The other fields of a line; empty without one."""
+    known = {"n", "t", "ask", "request", "answer", "code", *hidden}
+    return " ".join(f"{name}={value}" for name, value in line.items() if name not in known and value not in ("", []))

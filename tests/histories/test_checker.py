@@ -237,7 +237,8 @@ def test_failing_history_is_minimised_to_one_screen() -> None:
     part = minimised(history, broken)
     assert len(part.calls) == 3, part.calls
     text = told(history, broken)
-    assert len(text.splitlines()) <= LINES + 2 and "p20" in text and "exactly once" in text
+    assert len(text.splitlines()) <= LINES + 2 and "broken: exactly once: split p20:0" in text
+    assert "r20/20 CommitSplits p20:0 up to row 10, the end" in text and "OK p20:0 from row 0" in text
     for index in range(len(part.calls)):
         rest = type(part)(part.calls[:index] + part.calls[index + 1 :], part.delivered, {}, frozenset(), 0)
         assert broken.shown_by[-1] not in [each.shown_by[-1] for each in violations(rest)]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tests.histories.reports import ask_for_groups
 from tests.hybrid.delivered import Delivered
 from tests.interop.chaos_harness import Actor
 from tests.interop.soak_harness import Driver
@@ -180,6 +181,7 @@ class HybridHarness:
         (self.folder / "stop").touch()
         for actor in reversed(self.actors):
             if actor is self.server:
+                ask_for_groups(self.address)
                 actor.send(signal.SIGTERM)
             status = actor.process.wait(60) if actor.process else None
             if status != 0 and not actor.killed:  # killed last, after all rows had arrived

@@ -24,6 +24,7 @@ import psutil
 import penstock
 from penstock.proto.errors import Fenced, PenstockError
 from tests.histories.journal import keep_state
+from tests.histories.reports import ask_for_groups
 from tests.interop.chaos_writer import waited
 from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
@@ -169,6 +170,8 @@ class ChaosHarness:
             is_young = (
                 time.monotonic() - actor.started_at < 60
             )  # the process may not have installed its signal handlers yet
+            if actor is self.server:
+                ask_for_groups(self.address)
             actor.send(signal.SIGTERM)
             status = 0 if actor.process is None else actor.process.wait(PROGRESS_S)
             if status == 0 or actor.continue_at or (is_young and status == -signal.SIGTERM):
