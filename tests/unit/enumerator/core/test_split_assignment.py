@@ -10,8 +10,8 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.records import GroupKey
-from penstock.enumerator.core.results import CoordinatorSettings
-from penstock.proto.errors import Fenced, StorageError
+from penstock.enumerator.core.results import CoordinatorSettings, GrantedSplit, SplitsGranted
+from penstock.proto.errors import CorruptFile, Fenced, PenstockError, StorageError
 from penstock.proto.model.groups import NothingYet, OnLostRange
 from penstock.proto.model.queries import NO_LIMITS
 from tests.memory_store import DirectJournal, MemoryStore
@@ -112,3 +112,23 @@ def test_lost_open_round_never_moves_a_group_before_its_committed_position() -> 
         core.handle(lost)
         assert core.group.progress.position == at(expected)
         assert bool(core.group.rounds) == (plan_id == "over" or place == 0)
+
+
+@pytest.mark.parametrize(("code", "kind"), [("CORRUPT_FILE", CorruptFile), ("OF_A_LATER_RELEASE", PenstockError)])
+def test_request_of_a_stopped_group_has_its_error(code: str, kind: type[PenstockError]) -> None:
+    core = Core()
+    member = core.join("r")
+    core.handle(ev.CannotGoOn(key=KEY, number=core.group.number, start=at(0), code=code, text="file f is damaged"))
+    with pytest.raises(PenstockError) as stopped:
+        core.request_splits(member, 1)
+    assert type(stopped.value) is kind
+    assert str(stopped.value) == f"{KEY} stopped at {at(0)}: file f is damaged; then `penstock groups reset`"
+
+
+def test_granted_split_of_a_group_of_one_table_names_no_table() -> None:
+    core = Core()
+    member = core.join("r")
+    plan_id = core.plan(("p", "a"))
+    answer = core.handle(ev.RequestSplits(member, 1, 1))
+    assert isinstance(answer, SplitsGranted)
+    assert answer.splits == (GrantedSplit(plan_id, 0, 0, at(1), watermark_us=answer.splits[0].watermark_us),)
