@@ -33,6 +33,25 @@ class FaultSchedule:
             return next(self._turns)
 
 
+class Storms:
+    """Four times in turn, after `apart` answered requests, the store refuses `length` requests in a row with 503. The
+    first listing after a storm is stale."""
+
+    def __init__(self, length: int, apart: int) -> None:
+        self._lock = threading.Lock()
+        self._faults = iter(([None] * apart + [Fault.SLOW_DOWN] * length) * 4)
+        self._recovers = False
+
+    def __call__(self, request: Request) -> Fault | None:
+        with self._lock:
+            fault = next(self._faults, None)
+            if fault is None and self._recovers and request.kind == "list":
+                fault, self._recovers = Fault.STALE, False
+            elif fault is not None:
+                self._recovers = True
+            return fault
+
+
 @contextmanager
 def growing(golden: Any, store: str, folder: pathlib.Path) -> Iterator[tuple[str, Callable[[], None]]]:
     """(URI, function that uploads the rest) of a table without its last commits."""

@@ -10,6 +10,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from penstock.table.hudi_table import open_table
 from tests.faults.served import Served, differing, following, until
 from tests.ops.places import BIN
 from tests.s3.bucket import BUCKET
-from tests.s3.fault_schedule import FaultSchedule, growing
+from tests.s3.fault_schedule import FaultSchedule, Storms, growing
 from tests.s3.s3_proxy import Fault, Request, S3Proxy
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(900)]
@@ -141,11 +142,17 @@ def test_missing_bucket_or_table_is_named(proxy: Any, upload: Callable[[str], st
 # --- a stream
 
 
+@pytest.mark.parametrize(
+    ("kind", "kinds"),
+    [(partial(FaultSchedule, 17), {Fault.SLOW_DOWN, Fault.STALE, Fault.CUT, Fault.SHORT}),
+     (partial(Storms, 6, 20), {Fault.SLOW_DOWN, Fault.STALE})],
+    ids=["one request in 17", "storms of 503"],
+)  # fmt: skip
 def test_fault_19_stream_over_a_faulty_store_has_the_exact_rows(
-    proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path
+    proxy: Any, store: str, golden: Any, tmp_path: pathlib.Path, kind: Callable[[], Any], kinds: set[Fault]
 ) -> None:
-    """The server and the reader use the proxy; commits arrive meanwhile; one request in 17 fails."""
-    fault_schedule = FaultSchedule(17)
+    """The server and the reader use the proxy; commits arrive meanwhile."""
+    fault_schedule = kind()
     with growing(golden, store, tmp_path) as (uri, arrive), Served(tmp_path, uri) as server:
         proxy.fresh(fault_schedule)
         batches: list[pa.RecordBatch] = []
@@ -162,7 +169,7 @@ def test_fault_19_stream_over_a_faulty_store_has_the_exact_rows(
         seen = dict(proxy.faults)
         proxy.fresh()
     assert not differing(golden, batches)
-    assert len(seen) == 4, seen
+    assert seen.keys() == kinds, seen
     assert troubles.keys() <= {"STORAGE", "FENCED"}
 
 

@@ -141,12 +141,13 @@ Rows = Counter[tuple[tuple[str, object], ...]]
 @pytest.fixture(scope="session")
 def rows_of() -> Callable[[DataFrame | pa.Table], Rows]:
     """Rows as a multiset, by column name."""
+    return counted_rows
 
-    def rows(data: DataFrame | pa.Table) -> Rows:
-        table = data if isinstance(data, pa.Table) else data.toArrow()
-        return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in table.to_pylist())
 
-    return rows
+def counted_rows(data: DataFrame | pa.Table) -> Rows:
+    """Rows as a multiset, by column name."""
+    table = data if isinstance(data, pa.Table) else data.toArrow()
+    return Counter(tuple(sorted((name, _plain(value)) for name, value in row.items())) for row in table.to_pylist())
 
 
 def _plain(value: Any) -> object:
