@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from penstock.enumerator.coordinator.coordinator import durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.store.journal import Journal
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import Fenced, PenstockError
 from penstock.proto.model.changes import ChangeFormat
@@ -26,7 +27,7 @@ from penstock.proto.model.groups import GroupScope, GroupSpec, Member
 from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from tests.faults.deliveries import Deliveries
 from tests.faults.served import ONCE, RETRY_DELAYS
-from tests.memory_store import DirectJournal, MemoryStore
+from tests.memory_store import MemoryStore
 
 LEASE_MS: Final = 3_600_000
 """Longer than any test: a lease ends only when the test advances the clock."""
@@ -100,11 +101,10 @@ def local_server(
 ) -> Iterator[LocalServer]:
     """A server on the table and the state, stopped at the end."""
     clock, store = clock or Clock(), store or MemoryStore()
-    coordinator = durable_coordinator(
-        store, DirectJournal(store), clock_ms=clock, settings=CoordinatorSettings(lease_ms=LEASE_MS)
-    )
+    journal = Journal(store)
+    coordinator = durable_coordinator(store, journal, clock_ms=clock, settings=CoordinatorSettings(lease_ms=LEASE_MS))
     service = EnumeratorService({"t": str(table)}, clock_ms=clock, coordinator=coordinator, poll_ms=None)
-    with serve_enumerator(service, "127.0.0.1:0", service) as server:
+    with closing(journal), serve_enumerator(service, "127.0.0.1:0", service) as server:
         yield LocalServer(service, clock, server.address)
         server.stop(0)
 
