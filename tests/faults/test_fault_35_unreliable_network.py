@@ -31,6 +31,8 @@ def over_an_unreliable_network(
         networks(server.address, 3, faults_each) as clients,
     ):
         server.create_group()
+        for _ in range(10):  # so that the first requests of all readers find splits
+            server.discover()
         readers = [kind(network.address, f"r{n}", deliveries) for n, network in enumerate(clients)]
         for _ in range(MOST_STEPS):
             server.discover()
