@@ -98,6 +98,7 @@ def test_new_tables_are_read_and_renamed_and_excluded_ones_are_not(lake: Lake) -
     assert [(each.catalog, bool(each.error)) for each in more.catalogs] == [("lake", False), ("more", True)]
 
 
+@pytest.mark.exhaustive
 def test_group_waits_while_its_table_is_gone_and_then_goes_on(lake: Lake) -> None:
     batches: list[pa.RecordBatch] = []
     with lake.reader("lake.orders") as reader:
@@ -146,6 +147,7 @@ def test_catalog_that_is_down_keeps_its_tables_and_the_rest_goes_on(lake: Lake) 
     lake.check_rows("lake.orders")
 
 
+@pytest.mark.exhaustive
 def test_added_tables_survive_a_restart_and_removed_ones_do_not_come_back(
     lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

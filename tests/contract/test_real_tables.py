@@ -116,6 +116,7 @@ def test_splits_are_assigned_once_without_the_timeline_and_logged(
     assert {match[1] for match in reported if match} == {"0", "1"}
 
 
+@pytest.mark.exhaustive
 def test_plans_of_golden_tables_round_trip_through_bytes(golden: Any) -> None:
     enumerator = EmbeddedEnumerator()
     planned = 0

@@ -114,6 +114,7 @@ def consumer(server: Served, reader_id: str) -> Consumer:
     return Consumer(server.address, "t", group="g", reader_id=reader_id, query="cdc", cdc_format="hudi", max_splits=2)
 
 
+@pytest.mark.exhaustive
 def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     server = Served(tmp_path, golden.table(CASE))
     client = server.client(ONCE)

@@ -127,6 +127,7 @@ def stopped_state(directory: pathlib.Path) -> tuple[list[bytes], dict[str, list[
     return reopened(directory)
 
 
+@pytest.mark.exhaustive
 def test_fault_02_flipped_bit_in_the_database_never_gives_other_content(tmp_path: pathlib.Path) -> None:
     whole = stopped_state(tmp_path / "state")
     size = (tmp_path / "state" / "penstock.db").stat().st_size
