@@ -143,8 +143,9 @@ class SharedConsumer:
 
     def _continued(self, topic: str, offsets: Mapping[int, int]) -> tuple[_Topic, bool]:
         """The topic with buffers that begin at `offsets`, and whether partitions were assigned."""
-        one, now_s = self._read.setdefault(topic, _Topic()), self._clock()
-        self._release_idle(now_s)
+        now_s = self._clock()
+        self._release_idle(now_s)  # may release this topic too: its end is old
+        one = self._read.setdefault(topic, _Topic())
         one.read_s = now_s
         one.waits_since_s = now_s if one.waits_since_s is None else one.waits_since_s
         gone = [number for number in one.buffers if number not in offsets]

@@ -119,6 +119,37 @@ def test_records_of_a_topic_that_nobody_reads_are_dropped(reading: Reading) -> N
     assert reading.fetch("stopped") is True
 
 
+def test_topic_that_is_read_again_after_long_pause_continues(reading: Reading) -> None:
+    reading.client.write("t", 0, 5)
+    assert reading.fetch("t") is True
+    reading.client.write("t", 0, 3)
+    reading.now_s += IDLE_S + 1
+    ends = [reading.fetch("t") for _ in range(3)]
+    assert ends[-1] is True and reading.read["t", 0] == list(range(8))
+    reading.client.write("t", 0, 2)
+    assert reading.fetch("t") is True
+    assert reading.read["t", 0] == list(range(10)) and len(reading.consumer._read["t"].assigned) == 1
+
+
+def test_end_after_long_pause_is_not_that_before_it(reading: Reading) -> None:
+    """The pause may be longer than the client keeps its records: the old end says nothing about the log of now."""
+    reading.client.write("t", 0, 5)
+    assert reading.fetch("t") is True and reading.fetch("t") is True
+    reading.client.write("t", 0, 3)
+    reading.now_s += IDLE_S + 1
+    reading.client.is_silent = True
+    assert reading.fetch("t") is None
+    reading.client.is_silent = False
+    assert reading.fetch("t") is True and reading.read["t", 0] == list(range(8))
+
+
+def test_first_topic_after_long_pause_is_kept(reading: Reading) -> None:
+    reading.now_s += IDLE_S + 1
+    reading.client.write("t", 0, 5)
+    assert reading.fetch("t") is True and reading.fetch("t") is True
+    assert set(reading.consumer._read) == {"t"} and reading.read["t", 0] == list(range(5))
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
