@@ -22,7 +22,7 @@ from penstock.engine.sync.layout import TargetLayout, layout_of
 from penstock.engine.sync.topics.connect_types import Fields
 from penstock.engine.sync.topics.earlier_events import EarlierEvents
 from penstock.engine.sync.topics.feed import TopicFeed
-from penstock.engine.sync.topics.lake_columns import copied_rows, joined_fields
+from penstock.engine.sync.topics.lake_columns import check_one_form, copied_rows, joined_fields
 from penstock.engine.sync.topics.position import TopicPosition, parse_position
 from penstock.engine.sync.topics.values import columns_of, schema_text
 from penstock.proto.errors import (
@@ -116,6 +116,7 @@ class BehindTableFeed:
         known = self._known(earlier)
         names = self._key_names(known, entry)
         fields = self._joined(self._lake_columns(), known, names)
+        check_one_form(self._table.table, self._lake_columns(), self._name, fields, earlier.seen)
         self._begin = None
         self._start = replace(begin, topic=replace(known, schema_json=schema_text(fields)))
         return layout_of(columns_of(schema_text(fields), f"topic {self._name}"), names, entry.source_column)
@@ -189,6 +190,7 @@ class BehindTableFeed:
                 "the table did not: exclude the columns in Debezium (column.exclude.list) or add them to the table, "
                 "and load the table again (--restart)"
             )
+        check_one_form(self._table.table, self._lake_columns(), self._name, _fields(at.topic), earlier.seen)
         log_event_to(
             log, "copy continues in topic", table=self._table.table, topic=self._name, instant=place.instant,
             offsets=reached.order_key,

@@ -123,16 +123,13 @@ class EventDecoder:
                 parts.extend(self._rows(position, fields, number, part_of(chunk, run.begin, run.end)))
         return Decoded(position, _completed(parts, position))
 
-    def described(self, before: TopicPosition, number: int, chunk: RecordChunk) -> TopicPosition:
-        """The position with the key and the columns of these records, which are not decoded. SchemaMismatch as
+    def described(self, before: TopicPosition, number: int, chunk: RecordChunk) -> tuple[EventKey | None, list[Fields]]:
+        """The key and the columns of each schema of these records, which are not decoded. SchemaMismatch as
         `decoded`."""
         where = f"topic {before.topic}, partition {number}"
-        position = replace(before, key=self._key(before, chunk, where)) if chunk.keys else before
-        for run in schema_runs(chunk.values, self._values, where):
-            if run.schema is not None:
-                fields = event_fields(run.schema, where)
-                position = replace(position, schema_json=merged(position.schema_json, fields, where))
-        return position
+        key = self._key(before, chunk, where) if chunk.keys else before.key
+        runs = schema_runs(chunk.values, self._values, where)
+        return key, [event_fields(run.schema, where) for run in runs if run.schema is not None]
 
     def given(self, before: TopicPosition) -> TopicPosition | None:
         """The position with the key and the columns of the job; None: it has none."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.engine.sync.feed import NotReady
+from penstock.engine.sync.topics.connect_types import Fields
 from penstock.engine.sync.topics.decoding import EventDecoder, part_of
 from penstock.engine.sync.topics.event_schema import merged
 from penstock.engine.sync.topics.feed import TopicConsumer
@@ -43,6 +43,8 @@ class EarlierEvents:
     """The position, with the key and the columns that are known so far."""
     starts: Mapping[int, int]
     """The first offset of each partition's log."""
+    seen: Fields = field(default_factory=list)
+    """The columns that the events have had, each once with each of its types."""
     _windows: dict[int, _Window] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,13 +82,13 @@ class EarlierEvents:
         window = self._windows[number]
         count = int((chunk.offsets < window.end).sum())
         part = part_of(chunk, 0, count)
-        seen = self.decoder.described(replace(self.known, schema_json=""), number, part)
-        self.known = replace(self.known, key=seen.key)
-        if seen.schema_json:
+        key, schemas = self.decoder.described(self.known, number, part)
+        self.known = replace(self.known, key=key)
+        for fields in schemas:
             window.has_columns = True
-            fields = json.loads(seen.schema_json)["fields"]
             joined = merged(self.known.schema_json, fields, f"topic {self.known.topic}, partition {number}")
             self.known = replace(self.known, schema_json=joined)
+            self.seen += [one for one in fields if one not in self.seen]
         window.next = min(max(window.next, chunk.next_offset), window.end)
 
     def _extend(self, number: int, one: _Window) -> None:

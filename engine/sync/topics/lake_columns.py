@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.engine.sync.layout import widens
 from penstock.engine.sync.targets.rows import aligned
-from penstock.engine.sync.topics.connect_types import Fields
+from penstock.engine.sync.topics.connect_types import CONNECT_NAME, Fields
 from penstock.engine.sync.topics.values import columns_of, converted, schema_text, wire_fields
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.delete_markers import DELETE_MARK
@@ -83,6 +83,53 @@ def _avro(type_: pa.DataType) -> Any:
     if type_ in _NUMBERS:
         return _NUMBERS[type_]
     return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
+
+
+def check_one_form(table: str, lake: pa.Schema, topic: str, fields: Fields, seen: Fields) -> None:
+    """SchemaMismatch, naming column, units and scales, for a column that the table has as Connect sends it, if it had
+    another unit or scale in one of the events: the table does not say which of them a value has.
+
+    `fields` are the columns of the copy, `seen` those of the events, with each of their types.
+    """
+    by_name = {one["name"]: one for one in fields}
+    for now in seen:
+        of = by_name.get(now["name"])
+        if of is None or _form(of) == _form(now):
+            continue
+        held = lake.field(now["name"]).type if now["name"] in lake.names else None
+        if _is_as_sent(held, of, topic) or _is_as_sent(held, now, topic):
+            raise SchemaMismatch(
+                f"column {now['name']} of the events of topic {topic} was {_form_text(of)} and {_form_text(now)}, and "
+                f"table {table} has it as it was sent{'' if held is None else f' ({held})'}, so its values have two "
+                "meanings: exclude the column (Debezium's column.exclude.list, and without), write the table again "
+                "with a type that says the unit or scale, or copy from the topic alone"
+            )
+
+
+def _is_as_sent(held: pa.DataType | None, event: dict[str, Any], topic: str) -> bool:
+    """Whether the table has values as Connect sends them, or a text that may be of them, which mean another type."""
+    sent = _type(wire_fields([event], is_json=False)[0], topic)
+    return sent != _type(event, topic) and (held is None or held == sent or pa.types.is_string(held))
+
+
+def _form(event: dict[str, Any]) -> tuple[Any, ...]:
+    """What a value as Connect sends it means: all of the type but a decimal's precision."""
+    kind = event["type"][1]
+    own = {name: value for name, value in kind.items() if name != "precision"} if _is_named(kind) else kind
+    return own, event.get(CONNECT_NAME)
+
+
+def _form_text(event: dict[str, Any]) -> str:
+    kind = event["type"][1]
+    if not _is_named(kind):
+        return str(kind)
+    if kind["logicalType"] == "decimal":
+        return f"decimal({kind['precision']}, {kind['scale']})"
+    return str(event.get(CONNECT_NAME, kind["logicalType"]))
+
+
+def _is_named(kind: Any) -> bool:
+    return isinstance(kind, dict) and "logicalType" in kind
 
 
 def copied_rows(batch: pa.RecordBatch, fields: Fields, where: str) -> pa.RecordBatch:

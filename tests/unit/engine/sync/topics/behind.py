@@ -38,6 +38,7 @@ class EventTopic(ScriptedTopic):
     """A topic with its consumer. A call returns at most `most` records of each partition."""
 
     columns: dict[str, str] = field(default_factory=lambda: {"id": "int64", "p": "string", "v": "int64"})
+    names: dict[str, str] = field(default_factory=dict)
     key: tuple[str, ...] = ("id",)
     most: int = 7
     fault: Any = lambda where: None
@@ -47,7 +48,15 @@ class EventTopic(ScriptedTopic):
 
     def event(self, row: Row, op: str = "u") -> tuple[bytes, bytes]:
         """Key and value of an event: an update, or with `d` a delete."""
-        fields = [{"type": kind, "optional": True, "field": name} for name, kind in self.columns.items()]
+        fields = [
+            {
+                "type": kind,
+                "optional": True,
+                "field": name,
+                **({"name": self.names[name]} if name in self.names else {}),
+            }
+            for name, kind in self.columns.items()
+        ]
         image = {"type": "struct", "optional": True, "fields": fields}
         schema = {
             "type": "struct",

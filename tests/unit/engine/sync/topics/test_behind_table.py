@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import pathlib
@@ -331,6 +332,44 @@ def test_column_that_the_table_does_not_take_stops_at_the_hand_over() -> None:
     with pytest.raises(SchemaMismatch, match="its events had other columns while table"):
         run(table)
     assert copied(run(replace(table, ends=[{0: 1}, {0: 2}])))[3]["b"] == 4
+
+
+MILLIS, MICROS = "io.debezium.time.Timestamp", "io.debezium.time.MicroTimestamp"
+
+
+def two_units() -> ScriptedTable:
+    """The first event has milliseconds, the second one microseconds; the table has a long of both."""
+    topic = EventTopic("t", names={"v": MILLIS}, most=1)
+    topic.put(0, {"id": 1, "p": "", "v": 5_000})
+    topic.names["v"] = MICROS
+    second = {"id": 2, "p": "", "v": 5_000_000}
+    topic.put(0, second)
+    feed = ScriptedFeed([[lake_row({"id": 1, "p": "", "v": 5_000})]], [[("+I", lake_row(second))]])
+    return ScriptedTable(feed, [{0: 1}, {0: 2}], topic, now=described(partition_fields=()))
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_unit_that_changed_before_the_snapshot_is_refused(most: int) -> None:
+    table, target = two_units(), MemoryTarget()
+    table.topic.most, table.ends = most, [{0: 2}, {0: 2}]
+    with pytest.raises(SchemaMismatch, match=r"column v .* was local-timestamp-millis and local-timestamp-micros, and"):
+        run(table, target=target)
+    assert not target.rows
+
+
+def test_unit_that_changes_during_the_load_stops_before_the_topic() -> None:
+    table, target = two_units(), MemoryTarget()
+    with pytest.raises(SchemaMismatch, match=r"column v .* was local-timestamp-millis and local-timestamp-micros, and"):
+        run(table, target=target)
+    (position,) = target.tables["t"].positions.values()
+    assert json.loads(position)["phase"] == "table"
+
+
+def test_unit_that_changes_after_the_table_is_read_with_each_event() -> None:
+    table = two_units()
+    table.feed = ScriptedFeed(table.feed.parts)
+    rows = copied(run(table))
+    assert rows[1]["v"] == rows[2]["v"] == dt.datetime(1970, 1, 1, 0, 0, 5)  # noqa: DTZ001 - as Debezium's type
 
 
 def test_rows_of_partitions_without_partition_fields_are_refused() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.sync.topics.connect_types import ConnectType, fields_of
-from penstock.engine.sync.topics.lake_columns import copied_rows, joined_fields
+from penstock.engine.sync.topics.lake_columns import check_one_form, copied_rows, joined_fields
 from penstock.engine.sync.topics.values import columns_of, schema_text
 from penstock.proto.errors import SchemaMismatch, UndecodableRecord
 
@@ -108,3 +108,50 @@ def test_columns_of_hudi_are_not_compared() -> None:
     added = ["_hoodie_commit_time", "_hoodie_operation", "_hoodie_is_deleted", "_event_lsn", "_event_seq"]
     lake = pa.schema([("id", pa.int64()), *((name, pa.string()) for name in added)])
     assert [one["name"] for one in joined_fields("t", lake, "t", fields_of({"id": BIG}, "t"), (), ())] == ["id"]
+
+
+MILLIS = ConnectType(kind="int64", name=f"{DEBEZIUM}.Timestamp")
+
+
+def check(lake: pa.DataType | None, *seen: ConnectType) -> None:
+    fields = [fields_of({"c": one}, "t") for one in seen]
+    columns = pa.schema([] if lake is None else [("c", lake)])
+    check_one_form("t", columns, "t", fields[0], [one for part in fields for one in part])
+
+
+@pytest.mark.parametrize(
+    ("lake", "one", "other", "texts"),
+    [
+        (pa.int64(), MILLIS, MICROS, "local-timestamp-millis and local-timestamp-micros"),
+        (None, MILLIS, MICROS, "local-timestamp-millis and local-timestamp-micros"),
+        (pa.binary(), money(12, 4), money(5, 2), r"decimal\(12, 4\) and decimal\(5, 2\)"),
+        (
+            pa.string(),
+            ZONED,
+            ConnectType(kind="int64", name=f"{CONNECT}.Timestamp"),
+            "ZonedTimestamp and timestamp-millis",
+        ),
+        (pa.string(), TEXT, DAY, "string and date"),
+    ],
+    ids=str,
+)
+def test_column_as_sent_has_one_unit_and_scale(lake: Any, one: ConnectType, other: ConnectType, texts: str) -> None:
+    with pytest.raises(SchemaMismatch, match=f"column c of the events of topic t was .*{texts}, and table t has it as"):
+        check(lake, one, other)
+    check(lake, one, one)
+
+
+@pytest.mark.parametrize(
+    ("lake", "seen"),
+    [
+        (pa.timestamp("us"), (MILLIS, MICROS)),
+        (pa.decimal128(12, 4), (money(12, 4), money(5, 2))),
+        (pa.binary(), (money(12, 2), money(5, 2))),
+        (pa.int64(), (BIG, WHOLE)),
+        (None, (BIG, WHOLE)),
+    ],
+    ids=str,
+)
+def test_other_columns_may_have_had_several_types(lake: Any, seen: tuple[ConnectType, ...]) -> None:
+    """The table has the meaning in its own type, or it did not change."""
+    check(lake, *seen)
