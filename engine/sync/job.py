@@ -166,7 +166,7 @@ def _check_then(where: str, source: str, then: str, values: Mapping[str, Any], o
         raise ConfigurationError(f"{where}: without: only with `then`: a copy of a table has all of its columns")
     if not then:
         return
-    if not then.startswith(_TOPICS) or then.count(NAME) != 1:
+    if not then.startswith(_TOPICS) or then.count(NAME) != 1 or NAME not in then.rpartition("/")[2]:
         raise ConfigurationError(
             f"{where}: then: expected the topic that fills each table, {_TOPICS}BROKER:PORT/PREFIX.{NAME}: one {NAME}, "
             "which is the name of the source"

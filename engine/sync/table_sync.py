@@ -198,7 +198,7 @@ class TableSync:
         return self._done(following, 0 if removed is None else removed.num_rows)
 
     def _check_unique(self) -> None:
-        repeated = self._target.repeated_key(self._source.target_table)
+        repeated = self._target.repeated_key(self._source.target_table, self._source.name)
         if repeated:
             raise ConfigurationError(
                 f"table {self._source.target_table}: several rows have the key {repeated}, and an event of the topic "

@@ -109,14 +109,16 @@ class DeltaTarget:
                     raise TargetUnavailable(f"target {self._name}: table {write.table}: {_line(error)}") from error
                 raise self._conflict(write.table) from error
 
-    def repeated_key(self, table: str) -> str:
+    def repeated_key(self, table: str, source: str) -> str:
         """See `Target.repeated_key`."""
         with self._errors(table):
             delta = self._opened(table)
             if delta is None:
                 return ""
-            names = self._stored(table, delta).layout.key
-            sql = REPEATED.format(table="t", key=", ".join(f'"{name}"' for name in names))
+            layout = self._stored(table, delta).layout
+            names, column = layout.key, layout.source_column
+            of_source = f"{_quoted(column)} = {_literal(source)}" if column else "true"
+            sql = REPEATED.format(table="t", key=", ".join(map(_quoted, names)), rows=of_source)
             found = pa.RecordBatchReader.from_stream(QueryBuilder().register("t", delta).execute(sql)).read_all()
         return key_text(names, found.to_pylist()[0].values()) if found.num_rows else ""
 
@@ -145,7 +147,7 @@ class DeltaTarget:
             number += 1
         info = _commit_info(number, layout, positions)
         if write.replaces:
-            where = f"`{layout.source_column}` = '{write.source_name.replace(chr(39), 2 * chr(39))}'"
+            where = f"`{layout.source_column}` = {_literal(write.source_name)}"
             write_deltalake(
                 delta, rows.appended(), mode="overwrite", predicate=where, schema_mode="merge", commit_properties=info
             )
@@ -276,6 +278,15 @@ class _Rows:
                 for number, batch in batches
             ]
         )
+
+
+def _quoted(name: str) -> str:
+    """An identifier of DataFusion."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _merged(delta: DeltaTable, change: LayoutChange, removed: pa.Table, rows: _Rows, info: CommitProperties) -> bool:

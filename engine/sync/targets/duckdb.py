@@ -131,14 +131,16 @@ class DuckDBTarget:
                 _roll_back(cursor)
                 raise
 
-    def repeated_key(self, table: str) -> str:
+    def repeated_key(self, table: str, source: str) -> str:
         """See `Target.repeated_key`."""
         stored = self.stored(table)
         if stored is None:
             return ""
-        names = stored.layout.key
+        names, column = stored.layout.key, stored.layout.source_column
+        of_source = f"{quoted(column)} = $1" if column else "true"
+        sql = REPEATED.format(table=quoted(table), key=", ".join(map(quoted, names)), rows=of_source)
         with self._errors(table), self._cursor() as cursor:
-            rows = _run(cursor, REPEATED.format(table=quoted(table), key=", ".join(map(quoted, names))))
+            rows = _run(cursor, sql, [source] if column else [])
         return key_text(names, rows[0]) if rows else ""
 
     def close(self) -> None:

@@ -91,12 +91,12 @@ class ParquetTarget:
                     for path in before.obsolete:
                         files.delete(path)
 
-    def repeated_key(self, table: str) -> str:
+    def repeated_key(self, table: str, source: str) -> str:
         """See `Target.repeated_key`. The keys of all rows are in memory."""
         with self._errors(table):
             files = self._files(table)
             manifest = self._manifest(table, files)
-            return "" if manifest is None else _repeated_key(files, manifest)
+            return "" if manifest is None else _repeated_key(files, manifest, source)
 
     def close(self) -> None:
         """See `Target.close`."""
@@ -133,16 +133,18 @@ class ParquetTarget:
             raise TargetUnavailable(text) if isinstance(error, OSError) else ConfigurationError(text) from error
 
 
-def _repeated_key(files: Files, manifest: Manifest) -> str:
-    """A key with two rows after its last removal. Ordered by write, with removals before the rows of their write, they
-    are the last two entries of the key."""
+def _repeated_key(files: Files, manifest: Manifest, source: str) -> str:
+    """A key of a source with two rows after its last removal. Ordered by write, with removals before the rows of their
+    write, they are the last two entries of the key."""
     names = manifest.layout.key
     entries: list[pa.Table] = []
     for listed, is_row in ((manifest.rows, True), (manifest.removed, False)):
         for one in listed:
             batches = [batch.select([*names, WRITE_COLUMN]) for batch in files.batches(one.file)]
             if batches:
-                part = pa.Table.from_batches(batches)
+                part = _with_large_offsets(pa.Table.from_batches(batches))
+                if of := manifest.layout.source_column:
+                    part = part.filter(pc.equal(part.column(of), source))
                 entries.append(part.append_column(_IS_ROW, pa.repeat(is_row, part.num_rows)))
     if not entries:
         return ""
@@ -155,6 +157,12 @@ def _repeated_key(files: Files, manifest: Manifest) -> str:
     are_two = pc.and_(pc.and_(is_row.slice(1), is_row.slice(0, len(is_row) - 1)), is_same_before)
     found = keys.slice(1).filter(pc.and_(are_two, is_end.slice(1))).slice(0, 1).to_pylist()
     return key_text(names, found[0].values()) if found else ""
+
+
+def _with_large_offsets(keys: pa.Table) -> pa.Table:
+    """The keys, of which all texts together may be larger than 2 GiB."""
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return keys.cast(pa.schema([one.with_type(large.get(one.type, one.type)) for one in keys.schema]))
 
 
 def _with_write(files: Files, before: Manifest | None, write: Write, rows: Iterable[pa.RecordBatch]) -> Manifest:

@@ -119,14 +119,16 @@ class PostgreSQLTarget:
                 [write.table, write.source, write.position],
             )
 
-    def repeated_key(self, table: str) -> str:
+    def repeated_key(self, table: str, source: str) -> str:
         """See `Target.repeated_key`."""
         stored = self.stored(table)
         if stored is None:
             return ""
-        names = stored.layout.key
+        names, column = stored.layout.key, stored.layout.source_column
+        of_source = f"{quoted(column)} = $1" if column else "true"
+        sql = REPEATED.format(table=self._own(table), key=", ".join(map(quoted, names)), rows=of_source)
         with self._connections.transaction(table) as cursor:
-            rows = run(cursor, REPEATED.format(table=self._own(table), key=", ".join(map(quoted, names))))
+            rows = run(cursor, sql, [source] if column else [])
         return key_text(names, rows[0]) if rows else ""
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class Write:
 OUTSIDE_OF_YEARS: Final = "SELECT 1 FROM {0} WHERE {1} < DATE '0001-01-01' OR {1} > DATE '9999-12-31' LIMIT 1"
 """Finds a date that `rows.check_text_of_dates` refuses."""
 
-REPEATED: Final = "SELECT {key} FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+REPEATED: Final = "SELECT {key} FROM {table} WHERE {rows} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
 """Finds a key that several rows have."""
 
 
@@ -109,8 +109,9 @@ class Target(Protocol):
         """
         ...
 
-    def repeated_key(self, table: str) -> str:
-        """A key that several rows of a table of `stored` have, as text for people; '': each key has one row."""
+    def repeated_key(self, table: str, source: str) -> str:
+        """A key that several rows of a table of `stored` have, as text for people; '': each key has one row. If the
+        table has a source column, only the rows of the source with this name count."""
         ...
 
     def close(self) -> None:

@@ -187,11 +187,12 @@ class MemoryTarget:
         self.writes.append(write)
         self.fault("write")
 
-    def repeated_key(self, table: str) -> str:
+    def repeated_key(self, table: str, source: str) -> str:
         """See `Target`."""
         self.fault("repeated_key")
-        names = self.tables[table].layout.key
-        counted = Counter(str([row[name] for name in names]) for row in self.rows.get(table, []))
+        layout = self.tables[table].layout
+        rows = [row for row in self.rows.get(table, []) if row.get(layout.source_column, source) == source]
+        counted = Counter(str([row[name] for name in layout.key]) for row in rows)
         return next((key for key, count in counted.items() if count > 1), "")
 
     def close(self) -> None:

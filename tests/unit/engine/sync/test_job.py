@@ -115,6 +115,10 @@ BAD = {
         PLAIN + 'then = "kafka://b:1/orders"',
         r"then: expected the topic that fills each table, kaf",
     ),
+    "name among the brokers": (
+        PLAIN + 'then = "kafka://{name}:9092/orders"',
+        "then: expected the topic that fills each",
+    ),
     "topic with two names": (PLAIN + 'then = "kafka://b:1/{name}.{name}"', "one {name}, which is the name of"),
     "topic without brokers": (PLAIN + 'then = "{name}"', r"then: expected the topic .* kafka://BROKER:PORT/PREFIX"),
     "empty topic": (PLAIN + 'then = ""', "then: got '', expected a text"),

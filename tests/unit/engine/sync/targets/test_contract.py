@@ -187,15 +187,28 @@ def test_names_that_lead_elsewhere_are_refused_before_anything_is_read(backend: 
 def test_repeated_key_is_found_until_it_is_removed(backend: Backend) -> None:
     """Also one with a null. Rows that were removed, and those with one part of a key, do not count."""
     target = opened(backend)
-    assert target.repeated_key("orders") == ""
+    assert target.repeated_key("orders", "orders") == ""
     target.write(write("p1", [("a", 1, "x"), ("a", 2, "y"), ("b", 1, "z"), (None, 1, "n")]))
-    assert target.repeated_key("orders") == ""
+    assert target.repeated_key("orders", "orders") == ""
     target.write(write("p2", [("a", 2, "again"), ("c", 3, "w")], [("c", 3)], expected="p1"))
-    assert target.repeated_key("orders") == "k=a, n=2"
+    assert target.repeated_key("orders", "orders") == "k=a, n=2"
     target.write(write("p3", [("a", 2, "one"), (None, 1, "n")], [("a", 2)], expected="p2"))
-    assert target.repeated_key("orders") == "k=None, n=1"
+    assert target.repeated_key("orders", "orders") == "k=None, n=1"
     target.write(write("p4", [("b", 1, "new")], [(None, 1), ("b", 1)], expected="p3"))
-    assert target.repeated_key("orders") == ""
+    assert target.repeated_key("orders", "orders") == ""
+    target.close()
+
+
+def test_repeated_key_of_another_source_does_not_count(backend: Backend) -> None:
+    columns = pa.schema([('a "source"', pa.string()), ('a "key"', pa.string())])
+    layout = TargetLayout(columns, ('a "source"', 'a "key"'), 'a "source"')
+    target = opened(backend)
+    twice = 'it\'s "u"'
+    target.write(write("p1", [("t", "a"), ("t", "b")], layout=layout, source="/lake/t", source_name="t"))
+    rows: list[Row] = [(twice, "a"), (twice, "c"), (twice, "c")]
+    target.write(write("p1", rows, layout=layout, source="/lake/u", source_name=twice))
+    assert target.repeated_key("orders", "t") == ""
+    assert target.repeated_key("orders", twice) == f'a "source"={twice}, a "key"=c'
     target.close()
 
 

@@ -582,3 +582,22 @@ def test_shards_and_their_topics_fill_one_table() -> None:
         run_to_end(lambda table=table: feed_of(table, table.topic, entry), target, source)  # type: ignore[misc]
     assert sorted((row["shard"], row["id"]) for row in target.rows["all"]) == [("t", 1), ("t", 2), ("u", 1), ("u", 2)]
     assert target.tables["all"].layout.key == ("shard", "id")
+
+
+def test_shard_with_a_repeated_key_stops_alone() -> None:
+    entry, target = entry_of('into = "all"\n'), MemoryTarget()
+    syncs = {}
+    for name, ids in (("t", (1,)), ("u", (1, 1))):
+        rows = [[lake_row({"id": number, "p": "a", "v": place}) for place, number in enumerate(ids)]]
+        table = small(feed=ScriptedFeed(rows))
+        table.topic.topic = name
+        source = replace(source_of(entry, f"/lake/{name}", name), target_table="all")
+        syncs[name] = TableSync(source, feed_of(table, table.topic, entry), target)
+        while name not in [row["_source"] for row in target.rows.get("all", [])]:
+            syncs[name].step()
+    while syncs["t"].step() is not None:
+        pass
+    assert sorted(row["id"] for row in target.rows["all"] if row["_source"] == "t") == [1, 2]
+    with pytest.raises(ConfigurationError, match=r"several rows have the key \['u', 1\]"):
+        while syncs["u"].step() is not None:
+            pass
