@@ -29,6 +29,7 @@ from penstock.enumerator.embedded import EmbeddedEnumerator, available_cpus
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import Hybrid, KafkaPlace
+from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.streams import NoBatch, SnapshotBatch, StreamPoint, StreamScope, batch_request
@@ -145,6 +146,10 @@ class TableFeed:
         """Whether the snapshot is delivered."""
         place = self._point(position)[0].snapshot
         return place is None or place.done == place.total
+
+    def has_reached(self, position: str, newest: Position) -> bool:
+        """Whether everything up to `newest` is delivered."""
+        return self._point(position)[0].progress.position >= newest
 
     def hand_over(self, position: str, hybrid: Hybrid) -> KafkaPlace | None:
         """The offsets of the topic at which the table of this position ends, whatever is delivered of its snapshot;

@@ -1,6 +1,6 @@
 """The rounds of a table, and then those of the topic that fills it, from the offsets at which the table ends.
 
-If rows cannot move to another partition of the table, commits after the snapshot are copied until there is none; else
+If rows cannot move to another partition of the table, the commits that it has when the snapshot is copied follow; else
 the topic follows the snapshot. The hand-over is a round without rows. The table is never read after it.
 """
 
@@ -35,6 +35,7 @@ from penstock.proto.errors import (
 )
 from penstock.proto.logging import log_event_to
 from penstock.proto.model.hybrid import Hybrid, KafkaPlace
+from penstock.proto.model.positions import Position
 from penstock.proto.model.reports import TableDescription
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -54,14 +55,17 @@ class BehindPosition:
     point: str = ""
     """The position of `TableFeed`; '' after the hand-over."""
     instant: str = ""
-    """The instant of the hand-over, for people; '' before it."""
+    """The instant of these offsets, for people; '' if it is not known."""
 
     def text(self) -> str:
         """The position as JSON."""
         topic = self.topic.text()
         if self.point:
-            return json.dumps({"phase": "table", "point": self.point, "topic": topic}, separators=(",", ":"))
-        return json.dumps({"phase": "topic", "topic": topic, "instant": self.instant}, separators=(",", ":"))
+            known = {"instant": self.instant} if self.instant else {}
+            at = {"phase": "table", "point": self.point, "topic": topic, **known}
+        else:
+            at = {"phase": "topic", "topic": topic, "instant": self.instant}
+        return json.dumps(at, separators=(",", ":"))
 
 
 def parse_behind(text: str, topic: str) -> BehindPosition:
@@ -70,6 +74,8 @@ def parse_behind(text: str, topic: str) -> BehindPosition:
         if len(text) > 2 * MAX_POSITION_CHARS:
             raise ValueError(f"{len(text)} characters")
         match json.loads(text):
+            case {"phase": "table", "point": str(point), "topic": str(inner), "instant": str(instant)} if point:
+                return BehindPosition(point=point, topic=parse_position(inner, topic), instant=instant)
             case {"phase": "table", "point": str(point), "topic": str(inner)} if point:
                 return BehindPosition(point=point, topic=parse_position(inner, topic))
             case {"phase": "topic", "topic": str(inner), "instant": str(instant)}:
@@ -94,7 +100,8 @@ class BehindTableFeed:
         self._described: TableDescription | None = None
         self._begin: tuple[BehindPosition, EarlierEvents] | None = None
         self._start: BehindPosition | None = None
-        self._switch: tuple[str, KafkaPlace, EarlierEvents] | None = None
+        self._newest: Position | None = None
+        self._switch: tuple[str, str, EarlierEvents] | None = None
 
     def layout(self, entry: SyncEntry) -> TargetLayout | None:
         """The layout for the columns that table and events have; None: the table has no commit yet.
@@ -103,15 +110,12 @@ class BehindTableFeed:
         table's rows, so that this cannot be compared. Errors of the hand-over.
         """
         if self._begin is None:
-            self._described = self._table.description()
-            if not self._described.schema_json:
-                return None
-            point = self._table.start()
-            place = self._table.hand_over(point, self._hybrid)
+            point = self._started()
+            place = self._table.hand_over(point, self._hybrid) if point else None
             if place is None:
                 return None
             at = self._topic_position(place)
-            self._begin = BehindPosition(point=point, topic=at), self._earlier(at)
+            self._begin = BehindPosition(point=point, topic=at, instant=str(place.instant)), self._earlier(at)
         begin, earlier = self._begin
         known = self._known(earlier)
         names = self._key_names(known, entry)
@@ -120,6 +124,17 @@ class BehindTableFeed:
         self._begin = None
         self._start = replace(begin, topic=replace(known, schema_json=schema_text(fields)))
         return layout_of(columns_of(schema_text(fields), f"topic {self._name}"), names, entry.source_column)
+
+    def _started(self) -> str:
+        """The position before the snapshot of a table that is described as it is there; '': it has no commit yet."""
+        before, self._newest = self._table.description(), None
+        while before.schema_json:
+            point, now = self._table.start(), self._table.description()
+            if replace(now, newest=before.newest) == before:
+                self._described = now
+                return point
+            before = now  # a commit beside this call has changed the columns
+        return ""
 
     def start(self) -> str:
         """The position before the snapshot."""
@@ -137,7 +152,7 @@ class BehindTableFeed:
                 return None
             reached = replace(at, topic=parse_position(arrived.position, self._name))
             return replace(arrived, position=reached.text())
-        if self._table.is_loaded(at.point) and not self._applies_commits(at):
+        if self._table.is_loaded(at.point) and (not self._applies_commits(at) or self._is_followed(at.point)):
             return self._hand_over(at)
         following = self._table.next_round(at.point)
         if following is None:
@@ -171,17 +186,26 @@ class BehindTableFeed:
                     _check_unpartitioned(batch, where)
                 yield copied_rows(batch, fields, where)
 
+    def _is_followed(self, point: str) -> bool:
+        """Whether the commits are copied that the table had at the first call: it may have new ones for ever."""
+        if self._newest is None:
+            self._newest = self._table.description().newest
+        return self._table.has_reached(point, self._newest)
+
     def _hand_over(self, at: BehindPosition) -> Round | None:
-        """The round without rows whose position is in the topic. The offsets are those of the stored point, whenever
-        and however often it is resolved."""
+        """The round without rows whose position is in the topic. If no commits were copied, the stored offsets count:
+        what they were resolved from may be gone. Else they are those of the stored point, whenever it is resolved."""
         if self._switch is None or self._switch[0] != at.point:
-            place = self._table.hand_over(at.point, self._hybrid)
-            if place is None:
-                return None
-            reached = replace(self._topic_position(place), key=at.topic.key, schema_json=at.topic.schema_json)
-            self._check_same_topic(at.topic, reached, applies_commits=self._applies_commits(at))
-            self._switch = at.point, place, self._earlier(reached, is_next=True)
-        _, place, earlier = self._switch
+            self._check_same_topic(at.topic)
+            instant, reached = at.instant, at.topic
+            if self._applies_commits(at):
+                place = self._table.hand_over(at.point, self._hybrid)
+                if place is None:
+                    return None
+                reached = replace(self._topic_position(place), key=at.topic.key, schema_json=at.topic.schema_json)
+                instant = str(place.instant)
+            self._switch = at.point, instant, self._earlier(reached, is_next=True)
+        _, instant, earlier = self._switch
         is_known = earlier.known.offsets == at.topic.offsets or bool(self._topic.decoder.columns)
         reached = earlier.known if is_known else earlier.read()
         if reached.schema_json != at.topic.schema_json:
@@ -192,11 +216,11 @@ class BehindTableFeed:
             )
         check_one_form(self._table.table, self._lake_columns(), self._name, _fields(at.topic), earlier.seen)
         log_event_to(
-            log, "copy continues in topic", table=self._table.table, topic=self._name, instant=place.instant,
+            log, "copy continues in topic", table=self._table.table, topic=self._name, instant=instant,
             offsets=reached.order_key,
         )  # fmt: skip
         return Round(
-            position=BehindPosition(topic=reached, instant=str(place.instant)).text(),
+            position=BehindPosition(topic=reached, instant=instant).text(),
             columns=columns_of(reached.schema_json, f"topic {self._name}"),
             in_snapshot=False,
             done=0,
@@ -207,7 +231,10 @@ class BehindTableFeed:
 
     def _topic_position(self, place: KafkaPlace) -> TopicPosition:
         """The offsets of a hand-over. DataInvalidated if they are of another topic of this name or have other
-        partitions, PositionExpired if retention has removed records from them on."""
+        partitions, PositionExpired if retention may have removed records from them on.
+
+        A partition that the commit does not list begins where its log starts, which a listed one may do too.
+        """
         now, offsets = self._topic.consumer.describe(self._name), dict(place.starts)
         if place.topic_id and now.topic_id and place.topic_id != now.topic_id:
             raise DataInvalidated(
@@ -218,6 +245,15 @@ class BehindTableFeed:
             raise DataInvalidated(
                 f"topic {self._name} has {len(now.partitions)} partitions, and the offsets of instant {place.instant} "
                 f"are of {len(offsets)}"
+            )
+        unsure = [number for number, at in sorted(offsets.items()) if 0 < at == now.partitions[number].log_start]
+        if unsure:
+            number = unsure[0]
+            raise PositionExpired(
+                f"topic {self._name}, partition {number}: the log starts at offset {offsets[number]}, at which the "
+                f"table's instant {place.instant} ends if its commit lists the partition: retention has removed all "
+                "records that are in the table, or first records of a partition that was added later: load the table "
+                "again (--restart) when it has a later event of this partition"
             )
         return TopicPosition(topic=self._name, topic_id=now.topic_id, offsets=offsets)
 
@@ -264,19 +300,15 @@ class BehindTableFeed:
                 "(options.kafkaPartitioner)"
             )
 
-    def _check_same_topic(self, before: TopicPosition, now: TopicPosition, *, applies_commits: bool) -> None:
+    def _check_same_topic(self, before: TopicPosition) -> None:
+        now = self._topic.consumer.describe(self._name)
         if before.topic_id and now.topic_id and before.topic_id != now.topic_id:
             raise DataInvalidated(f"topic {self._name} was created again: load the table again (--restart)")
-        if set(before.offsets) != set(now.offsets):
+        if set(before.offsets) != set(now.partitions):
             raise DataInvalidated(
-                f"topic {self._name} has {len(now.offsets)} partitions and had {len(before.offsets)}: keys may have "
+                f"topic {self._name} has {len(now.partitions)} partitions and had {len(before.offsets)}: keys may have "
                 "moved to another partition, so that the order of their events is not known: load the table again "
                 "(--restart)"
-            )
-        if not applies_commits and before.offsets != now.offsets:
-            raise DataInvalidated(
-                f"table {self._table.table}: its snapshot ended at offsets {before.order_key} of topic {self._name}, "
-                f"and now ends at {now.order_key}: load the table again (--restart)"
             )
 
     def _known(self, earlier: EarlierEvents) -> TopicPosition:

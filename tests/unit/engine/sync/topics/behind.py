@@ -24,7 +24,7 @@ from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
 from penstock.proto.errors import PositionExpired, StorageError
 from penstock.proto.model.hybrid import Hybrid, KafkaAccess, KafkaPlace, Phase, ValueFormat
-from penstock.proto.model.positions import EARLIEST, InstantTime
+from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.reports import TableDescription
 from tests.scripted_topic import Record, ScriptedTopic
 from tests.unit.engine.sync.scripted import META, MemoryTarget, ScriptedFeed, described
@@ -135,7 +135,8 @@ class ScriptedTable:
     def description(self) -> TableDescription:
         """See `TableFeed`."""
         self.feed.fault("description")
-        return self.now
+        rounds = len(self.feed.parts) + len(self.feed.commits)
+        return replace(self.now, newest=Position(InstantTime(str(rounds))))
 
     def start(self) -> str:
         """See `TableFeed`."""
@@ -152,6 +153,10 @@ class ScriptedTable:
     def is_loaded(self, position: str) -> bool:
         """See `TableFeed`."""
         return int(position) >= len(self.feed.parts)
+
+    def has_reached(self, position: str, newest: Position) -> bool:
+        """See `TableFeed`."""
+        return int(position) >= int(newest.order_key)
 
     def hand_over(self, position: str, hybrid: Hybrid) -> KafkaPlace | None:
         """See `TableFeed`."""
