@@ -84,6 +84,7 @@ def by_hudi(hudi: Any, question: Question, table: PreparedTable) -> tuple[str, .
     return tuple(map(str, values))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [table.name for table in TABLES])
 def test_snapshots_have_equal_rows_in_every_reader(

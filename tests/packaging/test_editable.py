@@ -53,6 +53,7 @@ def python(checkout: pathlib.Path) -> pathlib.Path:
     return python
 
 
+@pytest.mark.exhaustive
 def test_python_imports_every_module_from_the_checkout(python: pathlib.Path, checkout: pathlib.Path) -> None:
     result = import_all(python, modules_of_the_tree(), checkout.parent)
     assert result["failed"] == {}

@@ -237,6 +237,7 @@ def test_driver_killed_in_mid_batch_changes_no_row(
     assert {note["executor"].split("/")[0] for note in stream.attempts(0)} > {before["executor"].split("/")[0]}
 
 
+@pytest.mark.exhaustive
 def test_server_restart_during_a_micro_batch_changes_no_row(
     cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:
