@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.histories.checker import violations
-from tests.histories.history import CutOff, lines_of, read_history
+from tests.histories.history import CutOff, joined, lines_of, read_history
 from tests.histories.minimised import LINES, minimised, reduced, told
 from tests.histories.scripted_history import ROWS, SERVER, Script, two_readers
 
@@ -291,3 +293,27 @@ def test_checker_imports_nothing_of_the_product() -> None:
             names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
             assert not [each for each in names if "penstock" in each], name
             assert all(each.startswith("tests.histories") for each in names if each.startswith("tests")), name
+
+
+@pytest.mark.parametrize(
+    ("number", "served", "is_cut_off"),
+    [
+        (1, ["late", "own"], True),
+        (2, ["late", "own"], False),
+        (2, ["own", "late"], True),
+        (2, ["own"], False),
+    ],
+)
+def test_server_of_an_earlier_test_may_first_answer_a_call_of_that_test(
+    number: int, served: list[str], is_cut_off: bool
+) -> None:
+    """A call that was asked before the test began is in the file of the earlier test. Any other lack is a cut."""
+    server: list[dict[str, Any]] = [{"n": 0, "t": 0, "process": 1, "number": number, "command": ["pytest"]}]
+    server += [{"n": n, "t": n, "served": "FinishSplit", "request": request} for n, request in enumerate(served, 1)]
+    reader: list[dict[str, Any]] = [
+        {"n": 0, "t": 0, "process": 2, "number": 1, "command": ["worker"]},
+        {"n": 1, "t": 0, "ask": "FinishSplit", "request": "own", "entry": ["p", 0, 0]},
+        {"n": 2, "t": 9, "answer": 1, "code": "OK"},
+    ]
+    with pytest.raises(CutOff, match="late") if is_cut_off else contextlib.nullcontext():
+        joined({"server": server, "reader": reader})

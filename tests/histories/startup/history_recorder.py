@@ -85,7 +85,8 @@ class Recorder:
             path = f"{folder}/{os.getpid()}-{time.monotonic_ns()}.jsonl"
             self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
             self._lines = 0
-            self._append({"process": os.getpid(), "command": [text[:200] for text in sys.orig_argv[-30:]]})
+            command = [text[:200] for text in sys.orig_argv[-30:]]
+            self._append({"process": os.getpid(), "number": self._files, "command": command})
             if self._state:
                 self._append(self._state)
 
