@@ -42,13 +42,13 @@ class Feeds:
         self._consumers.clear()
 
     def _of_both(self, source: SourceTable) -> Feed:
-        from penstock.engine.sync.topics.behind_table import BehindTableFeed
+        from penstock.engine.sync.topics.table_then_topic import TableThenTopicFeed
         from penstock.engine.sync.topics.then import table_options, then_topic
 
         entry = source.entry
         then = then_topic(entry, source.name)
         table, topic = TableFeed(source.table, table_options(entry)), self._of_topic(source, then.topic, then.place)
-        return BehindTableFeed(table, topic, then.hybrid, entry.without)
+        return TableThenTopicFeed(table, topic, then.hybrid, entry.without)
 
     def _of_topic(self, source: SourceTable, topic: str, place: TopicsPlace) -> TopicFeed:
         from penstock.engine.sync.topics.decoding import EventDecoder  # lazy: most jobs have no topics

@@ -20,7 +20,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Schema
 
 
 class Feed(Protocol):
-    """The rounds of a source: `feed.TableFeed`, `topics.feed.TopicFeed`, `topics.behind_table.BehindTableFeed`."""
+    """The rounds of a source: those of `feed`, `topics.feed` and `topics.table_then_topic`."""
 
     def layout(self, entry: SyncEntry) -> TargetLayout | None:
         """The layout of the target table for the columns of the source now; None: it has no schema yet."""

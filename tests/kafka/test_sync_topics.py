@@ -29,8 +29,8 @@ from penstock.kafka.client import new_consumer
 from penstock.kafka.topic_metadata import KafkaTopics, topics_of
 from tests.golden_tables import GOLDEN, GoldenTables
 from tests.kafka_broker import wait_for
-from tests.unit.engine.sync.topics.behind import EventTopic
 from tests.unit.engine.sync.topics.debezium_events import Events
+from tests.unit.engine.sync.topics.tables_then_topics import EventTopic
 
 pytestmark = pytest.mark.kafka
 

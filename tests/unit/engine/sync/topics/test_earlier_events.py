@@ -12,7 +12,7 @@ from penstock.engine.sync.feed import NotReady
 from penstock.engine.sync.topics.earlier_events import OFFSETS, EarlierEvents
 from penstock.engine.sync.topics.position import TopicPosition
 from penstock.proto.errors import PositionExpired, SchemaMismatch
-from tests.unit.engine.sync.topics.behind import EventTopic
+from tests.unit.engine.sync.topics.tables_then_topics import EventTopic
 
 
 def earlier(topic: EventTopic, *ends: int) -> EarlierEvents:

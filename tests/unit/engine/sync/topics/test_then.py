@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.sync.feeds import Feeds
-from penstock.engine.sync.topics.behind_table import BehindTableFeed
+from penstock.engine.sync.topics.table_then_topic import TableThenTopicFeed
 from penstock.engine.sync.topics.then import table_options, then_topic
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import HybridMode, ValueFormat
-from tests.unit.engine.sync.topics.behind import entry_of, source_of
+from tests.unit.engine.sync.topics.tables_then_topics import entry_of, source_of
 
 OPTIONS = """
 options.maxBytesPerTrigger = 1000
@@ -64,7 +64,7 @@ def test_options_that_do_not_fit_are_refused(text: str, expected: str) -> None:
 def test_feeds_open_both_with_one_consumer() -> None:
     entry, feeds = entry_of('key = "id"\ncolumns = {id = "int64"}\nwithout = ["x"]\n'), Feeds()
     ones = [feeds.of(source_of(entry, f"/lake/{name}", name)) for name in ("a", "b")]
-    assert all(isinstance(one, BehindTableFeed) for one in ones) and len(feeds._consumers) == 1
+    assert all(isinstance(one, TableThenTopicFeed) for one in ones) and len(feeds._consumers) == 1
     feeds.close()
 
 

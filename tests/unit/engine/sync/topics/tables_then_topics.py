@@ -15,9 +15,9 @@ from penstock.engine.sync.feed import Round
 from penstock.engine.sync.job import SyncEntry, parse_job
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import TableSync
-from penstock.engine.sync.topics.behind_table import BehindTableFeed
 from penstock.engine.sync.topics.decoding import EventDecoder
 from penstock.engine.sync.topics.feed import TopicFeed
+from penstock.engine.sync.topics.table_then_topic import TableThenTopicFeed
 from penstock.engine.sync.topics.then import then_topic
 from penstock.kafka.protocols import TopicDescription
 from penstock.kafka.shared_consumer import Fetched
@@ -191,11 +191,11 @@ def source_of(entry: SyncEntry, table: str = "/lake/t", name: str = "t") -> Sour
     return SourceTable(entry=entry, name=name, table=table, target_table="t")
 
 
-def feed_of(table: Any, topic: EventTopic, entry: SyncEntry | None = None, **options: Any) -> BehindTableFeed:
+def feed_of(table: Any, topic: EventTopic, entry: SyncEntry | None = None, **options: Any) -> TableThenTopicFeed:
     """The feed of both."""
     entry = entry or entry_of()
     hybrid = then_topic(entry, topic.topic).hybrid
-    return BehindTableFeed(table, topic.feed(**options), hybrid, entry.without)
+    return TableThenTopicFeed(table, topic.feed(**options), hybrid, entry.without)
 
 
 def run_to_end(open_feed: Any, target: MemoryTarget, source: SourceTable, *, restart: bool = False) -> int:
@@ -218,7 +218,7 @@ def lake_row(row: Row) -> dict[str, Any]:
     return {**dict.fromkeys(META, ""), "_hoodie_partition_path": row["p"], **row}
 
 
-def random_behind(rng: random.Random, *, moves: bool) -> tuple[ScriptedTable, dict[Any, Row]]:
+def random_table_then_topic(rng: random.Random, *, moves: bool) -> tuple[ScriptedTable, dict[Any, Row]]:
     """A topic of random events, the table that was filled from it by commits at random offsets, and the rows after all
     events. With `moves` rows move between partitions of the table: a round adds them to the new one, and the next round
     removes them from the old one."""
@@ -274,3 +274,23 @@ def copied(target: MemoryTarget) -> dict[Any, Row]:
     rows = target.rows["t"]
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: row for row in rows}
+
+
+def run_to_end_waiting(open_feed: Any, target: MemoryTarget, source: Any) -> None:
+    """As `run_to_end`, where steps may wait."""
+    sync: TableSync | None = None
+    while True:
+        try:
+            sync = sync or TableSync(source, open_feed(), target)
+            if sync.step() is None:
+                return
+        except StorageError:
+            sync = None
+
+
+def unpartitioned(feed: ScriptedFeed) -> ScriptedFeed:
+    def plain(row: Row) -> Row:
+        return {**row, "_hoodie_partition_path": ""}
+
+    parts = [[plain(row) for row in part] for part in feed.parts]
+    return ScriptedFeed(parts, [[(kind, plain(row)) for kind, row in commit] for commit in feed.commits])

@@ -46,7 +46,7 @@ _PARTITION: Final = "_hoodie_partition_path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BehindPosition:
+class TableThenTopicPosition:
     """A position in the table or, after the hand-over, in the topic."""
 
     topic: TopicPosition
@@ -68,18 +68,18 @@ class BehindPosition:
         return json.dumps(at, separators=(",", ":"))
 
 
-def parse_behind(text: str, topic: str) -> BehindPosition:
+def parse_table_then_topic(text: str, topic: str) -> TableThenTopicPosition:
     """The position of `topic`. ConfigurationError if the text is not one."""
     try:
         if len(text) > 2 * MAX_POSITION_CHARS:
             raise ValueError(f"{len(text)} characters")
         match json.loads(text):
             case {"phase": "table", "point": str(point), "topic": str(inner), "instant": str(instant)} if point:
-                return BehindPosition(point=point, topic=parse_position(inner, topic), instant=instant)
+                return TableThenTopicPosition(point=point, topic=parse_position(inner, topic), instant=instant)
             case {"phase": "table", "point": str(point), "topic": str(inner)} if point:
-                return BehindPosition(point=point, topic=parse_position(inner, topic))
+                return TableThenTopicPosition(point=point, topic=parse_position(inner, topic))
             case {"phase": "topic", "topic": str(inner), "instant": str(instant)}:
-                return BehindPosition(topic=parse_position(inner, topic), instant=instant)
+                return TableThenTopicPosition(topic=parse_position(inner, topic), instant=instant)
         raise ValueError("no phase")
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(
@@ -88,7 +88,7 @@ def parse_behind(text: str, topic: str) -> BehindPosition:
         ) from error
 
 
-class BehindTableFeed:
+class TableThenTopicFeed:
     """The rounds of a table, then those of its topic. One thread at a time.
 
     `layout` and `next_round` raise NotReady until records of the topic have arrived.
@@ -98,8 +98,8 @@ class BehindTableFeed:
         self._table, self._topic, self._hybrid, self._without = table, topic, hybrid, without
         self._name = topic.topic
         self._described: TableDescription | None = None
-        self._begin: tuple[BehindPosition, EarlierEvents] | None = None
-        self._start: BehindPosition | None = None
+        self._begin: tuple[TableThenTopicPosition, EarlierEvents] | None = None
+        self._start: TableThenTopicPosition | None = None
         self._newest: Position | None = None
         self._switch: tuple[str, str, EarlierEvents] | None = None
 
@@ -115,7 +115,7 @@ class BehindTableFeed:
             if place is None:
                 return None
             at = self._topic_position(place)
-            self._begin = BehindPosition(point=point, topic=at, instant=str(place.instant)), self._earlier(at)
+            self._begin = TableThenTopicPosition(point=point, topic=at, instant=str(place.instant)), self._earlier(at)
         begin, earlier = self._begin
         known = self._known(earlier)
         names = self._key_names(known, entry)
@@ -145,7 +145,7 @@ class BehindTableFeed:
     def next_round(self, position: str) -> Round | None:
         """The round after a position: of the table, the hand-over, or of the topic; None: there is nothing new. Errors
         of `TableFeed`, of the hand-over and of `TopicFeed`."""
-        at = parse_behind(position, self._name)
+        at = parse_table_then_topic(position, self._name)
         if not at.point:
             arrived = self._topic.next_round(at.topic.text())
             if arrived is None:
@@ -174,7 +174,7 @@ class BehindTableFeed:
 
     def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round: `_change_type`, `_change_seq` and the columns."""
-        at = parse_behind(of.position, self._name)
+        at = parse_table_then_topic(of.position, self._name)
         if not at.point:
             yield from self._topic.batches(of)
             return
@@ -192,7 +192,7 @@ class BehindTableFeed:
             self._newest = self._table.description().newest
         return self._table.has_reached(point, self._newest)
 
-    def _hand_over(self, at: BehindPosition) -> Round | None:
+    def _hand_over(self, at: TableThenTopicPosition) -> Round | None:
         """The round without rows whose position is in the topic. If no commits were copied, the stored offsets count:
         what they were resolved from may be gone. Else they are those of the stored point, whenever it is resolved."""
         if self._switch is None or self._switch[0] != at.point:
@@ -220,7 +220,7 @@ class BehindTableFeed:
             offsets=reached.order_key,
         )  # fmt: skip
         return Round(
-            position=BehindPosition(topic=reached, instant=instant).text(),
+            position=TableThenTopicPosition(topic=reached, instant=instant).text(),
             columns=columns_of(reached.schema_json, f"topic {self._name}"),
             in_snapshot=False,
             done=0,
@@ -344,7 +344,7 @@ class BehindTableFeed:
         table = self._description()
         return arrow_schema(parse_record_schema(table.schema_json, f"schema of table {table.table}"))
 
-    def _applies_commits(self, at: BehindPosition) -> bool:
+    def _applies_commits(self, at: TableThenTopicPosition) -> bool:
         """Whether a row stays in its partition of the table, so that its changes have one order: else a round could
         add it to one partition, and the next round remove it from another one."""
         key = () if at.topic.key is None else at.topic.key.names
