@@ -3,7 +3,7 @@
 `python tools/run_suites.py sample` runs what `make test` runs: of a test with many parameter sets, a sample
 (tests/sampling.py), and the type checkers. `python tools/run_suites.py rest` runs what the sample leaves out, and
 `make test-ops`. Suites with a JVM or with a Ray cluster wait much, so two processes run them, and each shares one
-Spark session, one process of Hudi, one broker and one cluster among its suites. The other suites have a lower priority
+Spark session, one process of Hudi, one broker and one cluster among its suites. All other parts have a lower priority
 (`nice`) and use the processor time that is left: Spark gives a Python worker ten seconds to start. Further arguments
 are passed to pytest.
 
@@ -101,7 +101,7 @@ def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[P
     return [
         Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
         *(Part(command(selection, some, *PATHS_WITH_JVM, *options), suites.with_jvm) for some in WITH_JVM[selection]),
-        Part(["make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
+        Part([*LOW_PRIORITY, "make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
 

@@ -130,8 +130,11 @@ def joined(files: Mapping[str, list[Json]]) -> History:
     served: dict[tuple[str, str], str] = {}
     directories: dict[str, str] = {}
     epochs: dict[str, int] = {}
+    files = {
+        name: lines for name, lines in files.items() if lines
+    }  # without one, the process began to start or was killed
     for name, lines in files.items():
-        if not lines or "process" not in lines[0]:
+        if "process" not in lines[0]:
             raise CutOff(f"{name}: it does not begin with its process: its first lines are missing")
         state = ""
         for line in lines:

@@ -86,7 +86,7 @@ class Recording:
         """Ends the recording, and judges it; see `judged`."""
         self.stop()
         judged(self.folder)
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)  # a process that just starts may add its file meanwhile
 
     def close(self) -> None:
         """Removes the folder unless a history failed."""

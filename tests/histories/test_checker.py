@@ -278,6 +278,9 @@ def test_damaged_file_is_an_error(tmp_path: pathlib.Path) -> None:
     assert len(lines_of(path)) == 2 and not read_history(tmp_path).servers
     path.write_bytes(first + second[:9])  # a kill during the last write
     assert len(lines_of(path)) == 1
+    for nothing in (b"", first[:9]):  # a process that starts, or was killed, before its first line
+        path.write_bytes(nothing)
+        assert not read_history(tmp_path).servers
     for damaged in (first[:9] + b"\n" + second, second, first + first, first + second + b"{"):
         path.write_bytes(damaged)
         with pytest.raises(CutOff):

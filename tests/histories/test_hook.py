@@ -16,6 +16,7 @@ import pytest
 from tests import conftest
 from tests.histories import hook
 from tests.histories.scripted_history import Script, two_readers
+from tests.histories.startup.history_recorder import CURRENT, Recorder
 
 SERVE = [sys.executable, "-c", "import sys", "penstock", "serve"]
 """Not a server, but it has the words of one."""
@@ -76,3 +77,15 @@ def test_cut_off_history_fails_its_test(item: Any) -> None:
     script.write(item.recording.folder)
     with pytest.raises(AssertionError, match="is cut off"):
         end(item)
+
+
+def test_process_that_starts_when_a_test_ends_is_not_judged(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read the link, and its file has no line yet. Another one writes to the folder that is gone."""
+    (item.recording.folder / "1-1.jsonl").touch()
+    end(item)
+    late = Recorder()
+    monkeypatch.setenv("PENSTOCK_HISTORY", str(item.recording.folder.parent))
+    link = item.recording.folder.parent / CURRENT
+    link.symlink_to(item.recording.folder)
+    assert late.write(started=True) == (-1, -1) == late.write(ask="JoinGroup")
+    link.unlink()

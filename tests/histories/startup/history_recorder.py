@@ -9,6 +9,7 @@ Without the link nothing is recorded. Loads nothing of the product: it waits unt
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import importlib.machinery
@@ -29,7 +30,10 @@ MESSAGES = importlib.import_module(f"{__package__}.history_messages" if __packag
 
 
 class Recorder:
-    """The file of this process in the folder of the running test. Any thread; a forked child has its own file."""
+    """The file of this process in the folder of the running test. Any thread; a forked child has its own file.
+
+    A process that outlives a test can still have the test's folder in hand when that is removed: it records nothing.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +61,7 @@ class Recorder:
                 file, fields["answer"] = fields["answer"]
                 if file != self._files:
                     return -1, -1
-            return (self._files, self._append(fields)) if folder else (-1, -1)
+            return (self._files, self._append(fields)) if self._file >= 0 else (-1, -1)
 
     def end(self) -> None:
         """Ends the file: its last line says that nothing is missing."""
@@ -83,7 +87,9 @@ class Recorder:
         self._files += 1
         if folder:
             path = f"{folder}/{os.getpid()}-{time.monotonic_ns()}.jsonl"
-            self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+            with contextlib.suppress(FileNotFoundError):
+                self._file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
+        if self._file >= 0:
             self._lines = 0
             command = [text[:200] for text in sys.orig_argv[-30:]]
             self._append({"process": os.getpid(), "number": self._files, "command": command})
