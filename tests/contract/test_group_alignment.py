@@ -110,6 +110,7 @@ def drift_of(path: pathlib.Path) -> int:
 
 
 @pytest.mark.parametrize("how", ["embedded", "served"])
+@pytest.mark.sampled(1)
 def test_fast_group_waits_for_the_slow_one_until_that_is_idle(golden: Any, how: str) -> None:
     path = golden.table(CASE)
     drift_us = drift_of(path)

@@ -140,6 +140,7 @@ def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib
         assert not differing(golden, batches)
 
 
+@pytest.mark.exhaustive
 def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_path: pathlib.Path) -> None:
     """Every process is killed at its 12th append, alternately before and after it, until the reader has all rows."""
     server = Served(tmp_path, golden.table(CASE))

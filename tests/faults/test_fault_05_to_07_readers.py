@@ -69,6 +69,7 @@ def readers(client: EnumeratorClient) -> dict[str, ReaderState]:
     return {one.reader_id: one for one in client.describe_group("t", "g").readers}
 
 
+@pytest.mark.exhaustive
 def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: Any, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "out"
     with (
@@ -103,6 +104,7 @@ def test_fault_05_reader_stopped_longer_than_its_lease_commits_nothing(golden: A
         assert server.metric("penstock_reader_records_total") == rows
 
 
+@pytest.mark.exhaustive
 def test_fault_06_splits_of_a_killed_reader_stay_for_its_lease_then_move(golden: Any, tmp_path: pathlib.Path) -> None:
     """The restarted reader holds the splits of the killed one. It is killed too, and another reader reads them."""
     log = tmp_path / "reader.log"

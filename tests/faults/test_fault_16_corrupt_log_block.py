@@ -100,6 +100,7 @@ def flips(content: bytes) -> Iterator[tuple[int, bytes]]:
             yield at, content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
 
 
+@pytest.mark.exhaustive
 def test_fault_16_flipped_framing_byte_returns_all_rows_or_an_error(folder: SliceFolder) -> None:
     whole = b"".join(parts(folder))
     inside = payload(whole)
