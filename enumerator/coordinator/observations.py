@@ -94,7 +94,7 @@ def topic_measured(group: Group) -> TopicMeasured | None:
         group=group.key.group,
         topic=hybrid.topic,
         phase=None if position is None else position.phase,
-        lag={} if position is None else {place.partition: place.behind for place in position.places},
+        lag={} if position is None else {place.partition: place.behind for place in position.progress},
     )
 
 

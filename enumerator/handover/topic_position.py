@@ -35,26 +35,27 @@ class ValidatedPlace:
 def initial_place(
     offsets: OffsetMap, description: TopicDescription, instant: InstantTime, lake: Position
 ) -> KafkaPlace:
-    """The position at the hand-over. A partition that `offsets` does not list was added after the commit that holds
-    them, and is read from its log start. TopicGone for a partition that the topic does not have."""
+    """The position at the hand-over, with places for the partitions that `offsets` lists. Another one was added after
+    the commit that holds them, or had no record: it starts at its log start. TopicGone for a partition that the topic
+    does not have."""
     known = offsets.by_partition()
     _refuse_missing(description, known)
     starts = {number: known.get(number, partition.log_start) for number, partition in description.partitions.items()}
-    ordered = tuple(sorted(starts.items()))
     return KafkaPlace(
         phase=Phase.SWITCHING,
         topic=description.topic,
         topic_id=description.topic_id,
         instant=instant,
         lake=lake,
-        starts=ordered,
+        starts=tuple(sorted(starts.items())),
         epochs=_epochs(description),
-        places=tuple(PartitionPlace(number, start) for number, start in ordered),
+        places=tuple(PartitionPlace(number, start) for number, start in sorted(known.items())),
     )
 
 
 def validated_place(place: KafkaPlace, description: TopicDescription, *, fail_on_data_loss: bool) -> ValidatedPlace:
-    """The position, validated against the current topic. Partitions added since begin at their log start.
+    """The position, validated against the current topic, with a place for each partition. Partitions added since begin
+    at their log start.
 
     Raises TopicGone for a partition that no longer exists; DataInvalidated if the topic was created again or ends
     before the position; PositionExpired for offsets that retention removed, unless loss is allowed.
@@ -64,6 +65,7 @@ def validated_place(place: KafkaPlace, description: TopicDescription, *, fail_on
             f"topic {place.topic} was deleted and created again: the hand-over at instant {place.instant} was to "
             f"topic id {place.topic_id}, now it is {description.topic_id}: offsets mean other records; start a new read"
         )
+    place = replace(place, places=place.progress)
     _refuse_missing(description, {item.partition: item.next for item in place.places})
     _refuse_cut_back(place, description)
     lost = {

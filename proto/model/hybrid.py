@@ -141,7 +141,15 @@ class KafkaPlace:
     epochs: tuple[tuple[int, int], ...] = ()
     """(partition, leader epoch) at the hand-over, ascending, for partitions with a known epoch."""
     places: tuple[PartitionPlace, ...] = ()
-    """The progress in each partition, ascending."""
+    """The progress in each partition, ascending. At the hand-over only the partitions that the commit lists: the others
+    are at their start."""
+
+    @property
+    def progress(self) -> tuple[PartitionPlace, ...]:
+        """The progress in each partition, ascending; one without a place is at its start."""
+        known = {one.partition: one for one in self.places}
+        starts = {number: PartitionPlace(number, start) for number, start in self.starts}
+        return tuple(one for _, one in sorted({**starts, **known}.items()))
 
     @property
     def behind(self) -> int:

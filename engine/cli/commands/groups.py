@@ -284,7 +284,7 @@ def _kafka_fields(description: GroupDescription) -> dict[str, object] | None:
                 "next": item.next,
                 "lag_records": item.behind,
             }
-            for item in place.places
+            for item in place.progress
         ],
     }
 

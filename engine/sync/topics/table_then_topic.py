@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,6 +25,7 @@ from penstock.engine.sync.topics.feed import TopicFeed
 from penstock.engine.sync.topics.lake_columns import check_one_form, copied_rows, joined_fields
 from penstock.engine.sync.topics.position import TopicPosition, parse_position
 from penstock.engine.sync.topics.values import columns_of, schema_text
+from penstock.kafka.protocols import TopicDescription
 from penstock.proto.errors import (
     ConfigurationError,
     DataInvalidated,
@@ -231,10 +232,7 @@ class TableThenTopicFeed:
 
     def _topic_position(self, place: KafkaPlace) -> TopicPosition:
         """The offsets of a hand-over. DataInvalidated if they are of another topic of this name or have other
-        partitions, PositionExpired if retention may have removed records from them on.
-
-        A partition that the commit does not list begins where its log starts, which a listed one may do too.
-        """
+        partitions. Errors of `_check_unlisted`."""
         now, offsets = self._topic.consumer.describe(self._name), dict(place.starts)
         if place.topic_id and now.topic_id and place.topic_id != now.topic_id:
             raise DataInvalidated(
@@ -246,16 +244,34 @@ class TableThenTopicFeed:
                 f"topic {self._name} has {len(now.partitions)} partitions, and the offsets of instant {place.instant} "
                 f"are of {len(offsets)}"
             )
-        unsure = [number for number, at in sorted(offsets.items()) if 0 < at == now.partitions[number].log_start]
-        if unsure:
-            number = unsure[0]
-            raise PositionExpired(
-                f"topic {self._name}, partition {number}: the log starts at offset {offsets[number]}, at which the "
-                f"table's instant {place.instant} ends if its commit lists the partition: retention has removed all "
-                "records that are in the table, or first records of a partition that was added later: load the table "
-                "again (--restart) when it has a later event of this partition"
-            )
+        self._check_unlisted(place, now)
         return TopicPosition(topic=self._name, topic_id=now.topic_id, offsets=offsets)
+
+    def _check_unlisted(self, place: KafkaPlace, now: TopicDescription) -> None:
+        """The partitions that the commit does not list: they begin where their log starts.
+
+        PositionExpired if retention has removed records of one, which the table does not have. Without the check of
+        keys DataInvalidated for one after all listed ones that has records: it may be a new one, into which keys have
+        moved.
+        """
+        listed = {one.partition for one in place.places}
+        for number, at in place.starts:
+            if number in listed:
+                continue
+            if at > 0:
+                raise PositionExpired(
+                    f"topic {self._name}, partition {number}: the log starts at offset {at}, and the commit of the "
+                    f"table's instant {place.instant} does not list the partition: retention has removed records that "
+                    "are not in the table: load the table again (--restart) when it has an event of this partition"
+                )
+            end = max(now.partitions[number].end, now.partitions[number].high_watermark)
+            if number > max(listed, default=0) and end > at and not self._topic.decoder.checks_partitions:
+                raise DataInvalidated(
+                    f"topic {self._name}: table {self._table.table} has no record of partition {number}, which may "
+                    "have been added later: keys may have moved to it, and the order of their events is not known "
+                    "(options.kafkaPartitioner): load the table again (--restart) when it has an event of this "
+                    "partition"
+                )
 
     def _earlier(self, at: TopicPosition, *, is_next: bool = False) -> EarlierEvents:
         """The events before the offsets. `is_next`: those from them on are read next."""
@@ -286,19 +302,7 @@ class TableThenTopicFeed:
                 f"starts at offset {starts[number]}: retention removed records that are not in the table's copy: load "
                 "the table again (--restart), with a longer retention than the load takes"
             )
-        self._check_added(at, starts)
         return EarlierEvents(self._topic.consumer, self._topic.decoder, at, starts)
-
-    def _check_added(self, at: TopicPosition, starts: Mapping[int, int]) -> None:
-        """Without the check of partitions, a partition from which the table has nothing may be a new one, into which
-        keys have moved."""
-        last = max(at.offsets, default=-1)
-        if last > 0 and not self._topic.decoder.checks_partitions and at.offsets[last] == 0 == starts.get(last, 0):
-            raise DataInvalidated(
-                f"topic {self._name}: table {self._table.table} has no record of partition {last}, which may have been "
-                "added later: keys may have moved to it, and the order of their events is not known "
-                "(options.kafkaPartitioner)"
-            )
 
     def _check_same_topic(self, before: TopicPosition) -> None:
         now = self._topic.consumer.describe(self._name)

@@ -16,7 +16,7 @@ from penstock.enumerator.handover.topic_position import (
 )
 from penstock.kafka.protocols import PartitionOffsets, TopicDescription
 from penstock.proto.errors import DataInvalidated, PositionExpired, TopicGone
-from penstock.proto.model.hybrid import KafkaPlace, Phase
+from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
 
@@ -50,6 +50,20 @@ def test_hand_over_begins_at_the_offsets_of_the_commit() -> None:
 def test_partition_without_offset_in_the_commit_begins_at_its_log_start() -> None:
     begin = initial_place(OffsetMap("orders", ((0, 5),)), facts((0, 9), (3, 9)), S, LAKE)
     assert begin.starts == ((0, 5), (1, 3))
+    assert begin.places == (PartitionPlace(0, 5),)
+    assert begin.progress == (PartitionPlace(0, 5), PartitionPlace(1, 3))
+
+
+def test_partition_that_the_commit_does_not_list_keeps_its_start() -> None:
+    begin = initial_place(OffsetMap("orders", ((0, 5),)), facts((0, 9), (3, 9)), S, LAKE)
+    now = validated_place(begin, facts((0, 9), (3, 9)), fail_on_data_loss=True).place
+    assert now.places == begin.progress and now.starts == begin.starts and now.position == begin.position
+    with pytest.raises(PositionExpired, match="partition 1 at offset 3, the log starts at 4"):
+        validated_place(begin, facts((0, 9), (4, 9)), fail_on_data_loss=True)
+    with pytest.raises(TopicGone, match="no partition 1"):
+        validated_place(begin, facts((0, 9)), fail_on_data_loss=True)
+    with pytest.raises(DataInvalidated, match="partition 1 at offset 3, the log ends at 2"):
+        validated_place(begin, facts((0, 9), (0, 2)), fail_on_data_loss=True)
 
 
 def test_row_11_partition_of_the_commit_that_the_topic_lacks_is_refused() -> None:

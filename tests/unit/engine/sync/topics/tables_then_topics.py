@@ -23,7 +23,7 @@ from penstock.kafka.protocols import TopicDescription
 from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
 from penstock.proto.errors import PositionExpired, StorageError
-from penstock.proto.model.hybrid import Hybrid, KafkaAccess, KafkaPlace, Phase, ValueFormat
+from penstock.proto.model.hybrid import Hybrid, KafkaAccess, KafkaPlace, PartitionPlace, Phase, ValueFormat
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.reports import TableDescription
 from tests.scripted_topic import Record, ScriptedTopic
@@ -170,6 +170,7 @@ class ScriptedTable:
             instant=InstantTime("20260101000000000"),
             lake=EARLIEST,
             starts=tuple(sorted(starts.items())),
+            places=tuple(PartitionPlace(number, starts[number]) for number in sorted(known)),
         )
 
 

@@ -335,6 +335,32 @@ def test_partition_that_the_commit_may_not_list_has_lost_no_record(fields: tuple
     assert [key for key in keys[1] if key in {row["id"] for row in target.rows.get("t", [])}] == []
 
 
+def test_listed_partition_whose_records_have_all_expired_is_read_on() -> None:
+    """It has been quiet for longer than the topic keeps its records."""
+    table = small(ends=[{0: 1, 1: 5}])
+    table.topic.starts[1], table.topic.ends[1] = 5, 5
+    target = run(table)
+    assert sorted(copied(target)) == [1, 2]
+    table.topic.put(1, {"id": 3, "p": "a", "v": 3})
+    assert sorted(copied(run(table, target=target))) == sorted(copied(run(table))) == [1, 2, 3]
+    table.topic.starts[1] = 6
+    with pytest.raises(PositionExpired, match=r"partition 1: the table ends at offset 5, and the log starts at offset"):
+        run(table)
+    with pytest.raises(PositionExpired, match=r"partition 1: the log starts at offset 6, and .* does not list"):
+        run(replace(table, ends=[{0: 1}]))
+
+
+@pytest.mark.parametrize(("listed", "number"), [((), None), ((1,), 1), ((2,), 1), ((2,), 2), ((1,), None)])
+def test_last_partition_without_a_record_in_the_table_is_read(listed: tuple[int, ...], number: int | None) -> None:
+    """Keys have not moved to an empty partition, and one that the commit lists was there before it."""
+    table = small(ends=[{0: 1, **dict.fromkeys(listed, 0)}])
+    for partition in (1, 2) if 2 in listed else (1,):
+        table.topic.starts[partition] = table.topic.ends[partition] = 0
+    if number is not None:
+        table.topic.put(number, {"id": 7, "p": "a", "v": 7})
+    assert sorted(copied(run(table))) == ([1, 2] if number is None else [1, 2, 7])
+
+
 def test_table_that_always_has_a_new_commit_reaches_its_topic() -> None:
     table = small(now=described(partition_fields=()))
     feed = table.feed = unpartitioned(table.feed)
