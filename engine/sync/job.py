@@ -70,7 +70,8 @@ class SyncEntry:
     columns: Mapping[str, str] = field(default_factory=dict)
     """The types of the columns of topics whose JSON has no schemas."""
     then: str = field(default="", repr=False)
-    """The topic that fills each table, in which its copy continues: `kafka://BROKERS/PREFIX.{name}`; '': none."""
+    """The topic that fills each table, in which its copy continues: `kafka://BROKERS/PREFIX.{name}`, or the topic of
+    the only table; '': none."""
     without: tuple[str, ...] = ()
     """With `then`, columns of the tables that the copies do not have."""
     options: Mapping[str, str | bool | int] = field(default_factory=dict, repr=False)
@@ -166,10 +167,10 @@ def _check_then(where: str, source: str, then: str, values: Mapping[str, Any], o
         raise ConfigurationError(f"{where}: without: only with `then`: a copy of a table has all of its columns")
     if not then:
         return
-    if not then.startswith(_TOPICS) or then.count(NAME) != 1 or NAME not in then.rpartition("/")[2]:
+    if not then.startswith(_TOPICS) or then.count(NAME) != then.rpartition("/")[2].count(NAME) or then.count(NAME) > 1:
         raise ConfigurationError(
             f"{where}: then: expected the topic that fills each table, {_TOPICS}BROKER:PORT/PREFIX.{NAME}: one {NAME}, "
-            "which is the name of the source"
+            "which is the name of the source, or none if `from` names one table"
         )
     if source.startswith(_TOPICS):
         raise ConfigurationError(f"{where}: then: `from` names topics already: expected tables")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from penstock.engine.sync.job import SyncEntry
+from penstock.engine.sync.job import NAME, SyncEntry
 from penstock.engine.sync.topics.place import is_topics, listed_topics, topic_names
 from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable, UnreadablePart
 from penstock.enumerator.catalog.folders import PROPERTIES, FolderCatalog
@@ -69,7 +69,8 @@ ListTables = Callable[[str, Mapping[str, object]], Iterable[ListedTable | Refuse
 
 def list_sources(entries: Iterable[SyncEntry], list_tables: ListTables | None = None) -> Sources:
     """The sources of all entries. Two sources for one table of one target are a problem, unless both entries have the
-    same `into` and the sources have different names; the first one fills the table.
+    same `into` and the sources have different names; the first one fills the table. Several tables of an entry that
+    names one topic (`then`) are a problem; none of them is a source.
 
     Raises nothing for a single entry: what cannot be listed is a problem.
     """
@@ -78,7 +79,7 @@ def list_sources(entries: Iterable[SyncEntry], list_tables: ListTables | None = 
     filled: dict[tuple[str, str], SourceTable] = {}
     named: dict[tuple[str, str, str], SourceTable] = {}
     for entry in entries:
-        before = len(tables) + len(problems)
+        before = len(tables), len(problems)
         for item in (list_tables or listed_tables)(entry.source, entry.options):
             if isinstance(item, RefusedTable | UnreadablePart):
                 problems.append(f"{redacted_uri(entry.source)}: {item.name or 'cannot be listed'}: {item.reason}")
@@ -94,7 +95,15 @@ def list_sources(entries: Iterable[SyncEntry], list_tables: ListTables | None = 
                 tables.append(source)
             else:
                 problems.append(_two_sources(source, other))
-        if len(tables) + len(problems) == before:
+        if entry.then and NAME not in entry.then and len(tables) > before[0] + 1:
+            names = ", ".join(one.name for one in tables[before[0] : before[0] + 2])
+            problems.append(
+                f"{redacted_uri(entry.source)}: several tables ({names}) "
+                f"have one topic, {entry.then.rpartition('/')[2]}: none of them is copied: expected a name with {NAME} "
+                "(then), or one table"
+            )
+            del tables[before[0] :]
+        if (len(tables), len(problems)) == before:
             problems.append(f"{redacted_uri(entry.source)}: no table of this name or pattern")
     return Sources(tuple(tables), tuple(problems))
 

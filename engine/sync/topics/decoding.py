@@ -21,6 +21,7 @@ from penstock.engine.sync.topics.event_schema import (
     SchemaForm,
     event_fields,
     event_key,
+    event_keys,
     given_key,
     merged,
     schema_runs,
@@ -123,13 +124,16 @@ class EventDecoder:
                 parts.extend(self._rows(position, fields, number, part_of(chunk, run.begin, run.end)))
         return Decoded(position, _completed(parts, position))
 
-    def described(self, before: TopicPosition, number: int, chunk: RecordChunk) -> tuple[EventKey | None, list[Fields]]:
-        """The key and the columns of each schema of these records, which are not decoded. SchemaMismatch as
-        `decoded`."""
-        where = f"topic {before.topic}, partition {number}"
-        key = self._key(before, chunk, where) if chunk.keys else before.key
+    def described(self, topic: str, number: int, chunk: RecordChunk) -> tuple[list[EventKey], list[Fields]]:
+        """The keys and the columns of each schema of these records in their order; they are not decoded. SchemaMismatch
+        as `decoded`."""
+        where = f"topic {topic}, partition {number}"
+        if self.columns:
+            keys = [given_key(chunk.keys, self.given_key, where)] if chunk.keys else []
+        else:
+            keys = list(event_keys(chunk.keys, self._keys, where))
         runs = schema_runs(chunk.values, self._values, where)
-        return key, [event_fields(run.schema, where) for run in runs if run.schema is not None]
+        return keys, [event_fields(run.schema, where) for run in runs if run.schema is not None]
 
     def given(self, before: TopicPosition) -> TopicPosition | None:
         """The position with the key and the columns of the job; None: it has none."""

@@ -9,11 +9,11 @@ from typing import Final
 from penstock.engine.sync.feed import NotReady
 from penstock.engine.sync.topics.connect_types import Fields
 from penstock.engine.sync.topics.decoding import EventDecoder, part_of
-from penstock.engine.sync.topics.event_schema import merged
+from penstock.engine.sync.topics.event_schema import EventKey, merged
 from penstock.engine.sync.topics.feed import TopicConsumer
 from penstock.engine.sync.topics.position import TopicPosition
 from penstock.kafka.protocols import RecordChunk
-from penstock.proto.errors import PositionExpired
+from penstock.proto.errors import PositionExpired, SchemaMismatch
 
 OFFSETS: Final = 1_000
 """So many offsets below the end of each partition are read, ten times as many until one of them has a schema."""
@@ -29,6 +29,7 @@ class _Window:
     end: int
     count: int = OFFSETS
     has_columns: bool = False
+    head: str = ""
 
 
 @dataclass(slots=True)
@@ -43,9 +44,12 @@ class EarlierEvents:
     """The position, with the key and the columns that are known so far."""
     starts: Mapping[int, int]
     """The first offset of each partition's log."""
+    without: frozenset[str] = frozenset()
+    """Columns that `known` does not get."""
     seen: Fields = field(default_factory=list)
     """The columns that the events have had, each once with each of its types."""
     _windows: dict[int, _Window] = field(init=False)
+    _heads: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._windows = {
@@ -82,14 +86,33 @@ class EarlierEvents:
         window = self._windows[number]
         count = int((chunk.offsets < window.end).sum())
         part = part_of(chunk, 0, count)
-        key, schemas = self.decoder.described(self.known, number, part)
-        self.known = replace(self.known, key=key)
+        keys, schemas = self.decoder.described(self.known.topic, number, part)
+        for key in keys:
+            self._take_key(window, key, f"topic {self.known.topic}, partition {number}")
         for fields in schemas:
             window.has_columns = True
-            joined = merged(self.known.schema_json, fields, f"topic {self.known.topic}, partition {number}")
+            kept = [one for one in fields if one["name"] not in self.without]
+            joined = merged(self.known.schema_json, kept, f"topic {self.known.topic}, partition {number}")
             self.known = replace(self.known, schema_json=joined)
             self.seen += [one for one in fields if one not in self.seen]
         window.next = min(max(window.next, chunk.next_offset), window.end)
+
+    def _take_key(self, window: _Window, key: EventKey, where: str) -> None:
+        """The columns of the key must be the same. Its schema may change: the table has all of these events, and is
+        before all others. Those may have the schema of the last ones, or if it is not known which that is, any."""
+        known = self.known.key
+        if known is not None and set(known.names) != set(key.names):
+            raise SchemaMismatch(
+                f"{where}: the events had the key ({', '.join(known.names)}) and have ({', '.join(key.names)}), so "
+                "events of one row may be in several partitions: load the table again from a new topic"
+            )
+        if window.head not in ("", key.head):
+            self._heads[window.head] = False
+        window.head = key.head
+        self._heads.setdefault(key.head, True)
+        last = [head for head, is_last in self._heads.items() if is_last]
+        is_exact = len(last) == 1 < len(self._heads)
+        self.known = replace(self.known, key=EventKey(key.names, last[0] if is_exact else ""))
 
     def _extend(self, number: int, one: _Window) -> None:
         """Continues with older offsets if none of those that were read has a schema."""
@@ -98,6 +121,7 @@ class EarlierEvents:
         one.count *= _MORE
         one.end = one.begin
         one.begin = one.next = max(self.known.offsets[number] - one.count, self.starts[number])
+        one.head = ""
 
     def _moved_starts(self) -> bool:
         """Whether retention has removed offsets that are not read yet: the rest is read then."""

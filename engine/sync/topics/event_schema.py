@@ -183,7 +183,8 @@ class EventKey:
     names: tuple[str, ...]
     """Its fields."""
     head: str
-    """A digest of the bytes before the fields' values, which are part of what selects a partition."""
+    """A digest of the bytes before the fields' values, which are part of what selects a partition; '': it is that of
+    the next event."""
 
 
 def event_key(keys: Sequence[bytes | None], form: SchemaForm, known: EventKey | None, where: str) -> EventKey | None:
@@ -192,6 +193,20 @@ def event_key(keys: Sequence[bytes | None], form: SchemaForm, known: EventKey | 
     SchemaMismatch for events without a key, or with another one: rows cannot be identified then, or events of one row
     may be in several partitions, whose order is not known.
     """
+    for now in event_keys(keys, form, where):
+        is_same = known is None or (now == known if known.head else set(now.names) == set(known.names))
+        if known is not None and not is_same:
+            raise SchemaMismatch(
+                f"{where}: the events had the key ({', '.join(known.names)}) and have ({', '.join(now.names)}), or its "
+                "schema is another one, so events of one row may be in several partitions: load the table again from "
+                "a new topic"
+            )
+        known = now
+    return known
+
+
+def event_keys(keys: Sequence[bytes | None], form: SchemaForm, where: str) -> Iterator[EventKey]:
+    """The key of each run of events. SchemaMismatch for events without a key."""
     if None in keys:
         raise SchemaMismatch(
             f"{where}: its events have no key, so rows cannot be identified: give the table a primary key, or "
@@ -203,14 +218,7 @@ def event_key(keys: Sequence[bytes | None], form: SchemaForm, known: EventKey | 
         now = EventKey(tuple(run.schema.fields), hashlib.sha256(run.head).hexdigest()[:16])
         if not now.names:
             raise SchemaMismatch(f"{where}: the key of its events is a {run.schema.kind}, expected a struct")
-        if known is not None and now != known:
-            raise SchemaMismatch(
-                f"{where}: the events had the key ({', '.join(known.names)}) and have ({', '.join(now.names)}), or its "
-                "schema is another one, so events of one row may be in several partitions: load the table again from "
-                "a new topic"
-            )
-        known = now
-    return known
+        yield now
 
 
 def given_key(keys: Sequence[bytes | None], names: tuple[str, ...], where: str) -> EventKey:

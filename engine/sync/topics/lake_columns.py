@@ -33,9 +33,6 @@ def joined_fields(
     SchemaMismatch, naming column and types, if table and events do not have the same columns, those of Hudi and
     `without` aside, or if a type is not the same, not the one that Connect sends, and not a wider number.
     """
-    missing = [name for name in without if name not in lake.names]
-    if missing:
-        raise ConfigurationError(f"table {table}: without {', '.join(missing)}: the table has no such column")
     own = [one for one in lake if one.name not in _OF_HUDI and one.name not in without]
     by_name = {one["name"]: one for one in events}
     only_lake = [one.name for one in own if one.name not in by_name]
@@ -50,9 +47,21 @@ def joined_fields(
         raise SchemaMismatch(
             f"the events of topic {topic} have column {', '.join(only_topic)}, and table {table} does not: the copy "
             "would have its values only after the next event of each row: exclude it in Debezium "
-            "(column.exclude.list), add it to the table, or copy from the topic alone"
+            "(column.exclude.list), add it to the table, or copy from the topic alone; if the source has dropped it, "
+            "leave it out of the copy (without)"
         )
     return [_joined(table, topic, one, by_name[one.name], one.name in key) for one in own]
+
+
+def check_without(table: str, lake: pa.Schema, topic: str, seen: Fields, without: Iterable[str]) -> None:
+    """ConfigurationError for a column of `without` that neither table nor events (`seen`) have."""
+    names = {*lake.names, *(one["name"] for one in seen)}
+    missing = [name for name in without if name not in names]
+    if missing:
+        raise ConfigurationError(
+            f"table {table}: without {', '.join(missing)}: neither the table nor the last events of topic {topic} "
+            "before its end have this column"
+        )
 
 
 def _joined(table: str, topic: str, lake: pa.Field, event: dict[str, Any], is_key: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from penstock.engine.sync.layout import TargetLayout, layout_of
 from penstock.engine.sync.topics.connect_types import Fields
 from penstock.engine.sync.topics.earlier_events import EarlierEvents
 from penstock.engine.sync.topics.feed import TopicFeed
-from penstock.engine.sync.topics.lake_columns import check_one_form, copied_rows, joined_fields
+from penstock.engine.sync.topics.lake_columns import check_one_form, check_without, copied_rows, joined_fields
 from penstock.engine.sync.topics.position import TopicPosition, parse_position
 from penstock.engine.sync.topics.values import columns_of, schema_text
 from penstock.kafka.protocols import TopicDescription
@@ -120,6 +120,7 @@ class TableThenTopicFeed:
         begin, earlier = self._begin
         known = self._known(earlier)
         names = self._key_names(known, entry)
+        check_without(self._table.table, self._lake_columns(), self._name, earlier.seen, self._without)
         fields = self._joined(self._lake_columns(), known, names)
         check_one_form(self._table.table, self._lake_columns(), self._name, fields, earlier.seen)
         self._begin = None
@@ -152,6 +153,7 @@ class TableThenTopicFeed:
             if arrived is None:
                 return None
             reached = replace(at, topic=parse_position(arrived.position, self._name))
+            self._check_left_out(at.topic, arrived)
             return replace(arrived, position=reached.text())
         if self._table.is_loaded(at.point) and (not self._applies_commits(at) or self._is_followed(at.point)):
             return self._hand_over(at)
@@ -172,6 +174,17 @@ class TableThenTopicFeed:
         reached = replace(at, point=following.position)
         columns = columns_of(at.topic.schema_json, f"topic {self._name}")
         return replace(following, position=reached.text(), columns=columns)
+
+    def _check_left_out(self, before: TopicPosition, arrived: Round) -> None:
+        """SchemaMismatch for a column of `without` that the events of the topic phase have."""
+        known = {one["name"] for one in json.loads(before.schema_json)["fields"]}
+        back = [name for name in self._without if name in arrived.columns.names and name not in known]
+        if back:
+            raise SchemaMismatch(
+                f"topic {self._name}, after offsets {before.order_key}: events have column {', '.join(back)}, which "
+                "the job leaves out (without): the source must have dropped it before these events: load the table "
+                "again (--restart), with this column, or when the table has later events"
+            )
 
     def batches(self, of: Round) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a round: `_change_type`, `_change_seq` and the columns."""
@@ -302,7 +315,7 @@ class TableThenTopicFeed:
                 f"starts at offset {starts[number]}: retention removed records that are not in the table's copy: load "
                 "the table again (--restart), with a longer retention than the load takes"
             )
-        return EarlierEvents(self._topic.consumer, self._topic.decoder, at, starts)
+        return EarlierEvents(self._topic.consumer, self._topic.decoder, at, starts, frozenset(self._without))
 
     def _check_same_topic(self, before: TopicPosition) -> None:
         now = self._topic.consumer.describe(self._name)

@@ -65,6 +65,19 @@ def test_many_to_one() -> None:
     assert [one.table for one in mixed.tables] == ["/x/o1"] and len(mixed.problems) == 1
 
 
+def test_one_topic_is_for_one_table() -> None:
+    job = 'from = "a"\nthen = "kafka://b:1/orders"'
+    tables = [table("/x/o1"), table("/x/o2"), table("/x/u")]
+    several = listed(job, 'from = "b"', a=tables, b=[table("/y/z")])
+    assert [one.table for one in several.tables] == ["/y/z"]
+    (problem,) = several.problems
+    assert problem.startswith("a: several tables (o1, o2) have one topic, orders: none of them is copied: ")
+    alone = listed(job + '\nexclude = "o*"', a=tables)
+    assert [one.table for one in alone.tables] == ["/x/u"] and not alone.problems
+    named = listed(job.replace("orders", "{name}"), a=tables)
+    assert len(named.tables) == 3 and not named.problems
+
+
 def test_problems_are_lines() -> None:
     sources = listed('from = "a"', a=[RefusedTable("r", "damaged"), table("/x/t"), UnreadablePart("", "gone")])
     assert sources.problems == ("a: r: damaged", "a: cannot be listed: gone")

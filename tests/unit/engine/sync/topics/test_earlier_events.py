@@ -97,6 +97,34 @@ def test_retention_that_another_answer_does_not_show_is_an_error() -> None:
         reading.read()
 
 
+def versioned(topic: EventTopic, place: int, version: int) -> None:
+    """Gives the key of a record another schema with the same columns."""
+    key = json.loads(topic.records[place].key or b"")
+    key["schema"]["version"] = version
+    topic.records[place] = replace(topic.records[place], key=json.dumps(key).encode())
+
+
+@pytest.mark.parametrize(
+    ("versions", "is_known"),
+    [({}, False), ({0: 2}, True), ({0: 2, 1: 2}, False), ({0: 1, 1: 2}, False), ({3: 2}, False), ({0: 2, 3: 3}, False)],
+)
+def test_key_schemas_may_change_and_the_last_one_counts_if_it_is_known(
+    versions: dict[int, int], is_known: bool
+) -> None:
+    topic = EventTopic("t", most=1)
+    for partition in (0, 0, 1, 1):
+        topic.put(partition, {"id": partition})
+    (before,) = topic.feed().decoder.described("t", 0, topic.fetch("t", {0: 1}).chunks[0])[0]  # type: ignore[union-attr]
+    for place, version in versions.items():
+        versioned(topic, place, version)
+    if 3 in versions:
+        topic.records[2] = replace(topic.records[2], key=topic.records[3].key)
+    key = earlier(topic, 2, 2).read().key
+    assert key is not None and key.names == ("id",) and bool(key.head) == is_known
+    if versions == {0: 2}:
+        assert key.head == before.head
+
+
 def test_several_keys_and_other_types_are_refused() -> None:
     topic = EventTopic("t")
     topic.put(0, {"id": 1, "p": "a"})

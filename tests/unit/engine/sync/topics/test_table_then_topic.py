@@ -129,8 +129,64 @@ def test_column_of_the_table_alone_can_be_left_out(name: str) -> None:
     with pytest.raises(SchemaMismatch, match=rf"has column {name}, and the last events .* \(without\)"):
         run(table)
     assert copied(run(table, f'without = "{name}"\n'))[1] == {"id": 1, "p": "a", "v": 1}
-    with pytest.raises(ConfigurationError, match="without none: the table has no such column"):
+    with pytest.raises(ConfigurationError, match=r"without none: neither the table nor the last events .* have"):
         run(table, 'without = "none"\n')
+
+
+def test_column_that_only_events_before_the_end_have_can_be_left_out() -> None:
+    """The source has dropped it. Its type does not matter. With the events that follow it would be part of the copy."""
+    table = small()
+    table.topic.put(0, {"id": 3, "p": "a", "v": 3})
+    for place, kind in enumerate(("string", "boolean")):
+        table.topic.columns["gone"] = kind
+        row = {"id": place + 1, "p": "a", "v": place + 1}
+        table.topic.records[place] = replace(table.topic.records[place], value=table.topic.event(row)[1])
+    del table.topic.columns["gone"]
+    table.ends = [{0: 2}]
+    with pytest.raises(SchemaMismatch, match=r"column gone was string and is bool"):
+        run(table)
+    text = 'without = ["gone"]\n'
+    assert copied(run(table, text)) == {1: {"id": 1, "p": "a", "v": 1}, 3: {"id": 3, "p": "a", "v": 3}}
+    table.ends = [{0: 1}]
+    with pytest.raises(SchemaMismatch, match=r"events of topic t have column gone, and table .* \(without\)"):
+        run(table)
+    with pytest.raises(
+        SchemaMismatch, match=r"offsets 0:\d+: events have column gone, which .* leaves out \(without\)"
+    ):
+        run(table, text)
+
+
+@pytest.mark.parametrize("until", [1, 2])
+def test_column_that_is_left_out_is_not_in_the_events_between_two_commits(until: int) -> None:
+    table = small(now=described(partition_fields=()))
+    table.topic.columns["gone"] = "string"
+    for place in range(until):
+        row = {"id": place + 1, "p": "a", "v": place + 1}
+        table.topic.records[place] = replace(table.topic.records[place], value=table.topic.event(row)[1])
+    del table.topic.columns["gone"]
+    table.topic.put(0, {"id": 3, "p": "a", "v": 3})
+    commits: Any = [[("+I", lake_row({"id": 2, "p": "a", "v": 2}))]]
+    table.feed, table.ends = unpartitioned(ScriptedFeed(table.feed.parts, commits)), [{0: 1}, {0: 2}]
+    assert sorted(copied(run(table, 'without = "gone"\n'))) == [1, 2, 3]
+
+
+def test_key_schema_of_the_events_in_the_table_may_be_another_one() -> None:
+    """Those after the table have one schema, so that the events of a row are in one partition."""
+
+    def old(place: int) -> None:
+        key = json.loads(table.topic.records[place].key or b"")
+        key["schema"]["optional"] = False
+        table.topic.records[place] = replace(table.topic.records[place], key=json.dumps(key).encode())
+
+    table, target = small(), MemoryTarget()
+    old(0)
+    assert sorted(copied(run(table, target=target))) == [1, 2]
+    table.topic.put(0, {"id": 3, "p": "a", "v": 3})
+    old(2)
+    with pytest.raises(SchemaMismatch, match="its schema is another one, so events of one row may be in several"):
+        run(table, target=target)
+    with pytest.raises(SchemaMismatch, match="its schema is another one"):  # after the events below the end
+        run(replace(table, ends=[{0: 2}]))
 
 
 def test_column_of_the_events_alone_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.engine.sync.feeds import Feeds
@@ -59,6 +61,11 @@ def test_options_that_do_not_fit_are_refused(text: str, expected: str) -> None:
     with pytest.raises(ConfigurationError, match=expected):
         feeds.of(source_of(entry_of(text)))
     feeds.close()
+
+
+def test_topic_without_a_name_is_that_of_the_only_table() -> None:
+    entry = replace(entry_of(), then="kafka://b:9092/shop.orders")
+    assert then_topic(entry, "t").topic == then_topic(entry, "t").hybrid.topic == "shop.orders"
 
 
 def test_feeds_open_both_with_one_consumer() -> None:
