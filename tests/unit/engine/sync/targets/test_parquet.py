@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets import parquet_manifest
 from penstock.engine.sync.targets.folders import table_uri
 from penstock.engine.sync.targets.parquet import ParquetTarget
@@ -180,3 +182,23 @@ def test_query_string_stays_at_the_end_of_a_uri() -> None:
 def test_names_of_tables_that_are_not_folders_are_refused(target: ParquetTarget, name: str) -> None:
     with pytest.raises(ConfigurationError, match="name"):
         target.check_columns(name, COLUMNS)
+
+
+def test_keys_of_all_rows_together_may_be_longer_than_two_gib(
+    target: ParquetTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays of texts have 32-bit offsets, and the check for repeated keys joins the keys of all files."""
+    joined: list[pa.Schema] = []
+    sort_indices = pc.sort_indices
+
+    def sorted_(table: pa.Table, **options: Any) -> Any:
+        joined.append(table.schema)
+        return sort_indices(table, **options)
+
+    monkeypatch.setattr(pc, "sort_indices", sorted_)
+    layout = TargetLayout(pa.schema([("s", pa.string()), ("b", pa.binary()), ("n", pa.int64())]), ("s", "b", "n"))
+    target.write(write("p1", [("x", b"\0", 1), ("x", b"\1", 1)], layout=layout))
+    assert target.repeated_key("orders", "orders") == ""
+    target.write(write("p2", [("x", b"\1", 1), ("y", None, 1)], layout=layout, expected="p1"))
+    assert target.repeated_key("orders", "orders") == "s=x, b=b'\\x01', n=1"
+    assert [one.types[:3] for one in joined] == [[pa.large_string(), pa.large_binary(), pa.int64()]] * 2
