@@ -4,7 +4,6 @@
 
 PY       := .venv/bin/python
 WHEEL_PY := .venv-wheel/bin/python
-MINUTES  := 30
 MUTANTS  := 150
 # -P: the working directory is not on the import path, so that the suites test the installed wheel.
 PYTEST   := PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P -m pytest
@@ -21,7 +20,7 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 # JVMs of Spark start in a third of the processor time.
 SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
 
-.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak proto docs site locks release bench parts java lint wheel types types-only clean
+.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak endurance proto docs site locks release bench parts java lint wheel types types-only clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -55,10 +54,16 @@ mutants: .venv/.ready wheel ## mutants of the core that its tests must detect, M
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mutmut
 	@PENSTOCK_MUTANTS=$(MUTANTS) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py tests/mutation
 
+soak: MINUTES ?= 30
 soak: java .venv/.ready wheel ## Spark streams with a live Hudi writer while processes are killed, for MINUTES=30; writes docs/results/
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt matplotlib
 	@PENSTOCK_SOAK_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
 		tests/interop/test_soak.py
+
+endurance: MINUTES ?= 120
+endurance: java .venv/.ready wheel ## all kinds of streams and readers beside a real writer for MINUTES=120: nothing may grow; writes docs/results/
+	@$(SPARK_JVM) PENSTOCK_ENDURANCE_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
+		tests/interop/test_endurance.py
 
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,17 @@ def main(server: str, place: str) -> None:
         name: lambda name=name, frame=frame: start(frame, folder, name)
         for name, frame in (("changes", changes(spark, server)), ("windows", windows(spark, server)))
     }
+    run(folder, started)
+    spark.stop()
+
+
+def run(
+    folder: pathlib.Path,
+    started: Mapping[str, Callable[[], StreamingQuery]],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Runs these streams until the file `stop` exists, and starts those again that fail. Calls `meanwhile` several
+    times a second."""
     running: dict[str, StreamingQuery] = {}
     again_at = dict.fromkeys(started, 0.0)
     logged: dict[str, str] = dict.fromkeys(started, "")
@@ -53,15 +64,16 @@ def main(server: str, place: str) -> None:
                     running.pop(name, None)
                     note(folder / "failed.jsonl", {"query": name, "text": " ".join(str(error).split())})
                     again_at[name] = time.monotonic() + AGAIN_S
+        meanwhile()
         time.sleep(0.2)
     for name, query in running.items():
         query.stop()
         log_progress(folder, name, query, logged[name])
-    spark.stop()
 
 
-def session(folder: pathlib.Path) -> SparkSession:
-    """A session with two threads. A task may fail three times, because its worker may be killed."""
+def session(folder: pathlib.Path, **more: str) -> SparkSession:
+    """A session with two threads. A task may fail three times, because its worker may be killed. `more`: settings
+    that replace these, with `__` for a dot."""
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "1g",
@@ -73,6 +85,7 @@ def session(folder: pathlib.Path) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **{name.replace("__", "."): value for name, value in more.items()},
     }
     builder = SparkSession.Builder().master("local[2,4]").appName("penstock-soak")
     for name, value in settings.items():
@@ -83,10 +96,10 @@ def session(folder: pathlib.Path) -> SparkSession:
     return spark
 
 
-def load(spark: SparkSession, server: str, **options: str) -> DataFrame:
+def load(spark: SparkSession, server: str, table: str = TABLE, **options: str) -> DataFrame:
     """The stream from the earliest commit of the table."""
     settings = {"server": server, "after": "earliest", "slots": "2", **options}
-    return spark.readStream.format("penstock").options(**settings).load(TABLE)
+    return spark.readStream.format("penstock").options(**settings).load(table)
 
 
 def changes(spark: SparkSession, server: str) -> DataFrame:
@@ -101,8 +114,8 @@ def windows(spark: SparkSession, server: str) -> DataFrame:
     return grouped.agg(F.sort_array(F.collect_list("n")).alias("rows")).select("window.start", "rows")
 
 
-def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
-    """Starts a query, which continues from its checkpoint."""
+def start(frame: DataFrame, folder: pathlib.Path, name: str, every: str = "0 seconds") -> StreamingQuery:
+    """Starts a query, which continues from its checkpoint, with a micro-batch at most `every` so often."""
     out = folder / "out" / name
     out.mkdir(parents=True, exist_ok=True)
 
@@ -115,7 +128,7 @@ def start(frame: DataFrame, folder: pathlib.Path, name: str) -> StreamingQuery:
         pq.write_table(rows, partial)
         partial.replace(path)
 
-    writer = frame.writeStream.queryName(name).foreachBatch(write)
+    writer = frame.writeStream.queryName(name).foreachBatch(write).trigger(processingTime=every)
     return writer.option("checkpointLocation", str(folder / "checkpoint" / name)).start()
 
 

@@ -64,6 +64,8 @@ class Soak:
     rng: random.Random
     samples: Samples
     sample_every_s: float
+    strikes_s: tuple[float, float] = (2, 10)
+    """The shortest and longest time from one kill to the next."""
     port: int = field(default_factory=free_port)
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -98,7 +100,7 @@ class Soak:
                 kind = self._drawn(first) if first or now < began + kill_all_s else "executor"
                 if self._strike(kind) and kind in first:
                     first.remove(kind)
-                strike_at = now + self.rng.uniform(2, 10)
+                strike_at = now + self.rng.uniform(*self.strikes_s)
             time.sleep(0.05)
 
     def attend(self) -> None:
@@ -149,12 +151,7 @@ class Soak:
 
     def committed(self, query: str) -> str:
         """The order key of the newest committed micro-batch of the query's checkpoint; empty: none."""
-        checkpoint = self.folder / "checkpoint" / query
-        commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
-        if not commits:
-            return ""
-        offset = (checkpoint / "offsets" / str(max(commits))).read_text().splitlines()[-1]
-        return max(re.findall(r'"order_key": ?"(\d+)"', offset), default="")
+        return committed(self.folder / "checkpoint" / query)
 
     def _has_begun(self) -> bool:
         self.attend()
@@ -190,3 +187,12 @@ class Soak:
     def _processes(self) -> list[tuple[str, psutil.Process]]:
         pids = [actor.process.pid if actor.process and actor.is_up else None for actor in (self.server, self.driver)]
         return processes_of(*pids)
+
+
+def committed(checkpoint: pathlib.Path, source: int = 0) -> str:
+    """The order key of a query's newest committed micro-batch, for one of its sources; empty: none."""
+    commits = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+    if not commits:
+        return ""
+    offset = (checkpoint / "offsets" / str(max(commits))).read_text().splitlines()[2 + source]
+    return max(re.findall(r'"order_key": ?"(\d+)"', offset), default="")

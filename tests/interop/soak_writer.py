@@ -35,6 +35,10 @@ class SoakWriter(ChaosWriter):
         """Writes a last commit with one row whose event time closes every other window."""
         self._write("upsert", [["last", "x", 10 * self._written, 1000 * (self._written + 1)]], {})
 
+    def write_one(self) -> None:
+        """Writes the next commit, in the caller's thread."""
+        self._one()
+
     def windows(self) -> Counter[Window]:
         """Every window with its rows: those of each commit, in Hudi's snapshot after it."""
         numbers: defaultdict[int, list[int]] = defaultdict(list)
