@@ -50,7 +50,7 @@ long: java .venv/.ready wheel ## long tests that are not in `make test`; writes 
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mutmut
 	@PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py
 
-mutants: .venv/.ready wheel ## mutants of the core that its tests must detect, MUTANTS=150 of them; writes docs/results/
+mutants: .venv/.ready wheel ## mutants of core, planner and merge that tests must detect, MUTANTS=150 of each; writes docs/results/
 	@.venv/bin/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt mutmut
 	@PENSTOCK_MUTANTS=$(MUTANTS) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py tests/mutation
 

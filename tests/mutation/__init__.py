@@ -1,1 +1,1 @@
-"""Mutants of the core: small changes of its code, each of which a test must detect."""
+"""Mutants of the core, the planner and the merge: small changes of the code, each of which a test must detect."""

@@ -1,6 +1,6 @@
 """Parts of the simulation and of the state space, which judge a mutant after its unit tests, in order of their length.
 
-Not collected by other runs: `core_copy` names this file.
+Not collected by other runs: `package_copy` names this file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A random sample of the mutants of `enumerator/core`: the tests of the core detect almost all that change it.
+"""A random sample of the mutants of the core, the planner and the merge: tests detect almost all that change them.
 
 `make mutants` runs it and writes a record; PENSTOCK_MUTANTS and PENSTOCK_SEED choose the sample.
 """
@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 
 import pytest
 
-from tests.mutation.core_copy import CAUGHT, CoreCopy, Survivor, survivor_of
 from tests.mutation.judged import EQUIVALENT, Equivalent
+from tests.mutation.package_copy import CAUGHT, PARTS, PackageCopy, Part, Survivor, survivor_of
 
 MUTANTS = int(os.environ.get("PENSTOCK_MUTANTS", "150"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "23"))
@@ -41,8 +41,9 @@ def share_caught(outcomes: dict[str, str], survivors: Collection[Survivor], miss
 
 @pytest.mark.long
 @pytest.mark.timeout(12 * 3600)
-def test_tests_of_the_core_catch_its_mutants(tmp_path: pathlib.Path) -> None:
-    copy = CoreCopy(tmp_path)
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
+def test_tests_of_a_part_catch_its_mutants(part: Part, tmp_path: pathlib.Path) -> None:
+    copy = PackageCopy(part, tmp_path)
     names = copy.mutants()
     sample = random.Random(SEED).sample(names, min(MUTANTS, len(names)))
     outcomes = copy.statuses(sample)
@@ -50,7 +51,7 @@ def test_tests_of_the_core_catch_its_mutants(tmp_path: pathlib.Path) -> None:
     missed = not_judged(survivors)
     share = share_caught(outcomes, survivors, missed)
     lines = [
-        f"mutants of enumerator/core: {len(sample)} of {len(names)}, seed {SEED}: {dict(Counter(outcomes.values()))}",
+        f"mutants of {part.folder}: {len(sample)} of {len(names)}, seed {SEED}: {dict(Counter(outcomes.values()))}",
         f"{len(survivors) - len(missed)} survivors are the same program; of the others {share:.1%} are caught. Missed:",
         *map(str, missed),
     ]
@@ -58,6 +59,20 @@ def test_tests_of_the_core_catch_its_mutants(tmp_path: pathlib.Path) -> None:
         with pathlib.Path(path).open("a") as notes:
             notes.write("\n".join(lines) + "\n")
     assert share >= LEAST_CAUGHT, "\n".join(lines)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.folder)
+def test_copy_has_all_that_the_tests_of_a_part_need(part: Part, tmp_path: pathlib.Path) -> None:
+    assert PackageCopy(part, tmp_path).collected() > 50
+
+
+@pytest.mark.exhaustive
+def test_copy_without_a_module_of_its_tests_is_an_error(tmp_path: pathlib.Path) -> None:
+    copy = PackageCopy(PARTS[-1], tmp_path)
+    (tmp_path / "tests" / "histories" / "hook.py").unlink()
+    with pytest.raises(AssertionError, match="histories"):
+        copy.collected()
 
 
 DIFF = """# penstock.enumerator.core.rounds.xǁRoundǁopen__mutmut_3: survived

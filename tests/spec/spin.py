@@ -51,11 +51,14 @@ def search(
     specification: str, folder: pathlib.Path, defines: Sequence[str] = (), *, is_liveness: bool = False, fast: str = "1"
 ) -> Search:
     """Searches all states for a broken invariant, or all infinite runs in which every process makes the steps that it
-    can make for ever. Stops at the first violation. `fast`: how much the compiler optimizes."""
+    can make for ever. Stops at the first violation. `fast`: how much the compiler optimizes; "2" also stores states in
+    less memory, which takes more time."""
     flags = _flags([*defines, "LIVENESS"] if is_liveness else defines)
     _run([spin(), *flags, "-a", str(SPEC / specification)], folder)
     checks = ["-DNFAIR=3"] if is_liveness else ["-DSAFETY"]
-    _run(["gcc", f"-O{fast}", "-w", "-DCOLLAPSE", f"-DMEMLIM={MOST_MIB}", *checks, "-o", "pan", "pan.c"], folder)
+    if fast == "2":
+        checks.append("-DCOLLAPSE")
+    _run(["gcc", f"-O{fast}", "-w", f"-DMEMLIM={MOST_MIB}", *checks, "-o", "pan", "pan.c"], folder)
     text = _run(["./pan", f"-m{MOST_DEPTH}", *(["-a", "-f"] if is_liveness else [])], folder)
     return read_search(text)
 

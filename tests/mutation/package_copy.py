@@ -1,4 +1,4 @@
-"""A copy of the package and of the tests of the core, in which mutmut makes mutants and runs the tests.
+"""A copy of the package and of the tests of a part of it, in which mutmut makes mutants and runs the tests.
 
 mutmut writes a copy of each function for each change of it, and chooses one by a variable of the process. Of each
 mutant it runs the tests that reach its function, the fastest first, until one fails, in a fork of a process that has
@@ -16,17 +16,13 @@ import sys
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ("unit/enumerator", "simulation", "state_space", "mutation", "fixtures/state")
-"""Folders of tests that are copied, beside the modules of `tests` itself."""
-SELECTED = ("tests/unit/enumerator/core", "tests/mutation/part_of_models.py")
-"""What judges a mutant."""
 CHILDREN = int(os.environ.get("PENSTOCK_MUTANT_PROCESSES", str(os.cpu_count() or 1)))
 CAUGHT = {"killed", "timeout", "segfault"}
 MISSED = {"survived", "no tests"}
 PYTEST = """
 [tool.mutmut]
 source_paths = ["src/penstock"]
-only_mutate = ["src/penstock/enumerator/core/*"]
+only_mutate = ["src/penstock/{part}/*"]
 do_not_mutate_patterns = ["cast[(]"]
 pytest_add_cli_args_test_selection = {selected}
 also_copy = ["tools"]
@@ -36,6 +32,33 @@ timeout_multiplier = 4.0
 """
 """Casts have no effect, so that their mutants are the same program. A mutant that takes four times as long as the
 original is caught: most of these do not end."""
+
+
+class Part(NamedTuple):
+    """A folder of the package whose mutants are made."""
+
+    folder: str
+    """Below the package; its modules, not those of folders in it."""
+    tests: tuple[str, ...]
+    """Folders of tests that are copied, beside the modules of `tests` itself."""
+    selected: tuple[str, ...]
+    """What judges a mutant, below `tests`."""
+
+
+CORE = Part(
+    "enumerator/core",
+    ("unit/enumerator", "simulation", "state_space", "mutation", "fixtures/state"),
+    ("unit/enumerator/core", "mutation/part_of_models.py"),
+)
+PLANNER = Part("enumerator/planning", ("unit/enumerator", "oracle"), ("unit/enumerator/planning",))
+MERGE = Part(
+    "reader/merge",
+    ("unit/reader", "oracle"),
+    ("unit/reader/merge", "unit/reader/test_merge_rules_read.py", "unit/reader/test_partial_histories.py"),
+)
+"""The kernels that it calls are compiled by numba, and are not changed: mutmut chooses a mutant when a function is
+called, which compiled code does not."""
+PARTS = (CORE, PLANNER, MERGE)
 
 
 class Survivor(NamedTuple):
@@ -52,22 +75,31 @@ class Survivor(NamedTuple):
         return f"{self.name}\n  - {self.removed}\n  + {self.added}"
 
 
-class CoreCopy:
+class PackageCopy:
     """The copy, in a folder of its own."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, part: Part, folder: pathlib.Path) -> None:
         self.folder = folder
+        self._selected = [*(f"tests/{name}" for name in part.selected), "-p", "no:cacheprovider"]
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "src" / "penstock", folder / "src" / "penstock", ignore=ignored)
-        for name in TESTS:
+        for name in ("histories", *part.tests):  # every test records its histories
             shutil.copytree(REPOSITORY / "tests" / name, folder / "tests" / name, ignore=ignored)
         for path in [*(REPOSITORY / "tests").glob("*.py"), *(REPOSITORY / "tests" / "unit").glob("*.py")]:
             shutil.copyfile(path, folder / path.relative_to(REPOSITORY))
         (folder / "tools").mkdir()
         shutil.copyfile(REPOSITORY / "tools" / "run_suites.py", folder / "tools" / "run_suites.py")
         options = (REPOSITORY / "pyproject.toml").read_text().partition("[tool.pytest.ini_options]\n")
-        own = PYTEST.format(selected=[*SELECTED, "-p", "no:cacheprovider"])
+        own = PYTEST.format(part=part.folder, selected=self._selected)
         (folder / "pyproject.toml").write_text(options[1] + options[2].partition("\n[")[0] + own)
+
+    def collected(self) -> int:
+        """The number of tests that judge a mutant. AssertionError: they cannot be imported in the copy."""
+        command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "--rootdir=.", *self._selected]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        count = re.search(r"^(\d+) tests collected", result.stdout, re.MULTILINE)
+        assert count and result.returncode == 0, (result.stdout + result.stderr)[-3000:]
+        return int(count[1])
 
     def mutants(self) -> list[str]:
         """Makes all mutants, and measures which tests reach which function. Their names, in order."""
