@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import PrimitiveType
@@ -35,6 +36,8 @@ from penstock.table.storage.filesystem import redacted_uri
 
 _APPLICATION: Final = "penstock"
 _INFO: Final = "penstock.sync"
+_EXACT_DIGITS: Final = 15
+"""Of a decimal, in a double."""
 _HISTORY: Final = (1, 20, 400, None)
 """How many commits are read, step by step, until one has the position; other programs may have committed after it."""
 _TEMPORARY: Final = ("object store", "objectstore", "os error", "io error", "timed out", "connection", "no space left",
@@ -292,8 +295,8 @@ def _literal(text: str) -> str:
 def _merged(delta: DeltaTable, change: LayoutChange, removed: pa.Table, rows: _Rows, info: CommitProperties) -> bool:
     """Removes and appends in one commit; False: there was nothing to change, and there is no commit."""
     source, version = rows.merged(removed), delta.version()
-    nulls = frozenset().union(*null_patterns(removed))
-    same = [_same(removed.schema.field(name), name in nulls) for name in removed.column_names]
+    texts = frozenset().union(*null_patterns(removed)) | _out_of_range(removed)
+    same = [_same(removed.schema.field(name), name in texts) for name in removed.column_names]
     merger = delta.merge(
         source,
         predicate=" AND ".join([f"s.`{OPERATION}` = 1", *same]),
@@ -308,9 +311,21 @@ def _merged(delta: DeltaTable, change: LayoutChange, removed: pa.Table, rows: _R
     return bool(delta.version() != version)
 
 
-def _same(column: pa.Field, has_nulls: bool) -> str:
-    """The condition that both sides have one key. One in which nulls are equal cannot be hashed: texts are compared."""
-    if not has_nulls:
+def _out_of_range(keys: pa.Table) -> frozenset[str]:
+    """The columns with values that a file's range in the log may lack, so that the merge would not read the file: NaN,
+    and decimals, whose range is rounded to doubles."""
+    return frozenset(
+        one.name
+        for one in keys.schema
+        if (pa.types.is_decimal(one.type) and one.type.precision > _EXACT_DIGITS)
+        or (pa.types.is_floating(one.type) and pc.any(pc.is_nan(keys.column(one.name))).as_py())
+    )
+
+
+def _same(column: pa.Field, is_text: bool) -> str:
+    """The condition that both sides have one key. `is_text`: texts are compared. A condition in which nulls are equal
+    cannot be hashed."""
+    if not is_text:
         return f"t.`{column.name}` = s.`{column.name}`"
     call = (
         "coalesce(encode({0}, 'hex'), '')" if pa.types.is_binary(column.type) else "coalesce(cast({0} AS varchar), '')"
