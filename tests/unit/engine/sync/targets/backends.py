@@ -8,7 +8,7 @@ import json
 import pathlib
 import re
 import shutil
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from penstock.engine.sync.job import parse_target
 from penstock.engine.sync.targets.open import open_target
 from penstock.engine.sync.targets.target import Target
 from tests.postgres_server import PostgresServer
+
+KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.postgres_server import PostgresServer, postgres_server
-from tests.unit.engine.sync.targets.backends import Backend, InDelta, InDuckDB, InParquet, InPostgreSQL
+from tests.unit.engine.sync.targets.backends import KINDS, Backend, InDelta, InDuckDB, InParquet, InPostgreSQL
 
 _schemas = itertools.count()
 
@@ -25,7 +25,7 @@ def postgresql(server: PostgresServer) -> InPostgreSQL:
     return InPostgreSQL(server, f"s{next(_schemas)}")
 
 
-@pytest.fixture(params=["duckdb", "postgresql", "delta", "parquet"])
+@pytest.fixture(params=KINDS)
 def backend(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Backend:
     match request.param:
         case "duckdb":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -16,8 +17,8 @@ import pytest
 from penstock.engine.sync.layout import TargetLayout, followed
 from penstock.engine.sync.targets.target import Target
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
-from tests.unit.engine.sync.targets.backends import Backend, canonical, opened
-from tests.unit.engine.sync.targets.writes import COLUMNS, LAYOUT, SEED, WRITES, History, Row, batch, kill_after, write
+from tests.unit.engine.sync.targets.backends import KINDS, Backend, canonical, opened
+from tests.unit.engine.sync.targets.writes import COLUMNS, LAYOUT, SEED, WRITES, History, Row, batch, kills, write
 
 
 def assert_rows(backend: Backend, expected: list[Row], columns: pa.Schema = COLUMNS, table: str = "orders") -> None:
@@ -55,6 +56,18 @@ def test_null_keys_are_equal_to_each_other(backend: Backend) -> None:
     target.write(write("p3", [], [("a", None)], expected="p2"))
     target.close()
     assert_rows(backend, [(None, None, "new"), ("a", 1, "w"), ("", 0, "empty")])
+
+
+def test_keys_with_nan_are_equal_to_each_other(backend: Backend) -> None:
+    """No range of a file's values has them."""
+    columns = pa.schema([("k", pa.float64()), ("v", pa.string())])
+    layout, nan = TargetLayout(columns, ("k",)), float("nan")
+    target = opened(backend)
+    target.write(write("p1", [(1.0, "x"), (nan, "old"), (2.0, "y")], layout=layout))
+    target.write(write("p2", [(nan, "new")], [(nan,)], layout=layout, expected="p1"))
+    target.write(write("p3", [(1.0, "z")], [(1.0,)], layout=layout, expected="p2"))
+    target.close()
+    assert_rows(backend, [(1.0, "z"), (nan, "new"), (2.0, "y")], columns)
 
 
 def test_removals_only_affect_exact_keys(backend: Backend) -> None:
@@ -290,23 +303,25 @@ def test_long_position_is_stored(backend: Backend) -> None:
 NAMES = ["o\"r'd;--", "ünï 表", "Order", "select", "a.b", "x" * 60, " space ", "%s{0}$1"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_are_kept(backend: Backend, name: str) -> None:
-    columns = pa.schema([(name, pa.string()), (f"{name[:50]}_n", pa.int64())])
-    target = opened(backend)
-    if set(name) & set(backend.refused):
-        with pytest.raises(ConfigurationError, match="name"):
-            target.check_columns(name, columns)
-        columns = pa.schema([("k", pa.string()), ("n", pa.int64())])
-    layout = TargetLayout(columns, (columns.names[0],))
-    target.check_columns(name, columns)
-    target.write(write("p1", [("a", 1), ("b", 2)], layout=layout, table=name, source=f"/{name}"))
-    target.write(write("p2", [("b", 3)], [("b",)], layout=layout, table=name, source=f"/{name}", expected="p1"))
-    stored = target.stored(name)
-    assert stored is not None
-    assert (stored.layout, stored.positions) == (layout, {f"/{name}": "p2"})
+def test_names_are_kept(backend: Backend) -> None:
+    target, layouts = opened(backend), dict[str, TargetLayout]()
+    for name in NAMES:
+        columns = pa.schema([(name, pa.string()), (f"{name[:50]}_n", pa.int64())])
+        if set(name) & set(backend.refused):
+            with pytest.raises(ConfigurationError, match="name"):
+                target.check_columns(name, columns)
+            columns = pa.schema([("k", pa.string()), ("n", pa.int64())])
+        layout = layouts[name] = TargetLayout(columns, (columns.names[0],))
+        target.check_columns(name, columns)
+        target.write(write("p1", [("a", 1), ("b", 2)], layout=layout, table=name, source=f"/{name}"))
+        target.write(write("p2", [("b", 3)], [("b",)], layout=layout, table=name, source=f"/{name}", expected="p1"))
+    for name, layout in layouts.items():
+        stored = target.stored(name)
+        assert stored is not None
+        assert (stored.layout, stored.positions) == (layout, {f"/{name}": "p2"})
     target.close()
-    assert_rows(backend, [("a", 1), ("b", 3)], columns, name)
+    for name, layout in layouts.items():
+        assert_rows(backend, [("a", 1), ("b", 3)], layout.columns, name)
 
 
 LOCAL = dt.datetime(2020, 12, 31, 23, 59, 59, tzinfo=dt.UTC).replace(tzinfo=None)
@@ -343,25 +358,56 @@ NESTED: dict[pa.DataType, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", [*SINGLE, *NESTED], ids=str)
-def test_values_of_each_type_are_kept(backend: Backend, type_: pa.DataType) -> None:
-    values = [*{**SINGLE, **NESTED}[type_], None]
-    columns = pa.schema([("k", pa.int32()), ("v", type_)])
+@pytest.mark.parametrize("values", [SINGLE, NESTED], ids=["single", "nested"])
+def test_values_of_each_type_are_kept(backend: Backend, values: dict[pa.DataType, list[Any]]) -> None:
+    """Each type is a column. Columns with fewer values have nulls."""
+    columns = pa.schema([("k", pa.int32()), *((f"v{place}", type_) for place, type_ in enumerate(values))])
     layout = TargetLayout(columns, ("k",))
-    rows: list[Row] = list(enumerate(values))
+    rows: list[Row] = list(enumerate_rows(values.values()))
     target = opened(backend)
     target.check_columns("orders", columns)
     assert all(target.types_of(columns))
     target.write(write("p1", rows, layout=layout))
-    changed: list[Row] = [(0, values[-2]), (99, values[0])]
+    changed: list[Row] = [(0, *(one[-1] for one in values.values())), (99, *(one[0] for one in values.values()))]
     target.write(write("p2", changed, [(0,), (99,)], layout=layout, expected="p1"))
     target.close()
     assert_rows(backend, [*rows[1:], *changed], columns)
 
 
-@pytest.mark.parametrize("type_", SINGLE, ids=str)
+def enumerate_rows(columns: Iterable[list[Any]]) -> Iterator[Row]:
+    """The values of columns as rows with a number; the last row has only nulls."""
+    for number, row in enumerate(itertools.zip_longest(*([*one, None] for one in columns))):
+        yield (number, *row)
+
+
+KEYS = {type_: [one for one in values if one != "x" * 70_000] for type_, values in SINGLE.items()}
+
+
+def test_keys_of_all_types_are_compared_by_each_column(backend: Backend) -> None:
+    """One key has the first value of each type. Each other one has another value, or null, in one column."""
+    columns = pa.schema([*((f"k{place}", type_) for place, type_ in enumerate(KEYS)), ("v", pa.int32())])
+    layout = TargetLayout(columns, tuple(columns.names[:-1]))
+    first = tuple(values[0] for values in KEYS.values())
+    keys: list[Row] = [first]
+    for place, values in enumerate(KEYS.values()):
+        keys += [(*first[:place], value, *first[place + 1 :]) for value in (*values[1:], None)]
+    rows: list[Row] = [(*key, number) for number, key in enumerate(keys)]
+    target = opened(backend)
+    target.write(write("p1", rows, layout=layout))
+    target.write(write("p2", [(*first, 99)], [first], layout=layout, expected="p1"))
+    removed = keys[2::2]
+    target.write(write("p3", None, removed, layout=layout, expected="p2"))
+    target.close()
+    assert_rows(backend, [*rows[1::2], (*first, 99)], columns)
+
+
+@pytest.mark.parametrize(
+    ("backend", "type_"),
+    [pytest.param(KINDS[place % 4], type_, id=f"{KINDS[place % 4]}-{type_}") for place, type_ in enumerate(SINGLE)],
+    indirect=["backend"],
+)
 def test_values_of_each_single_type_are_keys(backend: Backend, type_: pa.DataType) -> None:
-    values = [value for value in SINGLE[type_] if not (isinstance(value, str) and len(value) > 1_000)]
+    values = KEYS[type_]
     columns = pa.schema([("k", type_), ("v", pa.int32())])
     layout = TargetLayout(columns, ("k",))
     rows: list[Row] = [(value, index) for index, value in enumerate([*values, None])]
@@ -408,36 +454,25 @@ def test_random_changes_give_the_rows_of_a_model(backend: Backend, seed: int) ->
     assert_rows(backend, history.rows_after(11))
 
 
-REHEARSED: dict[type[Backend], int] = {}
-"""The steps of each kind of target, in any case of the test below: one process counts them for all."""
-
-
-def rehearsed(backend: Backend) -> int:
-    """The steps of a process that is not killed."""
-    if type(backend) not in REHEARSED:
-        rehearsal = kill_after(backend.url, "rehearsal", steps=0)
-        assert rehearsal.returncode == 0, rehearsal.stderr
-        REHEARSED[type(backend)] = int(rehearsal.stdout)
-    return REHEARSED[type(backend)]
+PARTS = {"duckdb": (0.1, 0.7), "postgresql": (0.4, 0.95), "delta": (0.4, 0.7), "parquet": (0.1, 0.95)}
+"""At which parts of their steps processes are killed."""
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", [0.1, 0.4, 0.7, 0.95])
-def test_kill_between_any_two_steps_loses_nothing(backend: Backend, part: float) -> None:
-    """A process counts its steps, and another one ends with `kill -9` at a part of them."""
-    steps = rehearsed(backend)
-    assert steps > 100
-    killed = kill_after(backend.url, "orders", steps=int(steps * part))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    target = opened(backend)
-    stored = target.stored("orders")
-    history = History(SEED)
-    done = -1 if stored is None else int(stored.positions["/lake/orders"].removeprefix("p"))
-    if stored is not None:
+@pytest.mark.parametrize(("backend", "parts"), PARTS.items(), indirect=["backend"], ids=PARTS)
+def test_kill_between_any_two_steps_loses_nothing(backend: Backend, parts: tuple[float, ...]) -> None:
+    """A process counts its steps, and others end with `kill -9` at parts of them."""
+    assert kills(backend.url, parts) == [0, *(-signal.SIGKILL for _ in parts)]
+    for number in range(1, len(parts) + 1):
+        table, target, history = f"t{number}", opened(backend), History(SEED)
+        stored = target.stored(table)
+        done = -1 if stored is None else int(stored.positions["/lake/orders"].removeprefix("p"))
+        assert done < WRITES - 1 or parts[number - 1] > 0.9
+        if stored is not None:
+            target.close()
+            assert_rows(backend, history.rows_after(done), table=table)
+            target = opened(backend)
+        for later in range(done + 1, WRITES):
+            target.write(history.write(later, table=table))
         target.close()
-        assert_rows(backend, history.rows_after(done))
-        target = opened(backend)
-    for number in range(done + 1, WRITES):
-        target.write(history.write(number))
-    target.close()
-    assert_rows(backend, history.rows_after(WRITES - 1))
+        assert_rows(backend, history.rows_after(WRITES - 1), table=table)

@@ -1,7 +1,8 @@
-"""Golden tables in every target: each has the rows that `penstock.read` returns."""
+"""Golden tables in the targets: each has the rows that `penstock.read` returns."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 from collections import Counter
@@ -15,10 +16,10 @@ from penstock.engine.sync.job import parse_job
 from penstock.engine.sync.sources import SourceTable
 from penstock.engine.sync.table_sync import TableSync
 from tests.golden_tables import GOLDEN, GoldenTables
-from tests.unit.engine.sync.targets.backends import Backend, canonical, opened
+from tests.unit.engine.sync.targets.backends import KINDS, Backend, canonical, opened
 
 EVERY = 9
-"""One of so many golden tables is copied here."""
+"""One of so many golden tables is copied here, each into one target. `tests/golden/test_sync.py` has DuckDB."""
 OTHER_ROWS = {"A_failed_leftover_v6_h0150", "B_v6_ooo_cow_cdc_pending"}
 """A stream waits for a pending instant, a snapshot does not."""
 REFUSED = ("nometa", "hfile")
@@ -35,7 +36,11 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[str]:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("case", cases()[::EVERY])
+@pytest.mark.parametrize(
+    ("backend", "case"),
+    [pytest.param(kind, case, id=f"{kind}-{case}") for kind, case in zip(itertools.cycle(KINDS[1:]), cases()[::EVERY])],
+    indirect=["backend"],
+)
 def test_target_has_the_rows_of_a_snapshot(backend: Backend, golden: GoldenTables, case: str) -> None:
     table = str(golden.table(case))
     entry = parse_job(f"[[sync]]\nfrom = {json.dumps(table)}\nto = {json.dumps(backend.url)}\n", "test")[0]

@@ -1,6 +1,6 @@
-"""Writes for the tests of targets. As a program: a process that writes a history, and ends itself after some steps.
+"""Writes for the tests of targets. As a program: processes that write a history, and end themselves after some steps.
 
-python -m tests.unit.engine.sync.targets.writes URL TABLE STEPS
+python -m tests.unit.engine.sync.targets.writes URL PART...
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import random
 import signal
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 from types import FrameType
 from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock.engine.sync.job import TargetUrl, parse_target
 from penstock.engine.sync.layout import LayoutChange, TargetLayout
 from penstock.engine.sync.targets.target import Write
 
@@ -84,20 +89,53 @@ class History:
         return self._rows[number]
 
 
-def kill_after(url: str, table: str, steps: int) -> subprocess.CompletedProcess[str]:
-    """Runs this module. It prints its steps if `steps` is 0."""
-    command = [sys.executable, "-P", "-m", __name__, url, table, str(steps)]
+def kills(url: str, parts: Sequence[float]) -> list[int]:
+    """Runs this module: a process writes a history into table `t0`, and further ones into `t1`, `t2` and so on, each of
+    which is killed after a part of the steps of the first. The exit codes of all of them."""
+    command = [sys.executable, "-P", "-m", __name__, url, *map(str, parts)]
     root = str(pathlib.Path(__file__).parents[5])
-    return subprocess.run(
+    ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": root}, cwd=root, capture_output=True, text=True, check=False
     )
+    assert ended.returncode == 0, ended.stderr
+    return [int(code) for code in ended.stdout.split()]
 
 
-def _main(url: str, table: str, last: int) -> None:
-    from penstock.engine.sync.job import parse_target
+def _main(url: str, parts: Sequence[float]) -> list[int]:
+    """Each run is a fork of this process, which has the libraries and no thread."""
+    target = parse_target("test", url)
+    import_module(f"penstock.engine.sync.targets.{target.kind}")
+    import_module(
+        {"postgresql": "psycopg", "delta": "deltalake", "parquet": "pyarrow.parquet"}.get(target.kind, "duckdb")
+    )
+    reader, writer = os.pipe()
+    codes = [_forked(lambda: os.write(writer, str(_run(target, "t0", 0)).encode()))]
+    steps = int(os.read(reader, 20))
+    assert steps > 100, steps
+    for number, part in enumerate(parts, 1):
+        codes.append(_forked(partial(_run, target, f"t{number}", int(steps * part))))
+    return codes
+
+
+def _forked(run: Callable[[], object]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            run()
+            code = 0
+        finally:
+            if code:
+                traceback.print_exc()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _run(url: TargetUrl, table: str, last: int) -> int:
+    """Writes a history, and ends with `kill -9` at step `last`. The steps."""
     from penstock.engine.sync.targets.open import open_target
 
-    target, steps = open_target(parse_target("test", url)), 0
+    target, steps = open_target(url), 0
 
     def step(frame: FrameType, event: str, _: object) -> None:
         nonlocal steps
@@ -112,8 +150,8 @@ def _main(url: str, table: str, last: int) -> None:
         target.write(history.write(number, table=table))
     sys.setprofile(None)
     target.close()
-    sys.stdout.write(str(steps))
+    return steps
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    sys.stdout.write(" ".join(map(str, _main(sys.argv[1], [float(one) for one in sys.argv[2:]]))))
