@@ -1,15 +1,50 @@
-"""The syntax of Java `.properties` files, as `java.util.Properties.load` reads them. Pure."""
+"""The syntax of Java `.properties` files, as `java.util.Properties` reads and writes them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 _BLANKS: Final = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _NAMED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _HEX4 = re.compile(r"[0-9A-Fa-f]{4}")
+_ESCAPES: Final = str.maketrans(
+    {char: f"\\{name}" for name, char in _NAMED.items()} | {char: f"\\{char}" for char in "\\=:#!"}
+)
+_NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+def format_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
+    r"""The bytes of a properties file: a line for each comment, then one for each entry, in the mapping's order.
+
+    The inverse of `parse_properties`, as `java.util.Properties.store` escapes: `=`, `:`, `#`, `!`, `\`, blanks of a key
+    and a first blank of a value by `\`, and characters outside of printable ASCII by `\uXXXX` for each UTF-16 unit.
+    ValueError for text with a lone surrogate, which no file can hold.
+    """
+    lines = [f"#{_unicode_escaped(part)}\n" for comment in comments for part in _LINE_END.split(comment)]
+    lines += [f"{_escaped(key).replace(' ', chr(92) + ' ')}={_value(text)}\n" for key, text in properties.items()]
+    return "".join(lines).encode("ascii")
+
+
+def _value(text: str) -> str:
+    escaped = _escaped(text)
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped
+
+
+def _escaped(text: str) -> str:
+    return _unicode_escaped(text.translate(_ESCAPES))
+
+
+def _unicode_escaped(text: str) -> str:
+    return _NOT_PRINTABLE.sub(_units, text)
+
+
+def _units(match: re.Match[str]) -> str:
+    """The escapes of a character, one for each of its UTF-16 units."""
+    hexadecimal = match.group().encode("utf-16-be").hex().upper()
+    return "".join(f"\\u{hexadecimal[at : at + 4]}" for at in range(0, len(hexadecimal), 4))
 
 
 def parse_properties(data: bytes) -> dict[str, str]:

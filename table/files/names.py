@@ -1,10 +1,11 @@
-"""Parses the names of base files and log files (Hudi `FSUtils`, `HoodieLogFile`). Pure."""
+"""Parses and forms the names of base files and log files (Hudi `FSUtils`, `HoodieLogFile`). Pure."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.table.files.external_names import is_external, parse_external_name
 
@@ -83,3 +84,28 @@ def parse_file_name(name: str) -> BaseName | LogName | None:
     if base is None:
         return None
     return BaseName(base["file_id"], base["token"], InstantTime(base["instant"]), base["extension"])
+
+
+def base_file_name(file_id: str, write_token: str, instant: str) -> str:
+    """The name of a Parquet base file: the inverse of `parse_file_name`.
+
+    InvariantViolation for parts that do not form such a name, such as a file id with `_` or `.`.
+    """
+    name = f"{file_id}_{write_token}_{instant}.parquet"
+    if parse_file_name(name) != BaseName(file_id, write_token, InstantTime(instant), "parquet"):
+        raise InvariantViolation(f"base file name {name[:300]!r} is not <file id>_<write token>_<instant>.parquet")
+    return name
+
+
+def log_file_name(file_id: str, instant: str, version: int, write_token: str, *, is_cdc: bool = False) -> str:
+    """The name of a log file: the inverse of `parse_file_name`; see `LogName` for the parts.
+
+    InvariantViolation for parts that do not form such a name, such as a write token other than three numbers.
+    """
+    name = f".{file_id}_{instant}.log.{version}_{write_token}{'.cdc' if is_cdc else ''}"
+    parts = LogName(
+        file_id=file_id, instant=InstantTime(instant), version=version, write_token=write_token, is_cdc=is_cdc
+    )
+    if parse_file_name(name) != parts or not write_token:
+        raise InvariantViolation(f"log file name {name[:300]!r} is not .<file id>_<instant>.log.<version>_<token>")
+    return name

@@ -56,6 +56,9 @@ class WriteStat:
     """Instant of the previous slice; '' for a new file group."""
     change_logs: Mapping[str, int] = field(default_factory=dict)
     """Path -> size in bytes of the `.cdc` logs written together with a base file."""
+    prev_base_file: str = ""
+    """Name of the base file that this base file replaces; '' for a new file group. Table version 8 and later record it.
+    """
 
     @property
     def file_name(self) -> str:
@@ -194,6 +197,7 @@ def _write_stat(partition: str, stat: Fields) -> WriteStat:
         log_files=stat.file_names("logFiles"),
         prev_commit="" if prev_commit == "null" else prev_commit,
         change_logs=_change_logs(partition, stat),
+        prev_base_file=stat.text("prevBaseFile").rpartition("/")[2],
     )
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.table.files.names import BaseName, LogName, parse_file_name
+from penstock.proto.errors import InvariantViolation
+from penstock.table.files.names import BaseName, LogName, base_file_name, log_file_name, parse_file_name
 
 GROUP = "8d2f6c37-7c7d-47a0-b032-54bc196b1bed-0"
 T = "20260131235959123"
@@ -82,3 +83,37 @@ def test_log_names_round_trip(group: str, instant: str, version: int, token: boo
 @given(IDS, IDS, TIMES)
 def test_base_names_round_trip(group: str, token: str, instant: str) -> None:
     assert parse_file_name(f"{group}_{token}_{instant}.parquet") == BaseName(group, token, instant, "parquet")
+
+
+INSTANTS = st.text("0123456789", min_size=1, max_size=24)
+FILE_IDS = st.text("abc-0123", min_size=1, max_size=40)
+TOKENS = st.tuples(*[st.integers(0, 10**6)] * 3).map(lambda parts: "-".join(map(str, parts)))
+
+
+@given(FILE_IDS, TOKENS, INSTANTS)
+def test_formed_base_name_is_parsed_to_its_parts(file_id: str, token: str, instant: str) -> None:
+    assert parse_file_name(base_file_name(file_id, token, instant)) == BaseName(file_id, token, instant, "parquet")
+
+
+@given(FILE_IDS, INSTANTS, st.integers(0, 10**9 - 1), TOKENS, st.booleans())
+def test_formed_log_name_is_parsed_to_its_parts(
+    file_id: str, instant: str, version: int, token: str, is_cdc: bool
+) -> None:
+    name = log_file_name(file_id, instant, version, token, is_cdc=is_cdc)
+    assert parse_file_name(name) == LogName(file_id, instant, version, token, is_cdc)
+
+
+@pytest.mark.parametrize("file_id", ["", "a_b", "a.b", "a/b", "x" * 250])
+def test_name_with_another_file_id_is_not_formed(file_id: str) -> None:
+    with pytest.raises(InvariantViolation):
+        base_file_name(file_id, "0-0-0", "001")
+    with pytest.raises(InvariantViolation):
+        log_file_name(file_id, "001", 1, "0-0-0")
+
+
+@pytest.mark.parametrize(
+    ("instant", "version", "token"), [("1", 10**9, "0-0-0"), ("1", -1, "0-0-0"), ("1", 1, ""), ("1", 1, "a")]
+)
+def test_log_name_with_another_part_is_not_formed(instant: str, version: int, token: str) -> None:
+    with pytest.raises(InvariantViolation):
+        log_file_name("f-0", instant, version, token)
