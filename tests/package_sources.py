@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
+ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "writer", "engine")
 GENERATED = re.compile(r"_pb2(_grpc)?\.py$")
 
 

@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "kafka": {"proto", "kafka"},
     "enumerator": {"proto", "table", "kafka", "enumerator", "version"},
     "reader": {"proto", "table", "kafka", "reader"},
-    "engine": {"proto", "table", "kafka", "enumerator", "reader", "engine", "version"},
+    "writer": {"proto", "table", "reader", "writer"},
+    "engine": {"proto", "table", "kafka", "enumerator", "reader", "writer", "engine", "version"},
     "": {"engine", "proto", "version", "errors", "spark", "daft", "duckdb", "polars", "ray"},
     "pyspark_penstock": {"engine"},
 }
@@ -79,6 +80,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "merge_on_read output_schema",
         "read_split",
     ),
+    "writer": (),
     "engine": (
         "kafka_access requests split_retry stream_offsets",
         "event_time_scan instants",
@@ -100,6 +102,8 @@ WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/se
 GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
 WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec|client)(\.|$)")
 """Modules of the contract that are not values: the table and the reader must not import them."""
+READING_MODULES = re.compile(r"penstock\.reader\.(merge|avro|values|base|kernels)(\.|$)")
+"""Modules of the reader that a writer uses: it merges as a read does, and never plans or reads splits."""
 PLANNING_MODULES = re.compile(
     r"penstock\.table\.(hudi_table|timeline\.(active|commits)|config\.properties|files\.slices)(\.|$)"
 )
@@ -137,7 +141,9 @@ def test_imports_follow_the_allowed_directions() -> None:
             parts = name.split(".")
             if parts[0] == "penstock" and parts[1] not in MAY_IMPORT[source.room]:
                 lines.append(f"{source.name}:{line}: {source.room or 'the root'} must not import {name}")
-            if source.room in ("table", "reader") and WIRE_MODULES.match(name):
+            if source.room == "writer" and name.startswith("penstock.reader.") and not READING_MODULES.match(name):
+                lines.append(f"{source.name}:{line}: a writer uses the reader's merge and decoders, not {name}")
+            if source.room in ("table", "reader", "writer") and WIRE_MODULES.match(name):
                 lines.append(f"{source.name}:{line}: {source.room} knows the contract's values only, not {name}")
             if source.room == "reader" and PLANNING_MODULES.match(name):
                 lines.append(f"{source.name}:{line}: a split is all that a reader needs, not {name}")

@@ -79,6 +79,7 @@ PURE = (
     "table/log/positions.py",
     "reader/merge/*.py",
     "reader/kernels/*.py",
+    "writer/kernels/*.py",
     "reader/base/legacy_calendar.py",
     "reader/base/legacy_zones.py",
 )

@@ -49,7 +49,7 @@ REFUSED_SETTINGS = {
 
 
 def sources() -> list[pathlib.Path]:
-    rooms = ("proto", "table", "enumerator", "reader", "engine")
+    rooms = ("proto", "table", "enumerator", "reader", "writer", "engine")
     return [file for room in rooms for file in sorted((REPOSITORY / room).rglob("*.py"))]
 
 

@@ -15,7 +15,7 @@ import sys
 from collections import Counter, defaultdict
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
+FOLDERS = ("proto", "table", "kafka", "enumerator", "reader", "writer", "engine")
 GENERATED = re.compile(r"_pb2(_grpc)?\.py$")
 
 

@@ -35,7 +35,7 @@ from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StartSnapshot, StreamScope
 
 ROOT = pathlib.Path(penstock.__file__).resolve().parent.parent.parent
-FOLDERS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
+FOLDERS = ("proto", "table", "kafka", "enumerator", "reader", "writer", "engine")
 LOG = ("enumerator/log.py", "proto/logging.py")
 
 

@@ -1,4 +1,4 @@
-"""Converts Avro decimals (big-endian two's complement bytes) to Arrow decimals. Vectorized and exact."""
+"""Converts Avro decimals (big-endian two's complement bytes) to Arrow decimals and back. Vectorized and exact."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def decimals_from_bytes(content: pa.BinaryArray, target: pa.DataType) -> pa.Arra
     array = pa.Array.from_buffers(target, rows, [_validity(content), pa.py_buffer(halves)])
     array.validate(full=True)  # ArrowInvalid is a ValueError
     return array
+
+
+def decimals_to_bytes(decimals: pa.Array) -> pa.BinaryArray:
+    """The unscaled numbers of a decimal128 array without nulls, each in as few bytes as possible (Java
+    `BigInteger.toByteArray`)."""
+    rows = len(decimals)
+    start = decimals.offset * _WIDTH
+    data = np.frombuffer(decimals.buffers()[1] or b"", np.uint8)[start : start + rows * _WIDTH]
+    big_endian = data.reshape(rows, _WIDTH)[:, ::-1]
+    sign = np.where(big_endian[:, :1] >= 128, 255, 0)
+    # a first byte is redundant if it and the first bit of the next one only repeat the sign
+    redundant = (big_endian[:, :-1] == sign) & ((big_endian[:, 1:] >= 128) == (sign == 255))
+    skipped = np.cumprod(redundant, axis=1).sum(axis=1)
+    kept = np.arange(_WIDTH) >= skipped[:, None]
+    offsets = np.concatenate([[0], np.cumsum(_WIDTH - skipped)]).astype(np.int32)
+    content = np.ascontiguousarray(big_endian[kept])
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "engine")
+ROOMS = ("proto", "table", "kafka", "enumerator", "reader", "writer", "engine")
 
 
 def package_folders() -> dict[str, str]:
@@ -54,8 +54,9 @@ for name in json.load(sys.stdin):
     except Exception as error:
         failed[name] = repr(error)
 import penstock
-where = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] in
-         ("penstock", "proto", "table", "enumerator", "reader", "engine") and getattr(module, "__file__", None)}
+rooms = ("penstock", "proto", "table", "enumerator", "reader", "writer", "engine")
+where = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] in rooms
+         and getattr(module, "__file__", None)}
 print(json.dumps({"failed": failed, "where": where, "pyspark": "pyspark" in sys.modules}))
 """
 

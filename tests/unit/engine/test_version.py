@@ -30,7 +30,7 @@ def test_changelog_begins_with_the_version() -> None:
 def test_version_is_stated_only_once() -> None:
     """Sources, deployments and documentation; measurement results state the version that was measured."""
     places = [ROOT / name for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile")]
-    for folder in ("proto", "table", "kafka", "enumerator", "reader", "engine", "deploy", "tools"):
+    for folder in ("proto", "table", "kafka", "enumerator", "reader", "writer", "engine", "deploy", "tools"):
         places += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml", ".toml", ".sh", ""}]
     places += [
         page for page in (ROOT / "docs").rglob("*.md") if page.name != "performance.md" and "results" not in page.parts

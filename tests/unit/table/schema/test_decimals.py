@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.table.schema.decimals import decimals_from_bytes
+from penstock.table.schema.decimals import decimals_from_bytes, decimals_to_bytes
 
 WIDE = pa.decimal128(38, 0)
 _LIMIT = 10**38 - 1
@@ -44,3 +44,14 @@ def test_invalid_decimals_are_refused(content: bytes) -> None:
 def test_more_digits_than_the_type_has() -> None:
     with pytest.raises(ValueError, match="precision"):
         decimals_from_bytes(pa.array([b"\x03\xe8"], pa.binary()), pa.decimal128(3, 0))
+
+
+@given(st.lists(st.integers(-(10**38) + 1, 10**38 - 1), max_size=8), st.integers(0, 3))
+def test_decimals_have_as_few_bytes_as_in_java(numbers: list[int], first: int) -> None:
+    array = pa.array([Decimal(number) for number in [0] * first + numbers], pa.decimal128(38, 0)).slice(first)
+    encoded = decimals_to_bytes(array)
+    assert encoded.to_pylist() == [
+        number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+        for number in numbers
+    ]
+    assert decimals_from_bytes(encoded, pa.decimal128(38, 0)).equals(array)

@@ -1,0 +1,228 @@
+"""The bloom filter of record keys in a base file's footer, and the range of its keys.
+
+Source: Hudi `BloomFilterFactory`, `InternalBloomFilter`, `InternalDynamicBloomFilter`, `HoodieBloomFilterWriteSupport`.
+Writers with a bloom index fail on a file without it, and would insert a key again that it lacks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import CorruptFile, InvariantViolation
+
+FILTER_KEY: Final = "org.apache.hudi.bloomfilter"
+"""Footer key of the filter."""
+TYPE_KEY: Final = "hoodie_bloom_filter_type_code"
+"""Footer key of the filter's type; SIMPLE without it."""
+MIN_KEY: Final = "hoodie_min_record_key"
+"""Footer key of the lowest record key, by UTF-16 units."""
+MAX_KEY: Final = "hoodie_max_record_key"
+"""Footer key of the highest record key."""
+
+SIMPLE: Final = "SIMPLE"
+DYNAMIC: Final = "DYNAMIC_V0"
+FALSE_POSITIVES: Final = 1e-9
+"""Hudi's default rate of false positives."""
+MAX_ENTRIES: Final = 100_000
+"""Hudi's default limit of the keys for which a filter has room."""
+
+_MIN_ENTRIES: Final = 64
+_HEAD: Final = struct.Struct(">iibi")
+_DYNAMIC_HEAD: Final = struct.Struct(">iii")
+_VERSION: Final = -1
+_MURMUR: Final = 1
+_MAX_BITS: Final = 1 << 31
+_MAX_HASHES: Final = 1000
+
+KeyBitSetter = Callable[[np.ndarray, np.ndarray, int, int, int, int, int, np.ndarray], int]
+"""set_bits(data, offsets, start, stop, step, hashes, bits, filter_bytes): sets the bits of each `step`-th key from row
+`start` to `stop`. `data` (uint8) and `offsets` (int32) are the keys in Arrow's layout. The hash number i of a key is
+Hadoop's murmur hash of its UTF-8 bytes, with hash i - 1 as the seed (0 first); the bit is its absolute value modulo
+`bits`, in byte bit / 8, the lowest bit first."""
+
+
+@dataclass(slots=True, eq=False)
+class BloomFilter:
+    """A bloom filter of record keys. `add` changes it."""
+
+    hashes: int
+    """Number of bits of a key."""
+    bits: int
+    """Number of bits of a row."""
+    rows: list[np.ndarray]
+    """The bits of each row, uint8; several in a filter that grows."""
+    entries: int = 0
+    """Keys for which a row of a growing filter has room; 0 for one that does not grow (SIMPLE)."""
+    keys_in_last_row: int = 0
+    """Keys that were added since the last row began, in a filter that grows."""
+    max_entries: int = MAX_ENTRIES
+    """Keys up to which a filter grows; after that its rows take turns. The footer does not record it."""
+    turn: int = 0
+    """Keys that were added in turns."""
+    at_most: bool = False
+    """Whether the rows take turns."""
+
+    @classmethod
+    def for_keys(cls, keys: int) -> BloomFilter:
+        """A filter with room for so many keys at FALSE_POSITIVES, and never larger than for MAX_ENTRIES keys.
+
+        For more keys its rate of false positives grows; it has as many hashes as are best then.
+        """
+        room = max(_MIN_ENTRIES, keys)
+        bits = bits_for(min(room, MAX_ENTRIES), FALSE_POSITIVES)
+        return cls(max(1, math.ceil(math.log(2) * bits / room)), bits, [_empty(bits)])
+
+    @classmethod
+    def growing(cls, entries: int = 60_000, max_entries: int = MAX_ENTRIES) -> BloomFilter:
+        """Hudi's default filter: rows for `entries` keys, up to `max_entries` keys."""
+        bits = bits_for(entries, FALSE_POSITIVES)
+        hashes = math.ceil(math.log(2) * bits / entries)
+        return cls(hashes, bits, [_empty(bits)], entries=entries, max_entries=max_entries)
+
+    @property
+    def type_code(self) -> str:
+        """SIMPLE or DYNAMIC_V0."""
+        return DYNAMIC if self.entries else SIMPLE
+
+    def add(self, keys: pa.StringArray, set_bits: KeyBitSetter) -> None:
+        """Adds keys without nulls. `writer.kernels.bloom.set_key_bits` is the compiled setter."""
+        if keys.null_count:
+            raise InvariantViolation(f"bloom filter: got {keys.null_count} keys that are null")
+        rows = len(keys)
+        if not rows:
+            return
+        _, offsets, content = keys.buffers()
+        data = np.frombuffer(content or b"\0", np.uint8)
+        bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + rows + 1]
+
+        def put(row: np.ndarray, start: int, stop: int, step: int = 1) -> None:
+            set_bits(data, bounds, start, stop, step, self.hashes, self.bits, row)
+
+        if not self.entries:
+            put(self.rows[0], 0, rows)
+            return
+        at = 0
+        while at < rows and not self.at_most:
+            room = self.entries - self.keys_in_last_row
+            if room > 0:
+                stop = min(rows, at + room)
+                put(self.rows[-1], at, stop)
+                self.keys_in_last_row += stop - at
+                at = stop
+            elif len(self.rows) * self.entries < self.max_entries:
+                self.rows.append(_empty(self.bits))
+                self.keys_in_last_row = 0
+            else:  # this key goes to the first row, and then each row has its turn
+                self.at_most = True
+                put(self.rows[0], at, at + 1)
+                self.keys_in_last_row += 1
+                at += 1
+        for place in range(min(len(self.rows), rows - at)):
+            put(self.rows[(self.turn + place) % len(self.rows)], at + place, rows, len(self.rows))
+        self.turn += rows - at
+        self.keys_in_last_row += rows - at
+
+    def encoded(self) -> str:
+        """The filter as the text of the footer: the inverse of `parse_bloom_filter`."""
+        head = _HEAD.pack(_VERSION, self.hashes, _MURMUR, self.bits)
+        parts = [head + row.tobytes() for row in self.rows]
+        if self.entries:
+            parts = [head, _DYNAMIC_HEAD.pack(self.entries, self.keys_in_last_row, len(self.rows)), *parts]
+        return base64.b64encode(b"".join(parts)).decode("ascii")
+
+    def footer(self) -> Mapping[str, str]:
+        """The entries of the footer with the filter and its type."""
+        return {FILTER_KEY: self.encoded(), TYPE_KEY: self.type_code}
+
+
+def bits_for(entries: int, false_positives: float) -> int:
+    """Number of bits of a filter with so many keys (Hudi `BloomFilterUtils.getBitSize`)."""
+    return math.ceil(entries * (-math.log(false_positives) / (math.log(2) * math.log(2))))
+
+
+def parse_bloom_filter(text: str, type_code: str, where: str) -> BloomFilter:
+    """Decodes the filter of a footer. `where` names the file in errors.
+
+    CorruptFile for text that is not a whole filter of this type, SIMPLE or DYNAMIC_V0. Nothing is allocated beyond the
+    text's own size.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _damaged(where, f"it is not base64 ({error})") from None
+    if type_code not in (SIMPLE, DYNAMIC):
+        raise _damaged(where, f"its type is {type_code[:40]!r}, expected {SIMPLE} or {DYNAMIC}")
+    hashes, bits = _parse_head(data, 0, where)
+    if type_code == SIMPLE:
+        return BloomFilter(hashes, bits, _parse_rows(data, 0, 1, (hashes, bits), where))
+    if len(data) < _HEAD.size + _DYNAMIC_HEAD.size:
+        raise _damaged(where, f"it ends after {len(data)} bytes")
+    entries, in_last_row, count = _DYNAMIC_HEAD.unpack_from(data, _HEAD.size)
+    if entries < 1 or in_last_row < 0 or count < 0:
+        raise _damaged(where, f"{count} rows for {entries} keys with {in_last_row} in the last one")
+    rows = _parse_rows(data, _HEAD.size + _DYNAMIC_HEAD.size, count, (hashes, bits), where)
+    return BloomFilter(hashes, bits, rows, entries=entries, keys_in_last_row=in_last_row)
+
+
+def _parse_rows(data: bytes, at: int, count: int, head: tuple[int, int], where: str) -> list[np.ndarray]:
+    size = (head[1] + 7) // 8
+    if len(data) - at != count * (_HEAD.size + size):
+        raise _damaged(where, f"{len(data) - at} bytes for {count} rows of {head[1]} bits")
+    rows = []
+    for start in range(at, len(data), _HEAD.size + size):
+        if _parse_head(data, start, where) != head:
+            raise _damaged(where, "its rows differ in size")
+        rows.append(np.frombuffer(data, np.uint8, size, start + _HEAD.size).copy())
+    return rows
+
+
+def _parse_head(data: bytes, at: int, where: str) -> tuple[int, int]:
+    """(hashes, bits) of a filter or row."""
+    if len(data) - at < _HEAD.size:
+        raise _damaged(where, f"it ends after {len(data)} bytes")
+    version, hashes, kind, bits = _HEAD.unpack_from(data, at)
+    if version != _VERSION or kind != _MURMUR or not 0 < hashes <= _MAX_HASHES or not 0 < bits < _MAX_BITS:
+        raise _damaged(where, f"version {version}, {hashes} hashes of kind {kind}, {bits} bits")
+    return hashes, bits
+
+
+def _damaged(where: str, what: str) -> CorruptFile:
+    return CorruptFile(f"{where}: bloom filter: {what}; the file is damaged, or Hudi did not write it")
+
+
+def _empty(bits: int) -> np.ndarray:
+    return np.zeros((bits + 7) // 8, np.uint8)
+
+
+_BY_UTF_16: Final = np.arange(256, dtype=np.uint8)
+"""Bytes of UTF-8 in the order of UTF-16 units: U+E000 to U+FFFF come after the characters that need two units."""
+_BY_UTF_16[0xEE:0xF0] = [0xFE, 0xFF]
+_BY_UTF_8: Final = np.arange(256, dtype=np.uint8)
+_BY_UTF_8[0xFE:] = [0xEE, 0xEF]
+
+
+def key_range(keys: pa.StringArray) -> tuple[str, str]:
+    """(lowest, highest) of keys without nulls, by UTF-16 units, as Java's `String.compareTo`."""
+    rows = len(keys)
+    if not rows or keys.null_count:
+        raise InvariantViolation(f"range of {rows} keys, {keys.null_count} of them null")
+    _, offsets, content = keys.buffers()
+    data = np.frombuffer(content or b"", np.uint8)
+    if not (data >= 0xF0).any():
+        ends = pc.min_max(keys)
+        return ends["min"].as_py(), ends["max"].as_py()
+    ordered = pa.py_buffer(_BY_UTF_16[data])
+    texts = pa.Array.from_buffers(pa.binary(), rows, [None, offsets, ordered], offset=keys.offset)
+    ends = pc.min_max(texts)
+    low, high = (_BY_UTF_8[np.frombuffer(ends[name].as_py(), np.uint8)].tobytes() for name in ("min", "max"))
+    return low.decode(), high.decode()
