@@ -104,6 +104,7 @@ class BloomFilter:
         _, offsets, content = keys.buffers()
         data = np.frombuffer(content or b"\0", np.uint8)
         bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + rows + 1]
+        data.flags.writeable = bounds.flags.writeable = False  # else kernels are compiled again for arrays that are not
 
         def put(row: np.ndarray, start: int, stop: int, step: int = 1) -> None:
             set_bits(data, bounds, start, stop, step, self.hashes, self.bits, row)

@@ -68,12 +68,13 @@ def bucket_numbers(
 
 
 def key_bytes(keys: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
-    """(uint8 data, int32 offsets) of an array of strings without nulls."""
-    if not len(keys):
-        return np.zeros(1, np.uint8), np.zeros(1, np.int32)
+    """(uint8 data, int32 offsets) of an array of strings without nulls. They are read-only: a kernel is compiled once
+    for such arrays, and again for others."""
     _, offsets, data = keys.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    return np.frombuffer(data or b"\0", np.uint8), bounds
+    bounds = np.frombuffer(offsets if len(keys) else bytes(4), np.int32)
+    content = np.frombuffer(data or b"\0", np.uint8)
+    bounds.flags.writeable = content.flags.writeable = False
+    return content, bounds[keys.offset : keys.offset + len(keys) + 1] if len(keys) else bounds
 
 
 @inlined
