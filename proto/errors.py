@@ -31,6 +31,7 @@ PenstockError
 ├── TooManyGroups                 RESOURCE_EXHAUSTED   a table or a principal has the maximum number of groups
 ├── Overloaded                    RESOURCE_EXHAUSTED   a limit of the server is reached; retryable
 ├── TargetConflict                ABORTED              another process fills a table of a sync
+├── WriteConflict                 ABORTED              another writer of the table is in the way; retryable
 └── StorageError                  UNAVAILABLE          storage did not answer; retryable
     ├── KafkaUnavailable                               the brokers of a topic did not answer
     ├── ServerUnavailable                              the Penstock server did not answer
@@ -350,6 +351,16 @@ class TargetConflict(PenstockError):
     grpc_status = "ABORTED"
     exit_code = 3
     advice = "let one job fill a table: end the other one, or give this one another target or table"
+
+
+class WriteConflict(PenstockError):
+    """Another writer holds the table's lock, may be running, or changed the same file groups. Nothing was written."""
+
+    code = "WRITE_CONFLICT"
+    grpc_status = "ABORTED"
+    exit_code = 75
+    retryable = True
+    advice = "write again; if no other writer runs, do what the text says"
 
 
 class InvariantViolation(AssertionError):

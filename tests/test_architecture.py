@@ -80,14 +80,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "merge_on_read output_schema",
         "read_split",
     ),
-    "writer": (),
+    "writer": ("kernels rows transaction", "index", "files"),
     "engine": (
         "kafka_access requests split_retry stream_offsets",
         "event_time_scan instants",
         "connect",
         "read_tasks",
         "parallel",
-        "arrow group spark",
+        "arrow group spark write",
         "consumer demo flight sync table",
         "adapters",
         "doctor",
@@ -102,7 +102,7 @@ WIRE = ("proto/v1/*.py", "proto/codec/*.py", "proto/client/*.py", "enumerator/se
 GRPC_MODULES = re.compile(r"(grpc|grpc_health|grpc_reflection|grpc_status|google\.(protobuf|rpc))(\.|$)")
 WIRE_MODULES = re.compile(r"penstock\.proto\.(v1|codec|client)(\.|$)")
 """Modules of the contract that are not values: the table and the reader must not import them."""
-READING_MODULES = re.compile(r"penstock\.reader\.(merge|avro|values|base|kernels)(\.|$)")
+READING_MODULES = re.compile(r"penstock\.reader\.(merge|avro|values|base|kernels|split\.emit)(\.|$)")
 """Modules of the reader that a writer uses: it merges as a read does, and never plans or reads splits."""
 PLANNING_MODULES = re.compile(
     r"penstock\.table\.(hudi_table|timeline\.(active|commits)|config\.properties|files\.slices)(\.|$)"

@@ -17,6 +17,15 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock read orders --server 127.0.0.1:7070 --query incremental --after 20260901000000000",
     ),
     "tail": ("penstock tail orders --server 127.0.0.1:7070 --group audit --output-dir rows",),
+    "create": (
+        "penstock create /lake/orders --schema orders.parquet --record-key id --ordering ts --buckets 4",
+        "penstock create /lake/orders --schema orders.avsc --record-key id --partition-by day --index simple",
+    ),
+    "write": (
+        "penstock write /lake/orders orders.parquet",
+        "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
+    ),
+    "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

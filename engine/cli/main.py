@@ -33,6 +33,7 @@ from penstock.engine.cli.commands import (
     top,
 )
 from penstock.engine.cli.commands.sync.command import sync
+from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
 from penstock.engine.cli.output.terminal_text import one_line
@@ -109,6 +110,9 @@ app.add_typer(config_command.app, name="config")
 app.add_typer(token.app, name="token")
 app.command("top")(top.top)
 app.command("sync")(sync)
+app.command("create")(create)
+app.command("write")(write)
+app.command("rollback")(rollback)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

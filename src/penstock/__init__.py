@@ -1,7 +1,8 @@
-"""Penstock: consume Apache Hudi tables from Python and Spark, row for row what Hudi returns.
+"""Penstock: consume and write Apache Hudi tables from Python and Spark, row for row what Hudi returns.
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
-member of a consumer group; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
+member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls pending
+writes back; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
 `duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
 is internal and may change.
 """
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
+    from penstock.engine.write.create import create_table
+    from penstock.engine.write.results import WriteResult
+    from penstock.engine.write.rollback import rollback
+    from penstock.engine.write.write import write
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
 
@@ -35,7 +40,9 @@ __all__ = [
     "Table",
     "TableInstant",
     "TablePlan",
+    "WriteResult",
     "__version__",
+    "create_table",
     "daft",
     "duckdb",
     "errors",
@@ -43,7 +50,9 @@ __all__ = [
     "polars",
     "ray",
     "read",
+    "rollback",
     "spark",
+    "write",
 ]
 
 _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
@@ -59,8 +68,12 @@ _MODULES = {
     "Table": "penstock.engine.table.table",
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
+    "WriteResult": "penstock.engine.write.results",
+    "create_table": "penstock.engine.write.create",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
+    "rollback": "penstock.engine.write.rollback",
+    "write": "penstock.engine.write.write",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""
 

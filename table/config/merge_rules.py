@@ -57,6 +57,12 @@ def merge_rules(properties: TableProperties, requested_marker: DeleteMarker | No
     return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker or requested_marker)
 
 
+def rules_of_writes(properties: TableProperties) -> MergeRules:
+    """The rules by which a writer merges records, in copy-on-write tables too. Errors as `merge_rules`."""
+    rules = _stored_rules(properties) if properties.version >= 9 else _inferred_rules(properties)
+    return replace(rules, delete_marker=_own_marker(properties) or rules.delete_marker)
+
+
 def _own_marker(properties: TableProperties) -> DeleteMarker | None:
     field, marker = (_merge_property(properties, name) for name in (_DELETE_FIELD, _DELETE_MARKER))
     if bool(field) != bool(marker):

@@ -1,0 +1,151 @@
+"""`penstock create`, `penstock write`, `penstock rollback`: create a table, write a file into it, roll a write back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
+
+
+class TableKind(StrEnum):
+    """Types of a table."""
+
+    MERGE_ON_READ = "merge_on_read"
+    COPY_ON_WRITE = "copy_on_write"
+
+
+class IndexKind(StrEnum):
+    """Indexes of a table."""
+
+    BUCKET = "bucket"
+    SIMPLE = "simple"
+
+
+class WriteKind(StrEnum):
+    """Operations of a write."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+
+def create(
+    table: _Table,
+    schema: Annotated[
+        str, typer.Option("--schema", metavar="FILE", help="Parquet or Arrow file with the columns, or an Avro schema.")
+    ],
+    record_key: Annotated[list[str], typer.Option("--record-key", metavar="COLUMN", help="Column of the record key.")],
+    partition_by: Annotated[
+        list[str] | None, typer.Option("--partition-by", metavar="COLUMN", help="Column of the partitions.")
+    ] = None,
+    ordering: Annotated[
+        list[str] | None,
+        typer.Option("--ordering", metavar="COLUMN", help="Of rows of one key, the one with the highest value wins."),
+    ] = None,
+    table_type: Annotated[TableKind, typer.Option("--table-type", help="Type of the table.")] = TableKind.MERGE_ON_READ,
+    table_version: Annotated[int, typer.Option("--table-version", help="Table version: 9 or 6.")] = 9,
+    index: Annotated[IndexKind, typer.Option("--index", help="Index of all writers.")] = IndexKind.BUCKET,
+    buckets: Annotated[
+        int | None, typer.Option("--buckets", help="Buckets of a partition, for a bucket index.", show_default=False)
+    ] = None,
+    hive_style: Annotated[bool, typer.Option("--hive-style", help="Partition folders are COLUMN=VALUE.")] = False,
+) -> None:
+    """Create an empty table."""
+    from penstock.engine.write.create import create_table
+
+    create_table(
+        table,
+        _schema_of(schema),
+        record_key=record_key,
+        partition_by=partition_by or (),
+        ordering=ordering or (),
+        table_type=table_type.value,
+        table_version=table_version,
+        index=index.value,
+        buckets=buckets,
+        hive_style_partitioning=hive_style,
+    )
+    typer.echo(f"created {table}")
+
+
+def write(
+    table: _Table,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Parquet, Arrow or JSON lines (.parquet, .arrow, .jsonl).")
+    ],
+    operation: Annotated[WriteKind, typer.Option("--operation", help="What the rows do.")] = WriteKind.UPSERT,
+    index: Annotated[
+        IndexKind | None,
+        typer.Option("--index", help="Index of the table's writers, if `create` did not store it.", show_default=False),
+    ] = None,
+    buckets: Annotated[
+        int | None, typer.Option("--buckets", help="Buckets of a partition.", show_default=False)
+    ] = None,
+    timeline_timezone: Annotated[
+        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
+    ] = "",
+    sole_writer: Annotated[
+        bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
+    ] = False,
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+) -> None:
+    """Write the rows of a file into a table, as one instant."""
+    from dataclasses import asdict
+
+    from penstock.engine.write.write import write as write_table
+
+    result = write_table(
+        table,
+        _rows_of(file),
+        operation.value,
+        index=None if index is None else index.value,
+        buckets=buckets,
+        timeline_timezone=timeline_timezone,
+        sole_writer=sole_writer,
+    )
+    fields = asdict(result)
+    if form is ReportFormat.JSON:
+        write_json(fields)
+        return
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in fields.items()}
+    write_text_table(("field", "value"), list(texts.items()))
+
+
+def rollback(
+    table: _Table,
+    instant: Annotated[
+        str | None,
+        typer.Argument(metavar="INSTANT", help="A pending write; by default all whose writers no longer run."),
+    ] = None,
+    timeline_timezone: Annotated[
+        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
+    ] = "",
+) -> None:
+    """Roll back pending writes, whose writers were killed."""
+    from penstock.engine.write.rollback import rollback as roll_back
+
+    instants = roll_back(table, instant, timeline_timezone=timeline_timezone)
+    typer.echo(f"rolled back {', '.join(instants)}" if instants else "nothing to roll back")
+
+
+def _rows_of(file: str) -> pa.Table:
+    from penstock.engine.write.data_files import read_rows
+
+    return read_rows(file)
+
+
+def _schema_of(file: str) -> pa.Schema:
+    from penstock.engine.write.data_files import read_schema
+
+    return read_schema(file)

@@ -1,0 +1,127 @@
+"""`penstock.create_table`: creates an empty Hudi table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.engine.write.settings import BUCKETS, INDEX_TYPE
+from penstock.proto.errors import ConfigurationError, SchemaMismatch
+from penstock.reader.merge.ordering import check_ordering_type
+from penstock.table.config.java_properties import format_properties
+from penstock.table.config.new_table import NewTable, new_table_properties
+from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
+from penstock.table.schema.avro import META_COLUMNS, OPERATION
+from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.local_writes import open_writable
+from penstock.writer.index.bucket import MAX_BUCKETS
+
+_TYPES: Final = {"merge_on_read": "MERGE_ON_READ", "copy_on_write": "COPY_ON_WRITE"}
+_FOLDERS: Final = {1: (".aux", ".temp", ".schema", "archived"), 2: (".aux", ".temp", ".schema", "timeline/history")}
+
+
+def create_table(
+    path: str,
+    schema: pa.Schema,
+    *,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] = (),
+    table_type: str = "merge_on_read",
+    table_version: int = 9,
+    index: str = "bucket",
+    buckets: int | None = None,
+    name: str = "",
+    hive_style_partitioning: bool = False,
+    url_encode_partitions: bool = False,
+) -> None:
+    """Creates an empty table at `path`, which Hudi and Penstock read and write.
+
+    * schema: the data columns, without Hudi's meta columns.
+    * record_key: the columns of the record key. partition_by: those of the partitions. ordering: those whose higher
+      value wins among rows of one key; without one the newer row wins.
+    * table_type: `merge_on_read` or `copy_on_write`. table_version: 9 (Hudi 1.1 and later), or 6 (0.14 and later).
+    * index: `bucket`, with `buckets` of each partition, or `simple`. Hudi does not store it: give the same index to all
+      writers.
+    * name: the table's name; by default that of the folder.
+
+    ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
+    table cannot have. Nothing is created then.
+    """
+    storage = open_writable(str(path))
+    where = f"table {redacted_uri(storage.base_path)}"
+    keys, partitions, order = (_names(given) for given in (record_key, partition_by, ordering))
+    stored = stored_arrow_schema(schema)
+    _check_columns(stored, keys, partitions, order, where)
+    if table_type not in _TYPES:
+        raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
+    table_name = name or storage.base_path.rstrip("/").rpartition("/")[2]
+    table = NewTable(
+        name=table_name,
+        database="",
+        table_type=_TYPES[table_type],
+        version=table_version,
+        record_key_fields=keys,
+        partition_fields=partitions,
+        ordering_fields=order,
+        key_generator=_key_generator(keys, partitions),
+        hive_style=hive_style_partitioning,
+        url_encode=url_encode_partitions,
+        create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
+    )
+    properties = {**new_table_properties(table), **_index_properties(index, buckets, where)}
+    layout = int(properties["hoodie.timeline.layout.version"])
+    if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
+        raise ConfigurationError(f"{where} exists; write into it, or give another folder")
+    for folder in _FOLDERS[layout]:
+        storage.make_folder(f"{META_FOLDER}/{folder}")
+    try:
+        storage.create(PROPERTIES_FILE, format_properties(properties, ("Properties saved",)))
+    except FileExistsError:
+        raise ConfigurationError(f"{where} was created by another process at the same time") from None
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _key_generator(keys: Sequence[str], partitions: Sequence[str]) -> str:
+    if not partitions:
+        return "NON_PARTITION"
+    return "SIMPLE" if len(keys) == 1 and len(partitions) == 1 else "COMPLEX"
+
+
+def _check_columns(
+    schema: pa.Schema, keys: Sequence[str], partitions: Sequence[str], ordering: Sequence[str], where: str
+) -> None:
+    reserved = [name for name in schema.names if name in (*META_COLUMNS, OPERATION)]
+    if reserved:
+        raise SchemaMismatch(f"{where}: column {reserved[0]!r} is one of Hudi's own: leave it out")
+    for what, names in (("record_key", keys), ("partition_by", partitions), ("ordering", ordering)):
+        for column in names:
+            if column not in schema.names:
+                raise SchemaMismatch(
+                    f"{where}: {what} names column {column!r}, and the schema has {', '.join(schema.names)[:500]}"
+                )
+    for column in ordering:
+        kind = schema.field(column).type
+        check_ordering_type(kind, f"{where}: ordering column {column!r}")
+        if pa.types.is_date(kind):
+            raise SchemaMismatch(
+                f"{where}: ordering column {column!r} is a date: releases of Hudi read the ordering values of deletes "
+                "differently then; order by a timestamp or a number"
+            )
+
+
+def _index_properties(index: str, buckets: int | None, where: str) -> dict[str, str]:
+    if index == "simple" and buckets is None:
+        return {INDEX_TYPE: "SIMPLE"}
+    if index == "bucket" and buckets is not None and 1 <= buckets < MAX_BUCKETS:
+        return {INDEX_TYPE: "BUCKET", BUCKETS: str(buckets)}
+    raise ConfigurationError(
+        f"{where}: got index={index[:40]!r} and buckets={buckets}, expected index='bucket' with the number of "
+        "buckets of a partition (about its final size in GB), or index='simple' without"
+    )

@@ -1,0 +1,124 @@
+"""The state of a table when a write begins: its schema, and the newest slice of each file group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.enumerator.planning.plan import plan_request
+from penstock.proto.errors import InvariantViolation, SchemaMismatch, UnsupportedFeature
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.model.splits import MAX_SPLIT_BYTES, Split, WholeFile
+from penstock.reader.base.file import BaseFile
+from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.slices import GroupId
+from penstock.table.hudi_table import HudiTable
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import META_COLUMNS, OPERATION, RecordSchema, parse_record_schema
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.instants import Action
+from penstock.writer.files.rewritten_base import BATCH
+from penstock.writer.index.slices import LatestSlice, TableSlices
+
+_META = frozenset(META_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentTable:
+    """A table as a write sees it. Its files are those of one state of the timeline."""
+
+    table: HudiTable
+    """The table, with that timeline."""
+    record: RecordSchema | None
+    """Its schema with meta columns; None for a table without any."""
+    slices: TableSlices
+    """The newest slices."""
+
+    @property
+    def columns(self) -> pa.Schema | None:
+        """Its data columns."""
+        if self.record is None:
+            return None
+        schema = arrow_schema(self.record)
+        return pa.schema([field for field in schema if field.name not in _META])
+
+    def without(self, groups: Collection[GroupId]) -> CurrentTable:
+        """The table without the slices of these groups."""
+        return replace(self, slices=self.slices.without(groups))
+
+    def base_file(self, item: LatestSlice, record: RecordSchema, columns: tuple[str, ...]) -> BaseFile:
+        """The base file of a slice, opened with these columns of `record`."""
+        if item.base is None:
+            raise InvariantViolation(f"base file of {item.group}, which has only logs")
+        name = redacted_uri(self.table.base_path)
+        return BaseFile(self.table.storage, item.base, record, columns, table=name)
+
+    def keys_of(self, item: LatestSlice) -> Iterator[pa.Array]:
+        """The record keys of a slice's base file, in batches in file order."""
+        if self.record is None:
+            raise InvariantViolation(f"keys of {item.group} in a table without a schema")
+        with self.base_file(item, self.record, ("_hoodie_record_key",)) as base:
+            for group in base.row_groups(WholeFile(), BATCH):
+                for batch in group.batches():
+                    yield batch.column(0)
+
+
+def current_table(table: HudiTable) -> CurrentTable:
+    """The table as its timeline is now. Errors of planning a snapshot; UnsupportedFeature for a table whose rows have a
+    stored operation."""
+    pinned = table.pinned()
+    name = redacted_uri(table.base_path)
+    try:
+        request = PlanRequest(table=name, query=Snapshot(), slots=1, target_split_bytes=MAX_SPLIT_BYTES, metadata=False)
+        plan = plan_request(pinned, name, request)
+    except SchemaMismatch:
+        if pinned.timeline().completed_writes:
+            raise
+        return CurrentTable(table=pinned, record=None, slices=TableSlices({}, frozenset()))
+    record = parse_record_schema(plan.scan.schema_json, f"schema of table {name}")
+    if OPERATION in record.by_name():
+        raise UnsupportedFeature(f"table {name}: its rows have {OPERATION}, and such tables are not written yet")
+    pending = _pending_compactions(pinned, pinned.timeline())
+    by_partition: dict[str, list[LatestSlice]] = {}
+    for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):
+        by_partition.setdefault(split.partition, []).append(_slice(split, pending))
+    locked = _rewritten_groups(pinned, pinned.timeline())
+    return CurrentTable(table=pinned, record=record, slices=TableSlices(by_partition, locked))
+
+
+def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:
+    names = [parse_file_name(log.path.rpartition("/")[2]) for log in split.logs]
+    first_log = next((name.instant for name in names if isinstance(name, LogName)), "")
+    compaction = pending.get((split.partition, split.file_group), "")
+    return LatestSlice(
+        partition=split.partition,
+        file_id=split.file_group,
+        base=split.base,
+        base_instant=split.base_instant,
+        logs=split.logs,
+        key=compaction or split.base_instant or first_log,
+        being_compacted=bool(compaction),
+    )
+
+
+def _pending_compactions(table: HudiTable, timeline: Timeline) -> dict[GroupId, str]:
+    """Group -> requested time of its pending compaction."""
+    return {
+        (group.partition, group.file_id): instant.requested_time
+        for instant in timeline.pending
+        if instant.action is Action.COMPACTION
+        for group in table.compaction_plan(instant)
+    }
+
+
+def _rewritten_groups(table: HudiTable, timeline: Timeline) -> frozenset[GroupId]:
+    """The groups that pending clusterings and other pending replacements read or replace."""
+    return frozenset(
+        group
+        for instant in timeline.pending
+        if instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)
+        for group in table.requested_replace(instant).input_groups
+    )

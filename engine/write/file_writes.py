@@ -1,0 +1,189 @@
+"""Writes the files of one file group in a transaction, and returns their statistics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.settings import WriteSettings
+from penstock.proto.errors import InvariantViolation
+from penstock.reader.merge.fold import RecordKind
+from penstock.table.files.markers import IoType
+from penstock.table.files.names import LogName, base_file_name, log_file_name, parse_file_name
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.timeline.commits import WriteStat
+from penstock.writer.files.base_file import BaseFileWriter
+from penstock.writer.files.log_file import LogDeletes, log_blocks
+from penstock.writer.files.meta_columns import RowStamp, in_file
+from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, merged_rows
+from penstock.writer.index.slices import GroupWrite, LatestSlice
+from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.transaction.transaction import Transaction
+
+_MAX_LOG_VERSIONS: Final = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class FileWrites:
+    """Writes the files of a transaction. For one thread."""
+
+    transaction: Transaction
+    """The transaction."""
+    current: CurrentTable
+    """The table at its beginning."""
+    settings: WriteSettings
+    """The table's settings."""
+    record: RecordSchema
+    """The schema of the files, with meta columns."""
+    _task: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the files."""
+        return arrow_schema(self.record)
+
+    def new_base(self, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
+        """A base file of a new group; deletes of keys that the table does not have are left out. None without rows."""
+        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
+        if not len(data):
+            return None
+        task = next(self._task)
+        name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
+        stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
+        size, num_rows = self._base(write.partition, name, [self._stamped(stamp, data)], len(data), IoType.CREATE)
+        return self._stat(write, name, size, num_rows=num_rows, inserts=num_rows, previous="")
+
+    def rewritten_base(self, write: GroupWrite, rows: KeyedRows, *, appends: bool) -> WriteStat:
+        """A base file that replaces that of an existing group, merged with the rows; with `appends` they are added
+        without a search for equal keys."""
+        latest = write.latest
+        if latest is None:
+            raise InvariantViolation(f"rewrite of the new file group {write.file_id}")
+        task = next(self._task)
+        name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
+        stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
+        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
+        stamped = self._stamped(stamp, data)
+        counts = RewriteCounts()
+        with self.current.base_file(latest, self.record, tuple(self.schema.names)) as base:
+            expected = base.num_rows + len(rows)
+            if appends:
+                merged = appended_rows(base, stamped, counts)
+            else:
+                ordering = self.settings.ordering(self.schema)
+                merged = merged_rows(base, rows, stamped, self.settings.mode, ordering, counts)
+            batches = (in_file(batch, name) for batch in merged)
+            size, num_rows = self._base(write.partition, name, batches, expected, IoType.MERGE)
+        return self._stat(
+            write,
+            name,
+            size,
+            num_rows=num_rows,
+            inserts=counts.inserts,
+            updates=counts.updates,
+            deletes=counts.deletes,
+            previous=latest.base_instant,
+        )
+
+    def log(self, write: GroupWrite, rows: KeyedRows) -> WriteStat:
+        """A log file of an existing group: its rows and deletes. The base file is not read."""
+        latest = write.latest
+        if latest is None:
+            raise InvariantViolation(f"log of the new file group {write.file_id}")
+        task = next(self._task)
+        instant = self.transaction.requested_time
+        stamp = RowStamp(instant, task, write.partition, write.file_id)
+        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
+        batches = [self._stamped(stamp, data)] if len(data) else []
+        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, _deletes(rows))
+        layout = self.settings.properties.layout
+        version = 1 if layout == 2 else 1 + _newest_version(latest)
+        named = instant if layout == 2 else latest.key
+        io_type = IoType.CREATE if self.settings.properties.version >= 8 else IoType.APPEND
+        name = log_file_name(write.file_id, named, version, f"{task}-0-0")
+        size = 0
+        with self.transaction.data_file(write.partition, name, io_type) as file:
+            for block in blocks:
+                size += file.write(block)
+        base_name = latest.base.path.rpartition("/")[2] if latest.base else ""
+        old_logs = [log.path.rpartition("/")[2] for log in latest.logs]
+        return self._stat(
+            write,
+            name,
+            size,
+            num_rows=len(data),
+            updates=len(data),
+            deletes=len(rows) - len(data),
+            previous=instant if layout == 2 else (latest.base_instant or latest.key),
+            base_file="" if layout == 2 else base_name,
+            log_files=(name,) if layout == 2 else (*old_logs, name),
+        )
+
+    def _base(
+        self, partition: str, name: str, batches: Iterable[pa.RecordBatch], expected: int, io_type: IoType
+    ) -> tuple[int, int]:
+        """Writes a base file; its size and rows."""
+        with self.transaction.data_file(partition, name, io_type) as file:
+            writer = BaseFileWriter(file, self.schema, self.record.json_text, expected)
+            for batch in batches:
+                writer.write(batch)
+            writer.close()
+            return file.tell(), writer.num_rows
+
+    def _stamped(self, stamp: RowStamp, rows: KeyedRows) -> pa.RecordBatch:
+        columns = [column.combine_chunks() for column in rows.rows.columns]
+        arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+        return stamp.stamped(pa.RecordBatch.from_arrays(arrays, names=rows.rows.schema.names), rows.keys)
+
+    def _stat(
+        self,
+        write: GroupWrite,
+        name: str,
+        size: int,
+        *,
+        num_rows: int,
+        inserts: int = 0,
+        updates: int = 0,
+        deletes: int = 0,
+        previous: str,
+        base_file: str = "",
+        log_files: tuple[str, ...] = (),
+    ) -> WriteStat:
+        return WriteStat(
+            partition=write.partition,
+            file_id=write.file_id,
+            path=f"{write.partition}/{name}" if write.partition else name,
+            num_writes=num_rows,
+            num_deletes=deletes,
+            num_inserts=inserts,
+            num_update_writes=updates,
+            file_size_bytes=size,
+            base_file=base_file,
+            log_files=log_files,
+            prev_commit=previous,
+        )
+
+
+def _newest_version(latest: LatestSlice) -> int:
+    names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs]
+    return max((name.version for name in names if isinstance(name, LogName)), default=0)
+
+
+def _deletes(rows: KeyedRows) -> list[LogDeletes]:
+    """The deletes, those with ordering values first: the others win over everything before them."""
+    ordered = np.flatnonzero(rows.kinds == RecordKind.DELETE)
+    default = np.flatnonzero(rows.kinds == RecordKind.DEFAULT_DELETE)
+    deletes = []
+    if len(ordered):
+        some = rows.take(ordered)
+        deletes.append(LogDeletes(some.keys, some.ordering))
+    if len(default):
+        deletes.append(LogDeletes(rows.take(default).keys))
+    return deletes

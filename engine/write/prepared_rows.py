@@ -1,0 +1,78 @@
+"""The rows of a write, ready to be assigned to file groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.operations import Operation
+from penstock.engine.write.settings import WriteSettings
+from penstock.reader.values.record_keys import NoKey
+from penstock.table.schema.avro import RecordSchema
+from penstock.writer.rows.keyed_rows import Deletes, KeyedRows, check_keys, combined, kinds_of, marked_deletes
+from penstock.writer.rows.write_schema import WriteSchema, check_required, write_schema
+
+
+def prepared_rows(
+    settings: WriteSettings, operation: Operation, current: CurrentTable, data: pa.Table
+) -> tuple[WriteSchema, KeyedRows]:
+    """The write's schema, and its rows with keys, partitions and ordering values.
+
+    Rows of one key are combined if the operation says so. SchemaMismatch for data that does not fit the
+    table, a null in a key or ordering column, or a key column that is missing; nothing was written then.
+    """
+    where = settings.where
+    schema = write_schema(current.record, data.schema, settings.properties.name, where)
+    check_present(data, (*settings.key_fields, *settings.paths.fields), where)
+    rows = schema.conformed(data, where).combine_chunks()
+    keys = _keys(settings, data, rows, schema.stored)
+    deletes = Deletes.ALL if operation.deletes else Deletes.MARKED
+    ordering = settings.ordering(schema.columns)
+    parts: tuple[pa.Array, ...] = ()
+    if ordering and deletes is Deletes.MARKED:
+        check_required(data, settings.ordering_fields, "ordering column", where)
+        parts = tuple(ordering.parts(one_batch(rows.select(list(ordering.names)))))
+    marked = marked_deletes(rows)
+    default = ordering.without_value(list(parts)) if parts else np.ones(rows.num_rows, bool)
+    keyed = KeyedRows(
+        rows=rows,
+        keys=keys,
+        partitions=settings.paths.of_rows(rows, where),
+        kinds=kinds_of(rows, deletes, marked, default),
+        ordering=parts,
+    )
+    return schema, combined(keyed, settings.mode) if operation.combines else keyed
+
+
+def check_present(data: pa.Table, fields: tuple[str, ...], where: str) -> None:
+    """SchemaMismatch if a key or partition column is missing from the data."""
+    for name in fields:
+        top = name.partition(".")[0] if name not in data.schema.names else name
+        if top not in data.schema.names:
+            check_required(data, [name], "column", where)
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """All rows as one batch."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+
+
+def _keys(settings: WriteSettings, data: pa.Table, rows: pa.Table, record: RecordSchema) -> pa.Array:
+    where, fields = settings.where, settings.key_fields
+    maker = settings.keys(record)
+    if len(fields) == 1 and fields[0] in data.schema.names:
+        check_required(data, fields, "key column", where)
+    try:
+        keys = maker.keys(one_batch(rows.select(list(maker.columns()))))
+    except NoKey as error:
+        from penstock.proto.errors import SchemaMismatch
+
+        raise SchemaMismatch(f"{where}: a row {error}, which is a key column: nothing was written") from None
+    if settings.key_is_named:
+        keys = pc.binary_join_element_wise(f"{fields[0]}:", keys, "")
+    check_keys(keys, fields, where)
+    return keys

@@ -1,0 +1,194 @@
+"""The settings of a table that a write depends on, and the refusal of tables that cannot be written safely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
+from penstock.reader.merge.ordering_columns import OrderingColumns
+from penstock.reader.values.record_keys import KeyMaker, key_maker
+from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
+from penstock.table.config.properties import TableProperties
+from penstock.table.hudi_table import HudiTable
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.timeline.zones import named_zone
+from penstock.writer.rows.partition_paths import PartitionPaths
+
+INDEX_TYPE: Final = "hoodie.index.type"
+BUCKETS: Final = "hoodie.bucket.index.num.buckets"
+"""Hudi's options of the index. Hudi stores neither; `create_table` keeps both among the table's properties."""
+METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
+_INFLIGHT_PARTITIONS: Final = "hoodie.table.metadata.partitions.inflight"
+_VERSIONS: Final = (6, 9)
+_SIMPLE_KEYS: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
+_COMPLEX_KEYS: Final = ("COMPLEX", "COMPLEX_AVRO", "COMPLEXKEYGENERATOR", "COMPLEXAVROKEYGENERATOR")
+_UNPARTITIONED: Final = (
+    "NON_PARTITION",
+    "NON_PARTITION_AVRO",
+    "NONPARTITIONEDKEYGENERATOR",
+    "NONPARTITIONEDAVROKEYGENERATOR",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSettings:
+    """What a table's properties say about its writes."""
+
+    properties: TableProperties
+    """The properties."""
+    mode: MergeMode
+    """Which of two rows of a key wins."""
+    paths: PartitionPaths
+    """How partition paths are made."""
+    key_fields: tuple[str, ...]
+    """The columns of the record key."""
+    key_is_named: bool
+    """Whether a key of one column is `<column>:<value>`."""
+
+    @property
+    def where(self) -> str:
+        """The beginning of error texts."""
+        return f"table {redacted_uri(self.properties.base_path)}"
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The columns by which rows of a key are ordered; () if the newer row always wins."""
+        return self.mode.ordering_fields if isinstance(self.mode, EventTimeOrdering) else ()
+
+    def ordering(self, schema: pa.Schema) -> OrderingColumns:
+        """The ordering columns in a schema that has them."""
+        names = self.ordering_fields
+        types = tuple(schema.field(name).type for name in names)
+        return OrderingColumns(names=names, types=types, dotted=False, deletes_win=False, place=self.where)
+
+    def keys(self, record: RecordSchema) -> KeyMaker:
+        """How record keys are made of rows with this schema."""
+        return key_maker(self.key_fields, record, self.where)
+
+
+def write_settings(table: HudiTable) -> WriteSettings:
+    """The settings of a table's writes.
+
+    UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's writers
+    do: a wrong write destroys a table. Nothing is written then.
+    """
+    properties = table.properties
+    where = f"table {redacted_uri(properties.base_path)}"
+    refuse_unsupported(properties)
+    if properties.version not in _VERSIONS:
+        raise UnsupportedFeature(
+            f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
+        )
+    raw = properties.raw
+    metadata = ",".join(raw[name].strip() for name in (METADATA_PARTITIONS, _INFLIGHT_PARTITIONS) if raw.get(name))
+    if metadata.strip(","):
+        raise UnsupportedFeature(
+            f"{where} has a metadata table ({METADATA_PARTITIONS}={metadata[:200]}), which this write would not "
+            "update, so that Hudi's readers would not see the rows: write it once by Hudi with "
+            "hoodie.metadata.enable=false, which removes the metadata table, and keep that option in all its writers"
+        )
+    for name, value in (("hoodie.table.cdc.enabled", "true"), ("hoodie.populate.meta.fields", "false")):
+        if raw.get(name, "").strip().lower() == value:
+            raise UnsupportedFeature(f"{where}: tables with {name}={value} are not written yet")
+    if properties.drop_partition_columns:
+        raise UnsupportedFeature(
+            f"{where}: tables with hoodie.datasource.write.drop.partition.columns=true are not written yet"
+        )
+    if table.storage.list_dir(".hoodie/.bucket_index"):
+        raise UnsupportedFeature(
+            f"{where} has a consistent hashing or partition-level bucket index, which is not written"
+        )
+    if table.storage.list_dir(".hoodie/.schema"):
+        raise UnsupportedFeature(f"{where} has a schema-on-read history (.hoodie/.schema), which is not written yet")
+    return WriteSettings(
+        properties=properties,
+        mode=_mode(properties, where),
+        paths=_paths(properties, where),
+        key_fields=_key_fields(properties, where),
+        key_is_named=properties.keygen_name in _COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+    )
+
+
+def timeline_zone(properties: TableProperties, given: str) -> tzinfo:
+    """The zone in which a write names its instants.
+
+    ConfigurationError for a LOCAL timeline if none is given: its instants are in the zone of its writers' JVMs, which
+    no table records, and an instant of another zone would hide rows.
+    """
+    if properties.timezone == "UTC":
+        if given and named_zone(given) is not UTC:
+            raise ConfigurationError(
+                f"timeline_timezone: got {given[:80]!r}, and table {redacted_uri(properties.base_path)} has a timeline "
+                "in UTC; leave it out"
+            )
+        return UTC
+    if not given:
+        raise ConfigurationError(
+            f"table {redacted_uri(properties.base_path)} has hoodie.table.timeline.timezone=LOCAL: its instants are in "
+            "the zone of its writers' JVMs, which it does not record: give timeline_timezone, such as UTC, the zone in "
+            "which all its writers run"
+        )
+    return named_zone(given)
+
+
+def _mode(properties: TableProperties, where: str) -> MergeMode:
+    rules = rules_of_writes(properties)
+    plain = isinstance(rules.fill, WholeRecords) and rules.delete_marker is None
+    match rules.mode:
+        case CommitTimeOrdering() if plain:
+            return rules.mode
+        case EventTimeOrdering(fields, dotted, deletes_win) if plain and not dotted and not deletes_win:
+            return rules.mode if fields else CommitTimeOrdering()
+    raise UnsupportedFeature(
+        f"{where}: its merge rule (payload class {properties.payload_class or '(none)'}, partial updates or a delete "
+        "marker of its own) is not written yet; event time and commit time ordering are"
+    )
+
+
+def _paths(properties: TableProperties, where: str) -> PartitionPaths:
+    kind = properties.keygen_name
+    fields = properties.partition_fields
+    known = (*_SIMPLE_KEYS, *_COMPLEX_KEYS) if fields else (*_SIMPLE_KEYS, *_COMPLEX_KEYS, *_UNPARTITIONED)
+    if kind and kind not in known:
+        raise UnsupportedFeature(f"{where}: partitions of key generator {kind} are not written yet")
+    if not kind and len(fields) > 1:
+        raise TableError(f"{where} records no key generator for {len(fields)} partition columns")
+    raw = properties.raw
+    slash_dates = raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
+    if slash_dates.strip().lower() == "true":
+        raise UnsupportedFeature(f"{where}: slash separated dates as partitions are not written yet")
+    return PartitionPaths(
+        fields=fields,
+        hive_style=_flag(raw.get("hoodie.datasource.write.hive_style_partitioning", "")),
+        url_encode=_flag(raw.get("hoodie.datasource.write.partitionpath.urlencode", "")),
+    )
+
+
+def _key_fields(properties: TableProperties, where: str) -> tuple[str, ...]:
+    fields = properties.record_key_fields
+    if not fields:
+        raise UnsupportedFeature(f"{where} has no record key (hoodie.table.recordkey.fields): Hudi generates its keys")
+    if properties.keygen_name in _COMPLEX_KEYS and len(fields) == 1 and properties.version < 9:
+        raise UnsupportedFeature(
+            f"{where}: a complex key generator with the one key column {fields[0]!r}: releases of Hudi write such keys "
+            "in two forms, and the table does not record which"
+        )
+    if properties.keygen_name in _SIMPLE_KEYS and len(fields) > 1:
+        raise TableError(f"{where}: a simple key generator with {len(fields)} key columns, expected one")
+    return fields
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names for an error text."""
+    return ", ".join(names)[:500]

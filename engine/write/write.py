@@ -1,0 +1,208 @@
+"""`penstock.write`: writes Arrow data into a Hudi table, as one instant."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.write.assignment import Assigner
+from penstock.engine.write.current_table import CurrentTable, current_table
+from penstock.engine.write.file_writes import FileWrites
+from penstock.engine.write.index_choice import BucketIndex, chosen_index
+from penstock.engine.write.operations import Operation, parse_operation
+from penstock.engine.write.prepared_rows import prepared_rows
+from penstock.engine.write.results import WriteResult
+from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
+from penstock.proto.errors import ConfigurationError
+from penstock.table.config.properties import load_properties
+from penstock.table.files.slices import GroupId
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.timeline.commit_encoder import encode_requested_replace
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from penstock.table.timeline.instants import Action
+from penstock.writer.index.new_groups import FileSizes
+from penstock.writer.index.slices import GroupWrite
+from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.rows.write_schema import WriteSchema
+from penstock.writer.transaction.conflicts import TouchedGroups
+from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
+from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
+
+Data = Any
+"""A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader`, or an object with `__arrow_c_stream__`."""
+
+
+def write(
+    path: str,
+    data: Data,
+    operation: str = "upsert",
+    *,
+    index: str | None = None,
+    buckets: int | None = None,
+    timeline_timezone: str = "",
+    sole_writer: bool = False,
+    sizes: FileSizes | None = None,
+) -> WriteResult:
+    """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
+
+    * operation: `upsert`, `insert`, `bulk_insert`, `delete` (the rows' keys), `insert_overwrite` (the partitions of the
+      rows), `insert_overwrite_table`. Rows with `_hoodie_is_deleted`=true are deletes.
+    * index: `bucket` or `simple`, the index of all the table's writers; by default the one given to `create_table`.
+      `buckets`: the number of buckets of a partition.
+    * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
+    * sole_writer: nobody else writes the table, so that pending writes of others are those of killed writers, and are
+      rolled back.
+    * sizes: the sizes to which base files are filled.
+
+    Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
+    columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
+
+    Memory: the data, and one row group of a base file.
+
+    WriteConflict if another writer changed the same file groups, SchemaMismatch for data that does not fit,
+    UnsupportedFeature for a table that cannot be written safely. Nothing is visible after an error.
+    """
+    storage = open_writable(str(path))
+    table = HudiTable(storage, load_properties(storage))
+    settings = write_settings(table)
+    kind = parse_operation(operation)
+    chosen = chosen_index(index, buckets, table.properties)
+    planned = _Write(
+        table=table,
+        storage=storage,
+        settings=settings,
+        operation=kind,
+        environment=WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone)),
+        assigner=Assigner(
+            index=chosen,
+            operation=kind,
+            sizes=sizes or FileSizes(),
+            new_uuid=lambda: str(uuid.uuid4()),
+            key_fields=settings.key_fields,
+            where=settings.where,
+        ),
+    )
+    rows = as_table(data)
+    roll_back_failed(table, storage, planned.environment, sole_writer=sole_writer)
+    return planned.run(rows)
+
+
+def as_table(data: Data) -> pa.Table:
+    """The data as a table. ConfigurationError for an object of another kind."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    raise ConfigurationError(
+        f"data: got {type(data).__name__}, expected a pyarrow.Table, RecordBatch or RecordBatchReader, or an object "
+        "with __arrow_c_stream__ such as a Polars or pandas data frame"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    """One write."""
+
+    table: HudiTable
+    storage: WritableStorage
+    settings: WriteSettings
+    operation: Operation
+    environment: WriteEnvironment
+    assigner: Assigner
+
+    def run(self, data: pa.Table) -> WriteResult:
+        """Prepares the rows before the timeline changes, so that an error of the data leaves no trace; and once more if
+        another writer changed the schema since then."""
+        early = current_table(self.table)
+        schema, rows = prepared_rows(self.settings, self.operation, early, data)
+        if not len(rows) and not self.operation.replaces_table:
+            return result(None, "", self.operation, rows, (), ())
+        layout = self.table.properties.layout
+        requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
+        with (
+            transaction(self.table, self.storage, self.environment, self._action(), requested) as begun,
+            rolled_back_on_error(begun),
+        ):
+            current = current_table(self.table)
+            if current.columns != early.columns:
+                schema, rows = prepared_rows(self.settings, self.operation, current, data)
+            return self._written(begun, current, schema, rows)
+
+    def _action(self) -> Action:
+        if self.operation.replaces:
+            return Action.REPLACE_COMMIT
+        return Action.DELTA_COMMIT if self.table.properties.is_merge_on_read else Action.COMMIT
+
+    def _written(self, begun: Transaction, current: CurrentTable, schema: WriteSchema, rows: KeyedRows) -> WriteResult:
+        files = FileWrites(transaction=begun, current=current, settings=self.settings, record=schema.stored)
+        replaced = self._replaced(current, rows)
+        writes = self.assigner.groups(current, rows, replaced)
+        stats = [stat for one in writes if (stat := self._write_group(files, one, rows)) is not None]
+        metadata = CommitMetadata(
+            requested_time=begun.requested_time,
+            operation=self.operation.hudi_name,
+            compacted=False,
+            schema_json=schema.recorded.json_text,
+            extra={"schema": schema.recorded.json_text},
+            stats=tuple(stats),
+            replaced=tuple(sorted(replaced)),
+        )
+        touched = TouchedGroups(
+            groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
+            inserted_into=frozenset(one.partition for one in writes if one.latest is None),
+        )
+        completion = begun.complete(
+            metadata,
+            touched,
+            by_bucket=isinstance(self.assigner.index, BucketIndex),
+            writes_base_files=any(not stat.file_name.startswith(".") for stat in stats),
+        )
+        return result(begun.requested_time, completion, self.operation, rows, stats, tuple(replaced))
+
+    def _replaced(self, current: CurrentTable, rows: KeyedRows) -> frozenset[GroupId]:
+        """The file groups that the write replaces."""
+        if not self.operation.replaces:
+            return frozenset()
+        partitions = current.slices.by_partition if self.operation.replaces_table else rows.partitions.paths
+        return frozenset(item.group for partition in partitions for item in current.slices.of(partition))
+
+    def _write_group(self, files: FileWrites, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
+        mine = rows.take(np.asarray(write.rows))
+        if write.latest is None:
+            return files.new_base(write, mine)
+        if self.table.properties.is_merge_on_read and not write.rewrites:
+            return files.log(write, mine)
+        return files.rewritten_base(write, mine, appends=not self.operation.searches_keys)
+
+
+def result(
+    instant: str | None,
+    completion: str,
+    operation: Operation,
+    rows: KeyedRows,
+    stats: Sequence[WriteStat],
+    replaced: Sequence[GroupId],
+) -> WriteResult:
+    """The result of a write. An empty one has no instant."""
+    return WriteResult(
+        instant=instant or "",
+        completion_time=completion,
+        operation=operation.value,
+        rows=len(rows),
+        inserted=sum(stat.num_inserts for stat in stats),
+        updated=sum(stat.num_update_writes for stat in stats),
+        deleted=sum(stat.num_deletes for stat in stats),
+        files=len(stats),
+        written_bytes=sum(stat.file_size_bytes for stat in stats),
+        partitions=tuple(sorted({*(stat.partition for stat in stats), *(partition for partition, _ in replaced)})),
+    )

@@ -1,0 +1,192 @@
+"""Writes files of a table on a local file system, so that a file has its complete content or does not exist."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final, Protocol, TypeVar
+
+import pyarrow.fs as pafs
+
+from penstock.proto.errors import StorageDenied, StorageError, UnsupportedFeature
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_folder, redacted_uri
+
+_T = TypeVar("_T")
+
+_TEMPORARY: Final = ".tmp"
+"""Timelines ignore files with this extension, Hudi's and Penstock's."""
+
+
+class WritableStorage(Storage, Protocol):
+    """A table's files that can be written. Paths are those of `Storage`; failures raise StorageError.
+
+    What a call wrote is on the disk when it returns.
+    """
+
+    def create(self, path: str, data: bytes) -> None:
+        """Creates the file with this content, and the folders above it. No reader sees a part of the content.
+        FileExistsError if the path exists; of several callers one creates the file."""
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Creates the file, or replaces its content. Readers see the content before or after."""
+        ...
+
+    def new_file(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        """Creates a data file and the folders above it, to be written while the block runs. FileExistsError if the path
+        exists. After a failure the file is incomplete."""
+        ...
+
+    def touch(self, path: str) -> bool:
+        """Sets the file's time of the last change to now. False if it does not exist."""
+        ...
+
+    def remove(self, path: str) -> bool:
+        """Removes a file, and the checksum that Hadoop stores beside it. False if it does not exist."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Removes a folder and everything in it. A folder that does not exist is no error."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Creates a folder and those above it. An existing folder is no error."""
+        ...
+
+
+def open_writable(base_path: str) -> WritableStorage:
+    """The files of the table at a local path or a `file:` URI. Nothing is read.
+
+    UnsupportedFeature for another storage: an instant of a timeline needs a file that only one of several writers can
+    create, which pyarrow's other file systems do not have. Errors as `open_storage`.
+    """
+    filesystem, root = open_folder(base_path)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        raise UnsupportedFeature(
+            f"table {redacted_uri(base_path)}: writing is supported on local file systems; on this storage pyarrow "
+            "cannot create a file exclusively, so that two writers could complete the same instant"
+        )
+    return LocalStorage(root)
+
+
+class LocalStorage(ArrowStorage):
+    """`WritableStorage` of a local folder."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root.rstrip("/") or "/", pafs.LocalFileSystem(), root)
+        self._folder = pathlib.Path(root)
+
+    def create(self, path: str, data: bytes) -> None:
+        self._written(path, lambda: self._create(path, data))
+
+    def replace(self, path: str, data: bytes) -> None:
+        def replace() -> None:
+            with self._temporary(path, data) as (temporary, target):
+                temporary.replace(target)
+
+        self._written(path, replace)
+
+    def _create(self, path: str, data: bytes) -> None:
+        with self._temporary(path, data) as (temporary, target):
+            target.hardlink_to(temporary)  # fails if the target exists
+
+    @contextlib.contextmanager
+    def _temporary(self, path: str, data: bytes) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
+        """A temporary file with the content beside the target; both paths. The folder is synced at the end."""
+        target = self._target(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f"{target.name}.{secrets.token_hex(6)}{_TEMPORARY}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary, target
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(target.parent)
+
+    @contextlib.contextmanager
+    def new_file(self, path: str) -> Iterator[BinaryIO]:
+        target = self._target(path)
+        with self._failures(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(target.parent)
+
+    def touch(self, path: str) -> bool:
+        target = self._target(path)
+
+        def touch() -> bool:
+            try:
+                os.utime(target)
+            except FileNotFoundError:
+                return False
+            return True
+
+        return self._written(path, touch)
+
+    def remove(self, path: str) -> bool:
+        target = self._target(path)
+
+        def remove() -> bool:
+            target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+            try:
+                target.unlink()
+            except FileNotFoundError:
+                return False
+            return True
+
+        return self._written(path, remove)
+
+    def remove_folder(self, path: str) -> None:
+        target = self._target(path)
+        if not path:
+            raise ValueError("the base folder of a table is not removed")
+
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(target)
+
+        self._written(path, remove)
+
+    def make_folder(self, path: str) -> None:
+        self._written(path, lambda: self._target(path).mkdir(parents=True, exist_ok=True))
+
+    def _target(self, path: str) -> pathlib.Path:
+        self._check(path)
+        return self._folder / path if path else self._folder
+
+    def _written(self, path: str, action: Callable[[], _T]) -> _T:
+        with self._failures(path):
+            return action()
+
+    @contextlib.contextmanager
+    def _failures(self, path: str) -> Iterator[None]:
+        """Raises failures of the operating system as StorageError, but FileExistsError as it is."""
+        try:
+            yield
+        except FileExistsError:
+            raise
+        except PermissionError as error:
+            raise StorageDenied(
+                f"{self._where(path)} cannot be written by this user ({error.strerror}): give the user permission to "
+                "write the table, or write as another user"
+            ) from error
+        except OSError as error:
+            raise StorageError(f"writing {self._where(path)} failed: {error.strerror or error}") from error
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,214 @@
+"""Tables that Penstock writes: after each operation the rows of real Hudi, of Penstock and of a slow model are equal,
+and Hudi goes on with the table."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.engine.write.create import create_table
+from penstock.engine.write.write import write
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("seq", pa.int64()),
+        ("name", pa.string()),
+        ("qty", pa.int32()),
+        ("price", pa.decimal128(10, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("tags", pa.list_(pa.string())),
+        ("city", pa.string()),
+        ("_hoodie_is_deleted", pa.bool_()),
+    ]
+)
+
+HUDIS_COLUMNS = (
+    ("id", "c0"),
+    ("seq", "c1"),
+    ("name", "concat('n', c2)"),
+    ("qty", "cast(c2 AS int)"),
+    ("price", "cast(c2 + 0.25 AS decimal(10, 2))"),
+    ("at", "timestamp_micros(1700000000000000 + c1 * 1000000 + 123)"),
+    ("day", "date_add(date'2023-11-14', cast(c2 AS int))"),
+    ("tags", "array(c3, cast(c2 AS string))"),
+    ("city", "c3"),
+    ("_hoodie_is_deleted", "false"),
+)
+
+Row = tuple[str, int, int, str]
+"""id, seq, value, city."""
+
+
+def table_of(rows: list[Row], deleted: frozenset[str] = frozenset()) -> pa.Table:
+    """The rows as Arrow, with the values that `HUDIS_COLUMNS` computes."""
+    import datetime
+    import decimal
+
+    return pa.Table.from_pylist(
+        [
+            {
+                "id": key,
+                "seq": seq,
+                "name": f"n{value}",
+                "qty": value,
+                "price": decimal.Decimal(value) + decimal.Decimal("0.25"),
+                "at": 1700000000000000 + seq * 1000000 + 123,
+                "day": datetime.date(2023, 11, 14) + datetime.timedelta(days=value),
+                "tags": [city, str(value)],
+                "city": city,
+                "_hoodie_is_deleted": key in deleted,
+            }
+            for key, seq, value, city in rows
+        ],
+        SCHEMA,
+    )
+
+
+@dataclass
+class Model:
+    """A table as a dict, merged row by row: the higher `seq` wins, the later one of equals."""
+
+    rows: dict[tuple[str, str], Row] = field(default_factory=dict)
+
+    def upsert(self, rows: list[Row], deleted: frozenset[str] = frozenset()) -> None:
+        for row in rows:
+            known = self.rows.get((row[3], row[0]))
+            if known is not None and known[1] > row[1]:
+                continue
+            if row[0] in deleted:
+                self.rows.pop((row[3], row[0]), None)
+            else:
+                self.rows[row[3], row[0]] = row
+
+    def delete(self, rows: list[Row]) -> None:
+        for row in rows:
+            self.rows.pop((row[3], row[0]), None)
+
+    def overwrite(self, rows: list[Row]) -> None:
+        cities = {row[3] for row in rows}
+        self.rows = {key: row for key, row in self.rows.items() if key[0] not in cities}
+        self.upsert(rows)
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """Rows of the table as those of the model, sorted, after a check that the columns of each row belong together."""
+    plain = table.select(SCHEMA.names).cast(SCHEMA)
+    rows = [(row["id"], row["seq"], row["qty"], row["city"]) for row in plain.to_pylist()]
+    expected = table_of(rows)
+    assert plain.drop_columns(["_hoodie_is_deleted"]).equals(expected.drop_columns(["_hoodie_is_deleted"]))
+    return sorted(rows)
+
+
+def hudis_options(version: int, kind: str, index: str) -> dict[str, str]:
+    """Options of Hudi's writer that fit the table."""
+    options = {
+        "hoodie.table.name": "trip",
+        "hoodie.write.table.version": str(version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.datasource.write.table.type": kind.upper(),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.metadata.enable": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.compact.inline": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+        **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+    }
+    if index == "bucket":
+        options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+    else:
+        options |= {"hoodie.index.type": "SIMPLE"}
+    return options
+
+
+def check(hudi: Any, table: pathlib.Path, model: Model, what: str) -> None:
+    expected = sorted(model.rows.values())
+    assert rows_of(penstock.read(str(table)).read_all()) == expected, f"{what}: Penstock"
+    assert rows_of(hudi.read(table)) == expected, f"{what}: Hudi"
+
+
+@pytest.mark.parametrize("version", [9, 6])
+@pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
+@pytest.mark.parametrize("index", ["bucket", "simple"])
+def test_operations_read_as_written_and_hudi_goes_on(
+    hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str
+) -> None:
+    path, model = tmp_path / "trip", Model()
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type=kind,
+        table_version=version,
+        index=index,
+        buckets=3 if index == "bucket" else None,
+    )
+
+    def penstock_writes(rows: list[Row], operation: str = "upsert", deleted: frozenset[str] = frozenset()) -> None:
+        write(str(path), table_of(rows, deleted), operation)
+
+    first: list[Row] = [(f"k{n}", 10, n, "oslo" if n % 2 else "riga") for n in range(1, 21)]
+    penstock_writes(first)
+    model.upsert(first)
+    check(hudi, path, model, "first upsert")
+
+    second: list[Row] = [("k1", 20, 21, "oslo"), ("k2", 5, 99, "riga"), ("k31", 20, 29, "bern"), ("k1", 30, 22, "oslo")]
+    penstock_writes(second)
+    model.upsert(second)
+    check(hudi, path, model, "upsert with a late row, a repeated key and a new partition")
+
+    marked: list[Row] = [("k3", 40, 0, "oslo"), ("k4", 5, 0, "riga"), ("k5", 10, 0, "oslo")]
+    penstock_writes(marked, deleted=frozenset({"k3", "k4", "k5"}))
+    model.upsert(marked, frozenset({"k3", "k4", "k5"}))
+    check(hudi, path, model, "marked deletes, one late")
+
+    gone: list[Row] = [("k7", 0, 0, "oslo"), ("k8", 0, 0, "riga"), ("unknown", 0, 0, "riga")]
+    penstock_writes(gone, "delete")
+    model.delete(gone)
+    check(hudi, path, model, "deletes")
+
+    options = hudis_options(version, kind, index)
+    hudis: list[Row] = [("k1", 60, 61, "oslo"), ("k6", 1, 98, "riga"), ("k40", 60, 64, "oslo"), ("k41", 60, 65, "wien")]
+    hudi.write(path, HUDIS_COLUMNS, hudis, options)
+    model.upsert(hudis)
+    check(hudi, path, model, "upsert by Hudi")
+
+    if kind == "merge_on_read":
+        more: list[Row] = [("k9", 70, 71, "oslo")]
+        hudi.write(
+            path,
+            HUDIS_COLUMNS,
+            more,
+            options | {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+        )
+        model.upsert(more)
+        check(hudi, path, model, "compaction by Hudi")
+
+    third: list[Row] = [("k1", 80, 81, "oslo"), ("k40", 50, 97, "oslo"), ("k41", 80, 85, "wien"), ("k50", 1, 1, "riga")]
+    penstock_writes(third)
+    model.upsert(third)
+    check(hudi, path, model, "upsert after Hudi")
+
+    instead: list[Row] = [("k1", 1, 1, "oslo"), ("k99", 1, 2, "oslo")]
+    penstock_writes(instead, "insert_overwrite")
+    model.overwrite(instead)
+    check(hudi, path, model, "insert_overwrite")
+
+    last: list[Row] = [("k1", 2, 3, "oslo"), ("k99", 0, 96, "oslo"), ("k41", 90, 95, "wien")]
+    hudi.write(path, HUDIS_COLUMNS, last, options)
+    model.upsert(last)
+    check(hudi, path, model, "upsert by Hudi after insert_overwrite")

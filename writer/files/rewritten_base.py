@@ -1,0 +1,110 @@
+"""The rows of a base file that replaces an older one: its rows merged with a write's, by the reader's merge.
+
+Source: Hudi `HoodieWriteMergeHandle`, `HoodieConcatHandle`. A row that stays keeps its meta columns but the file name;
+so does one that wins over the write's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.proto.model.splits import MergeMode, WholeFile
+from penstock.reader.base.file import BaseFile
+from penstock.reader.merge.fold import RecordKind, fold
+from penstock.reader.merge.keys import number_keys
+from penstock.reader.merge.log_rows import LogRows
+from penstock.reader.merge.ordering import OrderingTuples
+from penstock.reader.merge.ordering_columns import OrderingColumns
+from penstock.reader.merge.stream import LogWinners, Merge, MergeSpec
+from penstock.reader.split.emit import BatchSize
+from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.writer.rows.keyed_rows import KeyedRows
+
+BATCH: Final = BatchSize(rows=64 << 10, size_bytes=16 << 20)
+
+
+@dataclass(slots=True)
+class RewriteCounts:
+    """What happened to the rows of a rewritten file."""
+
+    inserts: int = 0
+    """Rows of new keys."""
+    updates: int = 0
+    """Rows that replaced one."""
+    deletes: int = 0
+    """Rows that were deleted."""
+
+
+def merged_rows(
+    base: BaseFile,
+    rows: KeyedRows,
+    stamped: pa.RecordBatch,
+    mode: MergeMode,
+    ordering: OrderingColumns,
+    counts: RewriteCounts,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the new file, in batches: those of `base`, merged with `rows`, then the rows of new keys.
+
+    stamped: the data rows among `rows`, with meta columns, in their order. `counts` is complete at the end.
+    """
+    winners = _winners(rows, stamped, mode)
+    names = tuple(stamped.schema.names)
+    merge = Merge(
+        winners,
+        MergeSpec(
+            columns=names, key=RECORD_KEY, ordering=ordering, batch_rows=BATCH.rows, batch_bytes=BATCH.size_bytes
+        ),
+    )
+    row = gone_rows = 0
+    for group in base.row_groups(WholeFile(), BATCH):
+        for batch in group.batches():
+            gone = merge.meet(winners.table.match(batch.column(RECORD_KEY), row), batch)
+            row += batch.num_rows
+            gone_rows += len(gone)
+            yield _without(batch.select(names), gone)
+        for batch in merge.arrivals():
+            counts.updates += batch.num_rows
+            yield batch
+    for batch in merge.inserts():
+        counts.inserts += batch.num_rows
+        yield batch
+    counts.deletes = gone_rows - counts.updates
+
+
+def appended_rows(base: BaseFile, stamped: pa.RecordBatch, counts: RewriteCounts) -> Iterator[pa.RecordBatch]:
+    """The rows of `base`, then `stamped`, without a search for equal keys (operation insert)."""
+    for group in base.row_groups(WholeFile(), BATCH):
+        for batch in group.batches():
+            yield batch.select(stamped.schema.names)
+    counts.inserts += stamped.num_rows
+    yield stamped
+
+
+def _winners(rows: KeyedRows, stamped: pa.RecordBatch, mode: MergeMode) -> LogWinners:
+    table, numbers = number_keys([rows.keys])
+    ordering = OrderingTuples(rows.ordering) if rows.ordering else None
+    folded = fold(mode, numbers, table.count, rows.kinds, ordering.ranks() if ordering else None)
+    data = rows.kinds == RecordKind.DATA
+    place = np.cumsum(data) - 1
+    winning = folded.winning
+    return LogWinners(
+        table=table,
+        kinds=rows.kinds[winning],
+        ordering=ordering.take(winning) if ordering else None,
+        row_of=np.where(data[winning], place[winning], -1).astype(np.int64),
+        rows=LogRows([stamped]),
+        folded=folded,
+    )
+
+
+def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:
+    if not len(gone):
+        return batch
+    stays = np.ones(batch.num_rows, bool)
+    stays[gone] = False
+    return batch.filter(pa.array(stays))

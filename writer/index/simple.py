@@ -1,0 +1,81 @@
+"""The simple index: the file group of a key is the one whose base file holds it.
+
+Source: Hudi `HoodieSimpleIndex`. As there, only base files are searched: inserts of this index are never in logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.proto.errors import TableError
+from penstock.reader.merge.keys import number_keys
+from penstock.writer.index.slices import LatestSlice, TableSlices
+from penstock.writer.rows.keyed_rows import KeyedRows
+
+KeysOf = Callable[[LatestSlice], Iterable[pa.Array]]
+"""The record keys of a base file, in batches in file order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Location:
+    """Where keys of one partition are."""
+
+    partition: str
+    """Partition path."""
+    rows: np.ndarray
+    """The rows of the partition, ascending."""
+    slices: Sequence[LatestSlice]
+    """The slices of the partition."""
+    places: np.ndarray
+    """int64 parallel to `rows`: the place of the key's slice in `slices`; -1 for a new key."""
+
+    def of_slice(self, place: int) -> np.ndarray:
+        """The rows of one slice."""
+        return np.asarray(self.rows[self.places == place])
+
+    @property
+    def new(self) -> np.ndarray:
+        """The rows of new keys."""
+        return np.asarray(self.rows[self.places < 0])
+
+
+def locate(rows: KeyedRows, slices: TableSlices, keys_of: KeysOf, where: str) -> Iterator[Location]:
+    """The location of each row, by partition in the order of paths.
+
+    Reads the key column of each base file of the partitions of the rows. TableError, beginning with `where`, for a file
+    group without a base file: its keys cannot be searched, as in Hudi's simple index, which would repeat them.
+    """
+    for one in unlocated(rows, slices):
+        keys = rows.keys.take(pa.array(one.rows))
+        yield replace(one, places=_places(keys, one.slices, keys_of, where))
+
+
+def unlocated(rows: KeyedRows, slices: TableSlices) -> Iterator[Location]:
+    """The rows by partition, in the order of paths, as if all their keys were new."""
+    order = np.argsort(rows.partitions.numbers, kind="stable")
+    bounds = np.searchsorted(rows.partitions.numbers[order], np.arange(len(rows.partitions.paths) + 1))
+    for number, partition in enumerate(rows.partitions.paths):
+        mine = order[bounds[number] : bounds[number + 1]]
+        if len(mine):
+            yield Location(partition, mine, slices.of(partition), np.full(len(mine), -1, np.int64))
+
+
+def _places(keys: pa.Array, slices: Sequence[LatestSlice], keys_of: KeysOf, where: str) -> np.ndarray:
+    table, numbers = number_keys([keys])
+    place_of_key = np.full(table.count, -1, np.int64)
+    for place, item in enumerate(slices):
+        if item.base is None:
+            raise TableError(
+                f"{where}, partition {item.partition!r}: file group {item.file_id} has only logs, which the simple "
+                "index does not search, so that an upsert could repeat rows: give the index that the table's other "
+                "writers use, or compact the table"
+            )
+        row = 0
+        for stored in keys_of(item):
+            place_of_key[table.match(stored, row).numbers] = place
+            row += len(stored)
+    return np.asarray(place_of_key[numbers])

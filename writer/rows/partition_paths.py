@@ -1,0 +1,104 @@
+"""The partition path of each row, as Hudi's key generators make it. Distinct values are converted one by one.
+
+Source: Hudi `KeyGenUtils.getPartitionPath`, `PartitionPathEncodeUtils.escapePathName`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
+from penstock.table.partitions.values import DEFAULT_PARTITION
+from penstock.table.storage.filesystem import checked_path
+
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
+"""The characters that `escapePathName` escapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPartitions:
+    """The partitions of rows."""
+
+    paths: tuple[str, ...]
+    """Distinct paths, sorted."""
+    numbers: np.ndarray
+    """int64: for each row the place of its path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPaths:
+    """How a table makes partition paths."""
+
+    fields: tuple[str, ...]
+    """The partition columns; none for a table without partitions."""
+    hive_style: bool
+    """Whether a segment is `field=value`."""
+    url_encode: bool
+    """Whether special characters of a value are escaped."""
+
+    def of_rows(self, rows: pa.Table, where: str) -> RowPartitions:
+        """The partitions of the rows. SchemaMismatch, beginning with `where`, for a value that makes no valid path."""
+        if not self.fields:
+            return RowPartitions(("",), np.zeros(rows.num_rows, np.int64))
+        codes = np.zeros(rows.num_rows, np.int64)
+        segments: list[list[str]] = []
+        for field in self.fields:
+            encoded = pc.dictionary_encode(rows.column(field).combine_chunks(), null_encoding="encode")
+            segments.append([self._segment(field, value, where) for value in encoded.dictionary.to_pylist()])
+            codes = codes * max(1, len(segments[-1])) + encoded.indices.to_numpy().astype(np.int64)
+        distinct, numbers = np.unique(codes, return_inverse=True)
+        paths = [self._path(int(code), segments, where) for code in distinct]
+        ordered = tuple(sorted(set(paths)))
+        place = {path: number for number, path in enumerate(ordered)}
+        return RowPartitions(ordered, np.array([place[path] for path in paths], np.int64)[numbers])
+
+    def _path(self, code: int, segments: Sequence[Sequence[str]], where: str) -> str:
+        parts: list[str] = []
+        for values in reversed(segments):
+            code, number = divmod(code, len(values))
+            parts.append(values[number])
+        path = "/".join(reversed(parts))
+        try:
+            return checked_path(path)
+        except CorruptFile as error:
+            raise SchemaMismatch(
+                f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}: {error}"
+            ) from None
+
+    def _segment(self, field: str, value: object, where: str) -> str:
+        text = DEFAULT_PARTITION if value is None or value == "" else self._text(field, value, where)
+        return f"{field}={text}" if self.hive_style else text
+
+    def _text(self, field: str, value: object, where: str) -> str:
+        match value:
+            case bool():
+                text = str(value).lower()
+            case str():
+                text = value
+            case int() | datetime.date() | decimal.Decimal() if not isinstance(value, datetime.datetime):
+                text = format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+            case _:
+                raise UnsupportedFeature(
+                    f"{where}: partition column {field!r} holds {type(value).__name__} values: Hudi's writers disagree "
+                    "on their text; partition by text, whole numbers, dates or booleans"
+                )
+        if self.url_encode:
+            return escaped(text)
+        if "/" in text and text.strip("/") != text:
+            raise SchemaMismatch(
+                f"{where}: partition column {field!r} holds {text[:100]!r}, which makes no valid folder"
+            )
+        return text
+
+
+def escaped(text: str) -> str:
+    """The text as `escapePathName` writes it: `%XX` for special characters, everything else as it is."""
+    return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)

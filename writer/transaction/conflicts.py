@@ -1,0 +1,101 @@
+"""Which instants conflict with a write, by the file groups that both touch. Pure.
+
+Source: Hudi `SimpleConcurrentFileWritesConflictResolutionStrategy`, and `BucketIndexConcurrentFileWrites…` for tables
+with a bucket index, where two writers that create a group of one bucket conflict. Stricter than Hudi in one point: two
+writers that insert into one partition conflict unless the bucket of a key determines its group, because each may have
+inserted the key of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.table.files.slices import GroupId
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.commits import CommitMetadata
+from penstock.table.timeline.instants import Action, Instant
+
+BUCKET_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedGroups:
+    """What an instant changes."""
+
+    groups: frozenset[GroupId]
+    """The file groups that it writes or replaces."""
+    inserted_into: frozenset[str] = frozenset()
+    """The partitions in which it created file groups."""
+
+    def conflicts_with(self, other: TouchedGroups, *, by_bucket: bool) -> str:
+        """A group or partition that both change, for an error; '' if there is none."""
+        mine, others = self.groups, other.groups
+        if by_bucket:
+            mine, others = _buckets(mine), _buckets(others)
+        if both := mine & others:
+            partition, file_id = min(both)
+            return f"{'bucket' if by_bucket else 'file group'} {file_id} of partition {partition!r}"
+        if not by_bucket and (both_partitions := self.inserted_into & other.inserted_into):
+            return f"inserts into partition {min(both_partitions)!r}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOfWrite:
+    """The timeline when a write began."""
+
+    newest_completed: str
+    """Requested time of the newest completed write; '' for none."""
+    pending: frozenset[str]
+    """Requested times of the writes that were pending."""
+
+    @staticmethod
+    def of(timeline: Timeline) -> StartOfWrite:
+        """The start of a write at this state of the timeline."""
+        newest = max((item.requested_time for item in timeline.completed_writes), default="")
+        return StartOfWrite(newest, frozenset(item.requested_time for item in timeline.pending))
+
+
+def touched_by(commit: CommitMetadata) -> TouchedGroups:
+    """What a completed write changed."""
+    written = {(stat.partition, stat.file_id) for stat in commit.stats}
+    created = {stat.partition for stat in commit.stats if not stat.prev_commit}
+    return TouchedGroups(groups=frozenset({*written, *commit.replaced}), inserted_into=frozenset(created))
+
+
+def completed_since(timeline: Timeline, start: StartOfWrite, own: str) -> tuple[Instant, ...]:
+    """The writes that completed since the start, by requested time. Compactions are among them; of layout 2 they
+    conflict with no log (`is_harmless`)."""
+    return tuple(
+        item
+        for item in timeline.completed_writes
+        if item.requested_time != own
+        and (item.requested_time > start.newest_completed or item.requested_time in start.pending)
+    )
+
+
+def is_harmless(commit: CommitMetadata, layout: int, *, writes_base_files: bool) -> bool:
+    """Whether a completed compaction changes nothing for a write of logs: on layout 2 the completion time decides which
+    slice a log belongs to."""
+    return layout == 2 and commit.compacted and not writes_base_files
+
+
+def pending_services(timeline: Timeline) -> tuple[Instant, ...]:
+    """Pending clusterings and replacecommits, whose groups must not be written."""
+    actions = (Action.CLUSTERING, Action.REPLACE_COMMIT)
+    return tuple(item for item in timeline.pending if item.action in actions)
+
+
+def first_conflict(
+    own: TouchedGroups, others: Iterable[tuple[Instant, TouchedGroups]], *, by_bucket: bool
+) -> tuple[Instant, str] | None:
+    """The first instant that conflicts, and by which group; None if none does."""
+    for instant, touched in others:
+        if group := own.conflicts_with(touched, by_bucket=by_bucket):
+            return instant, group
+    return None
+
+
+def _buckets(groups: Collection[GroupId] | Mapping[GroupId, object]) -> frozenset[GroupId]:
+    return frozenset((partition, file_id[:BUCKET_DIGITS]) for partition, file_id in groups)

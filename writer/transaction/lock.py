@@ -1,0 +1,127 @@
+"""The table's lock, which writers of Hudi with `FileSystemBasedLockProvider` take too: the file `.hoodie/lock`.
+
+Source: Hudi `FileSystemBasedLockProvider`: who creates the file has the lock, and deletes it to release. Hudi does not
+read its content; Penstock stores the process there, so that the lock of a process that was killed does not stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.proto.errors import WriteConflict
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.local_writes import WritableStorage
+
+LOCK_FILE: Final = ".hoodie/lock"
+_MAX_BYTES: Final = 4096
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LockOwner:
+    """A process."""
+
+    host: str
+    """Name of its machine, with the machine's boot."""
+    pid: int
+    """Its number there."""
+    started: int
+    """When it started, in clock ticks since the boot; another process of the same number started at another time."""
+
+    def encode(self) -> bytes:
+        """The content of the lock file."""
+        return json.dumps({"host": self.host, "pid": self.pid, "started": self.started}).encode()
+
+
+def this_process() -> LockOwner:
+    """The calling process."""
+    return LockOwner(_host(), os.getpid(), _started(os.getpid()) or 0)
+
+
+def _host() -> str:
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id")
+    try:
+        return f"{socket.gethostname()} {boot.read_text().strip()}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _started(pid: int) -> int | None:
+    """When the process started; None if it does not run."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return int(fields[19]) if fields[0] not in ("Z", "X") else None
+
+
+def is_dead(content: bytes) -> bool:
+    """Whether the lock of this content was taken by a process of this machine that no longer runs. False if the content
+    does not tell, as that of Hudi's locks."""
+    try:
+        owner = json.loads(content)
+        host, pid, started = owner["host"], int(owner["pid"]), int(owner["started"])
+    except (ValueError, TypeError, LookupError):
+        return False
+    return bool(host == _host() and started and _started(pid) != started)
+
+
+@contextlib.contextmanager
+def table_lock(
+    storage: WritableStorage, *, timeout_s: float, monotonic: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[None]:
+    """Holds the lock while the block runs. WriteConflict if another writer holds it for longer than `timeout_s`."""
+    deadline = monotonic() + timeout_s
+    while not _acquire(storage):
+        if _remove_dead(storage):
+            continue
+        if monotonic() >= deadline:
+            info = storage.file_info(LOCK_FILE)
+            since = "" if info is None else f", created {info.modified_ns // 10**9} s after 1970"
+            raise WriteConflict(
+                f"table {redacted_uri(storage.base_path)}: another writer has held the table's lock ({LOCK_FILE}"
+                f"{since}) for {timeout_s:g} s: nothing was written; try again, or delete the file if no writer runs"
+            )
+        sleep(_POLL_S)
+    try:
+        yield
+    finally:
+        _release(storage)
+
+
+def _acquire(storage: WritableStorage) -> bool:
+    try:
+        storage.create(LOCK_FILE, this_process().encode())
+    except FileExistsError:
+        return False
+    return True
+
+
+def _release(storage: WritableStorage) -> None:
+    """Removes the lock, if it is still that of this process: an operator, or Hudi after the expiry of a lock, may have
+    removed it, and another writer may hold one now."""
+    with contextlib.suppress(FileNotFoundError):
+        if storage.read_bytes(LOCK_FILE, _MAX_BYTES) == this_process().encode():
+            storage.remove(LOCK_FILE)
+
+
+def _remove_dead(storage: WritableStorage) -> bool:
+    """Removes the lock of a process that was killed, if it is that of one. One process at a time: else a second one
+    could remove the lock that a third one has taken in the meantime."""
+    folder = os.open(pathlib.Path(storage.base_path) / ".hoodie", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            return is_dead(storage.read_bytes(LOCK_FILE, _MAX_BYTES)) and storage.remove(LOCK_FILE)
+        return False
+    finally:
+        os.close(folder)

@@ -1,0 +1,284 @@
+"""A write of a table: requested, inflight, data files with markers, completed.
+
+The order of the steps is Hudi's (`BaseHoodieWriteClient`, `HoodieActiveTimeline`, `WriteMarkers`): a marker exists
+before its data file, every data file before the completed file, and the completed file before the markers go. A process
+that is killed at any step leaves an instant that any writer, Hudi's or Penstock's, can roll back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import BinaryIO, Final
+
+from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
+from penstock.proto.model.positions import InstantTime
+from penstock.table.config.properties import TableProperties
+from penstock.table.files.listing import PARTITION_MARKER
+from penstock.table.files.markers import IoType, marker_folder, marker_path, partition_metadata
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.commit_encoder import encode_commit
+from penstock.table.timeline.commits import CommitMetadata
+from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
+from penstock.writer.transaction.clock import newest_time, next_time
+from penstock.writer.transaction.conflicts import (
+    StartOfWrite,
+    TouchedGroups,
+    completed_since,
+    first_conflict,
+    is_harmless,
+    pending_services,
+    touched_by,
+)
+from penstock.writer.transaction.heartbeat import (
+    EXPIRES_S,
+    age_s,
+    beating,
+    heartbeat_path,
+    start_heartbeat,
+)
+from penstock.writer.transaction.lock import table_lock
+
+log = logging.getLogger("penstock.writer")
+
+LOCK_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteEnvironment:
+    """What a write takes from outside of the table."""
+
+    zone: tzinfo
+    """The time zone of the timeline."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    """The wall clock, aware of its zone."""
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds of a clock that never goes back."""
+    sleep: Callable[[float], None] = time.sleep
+    """Waits for so many seconds."""
+    lock_timeout_s: float = LOCK_TIMEOUT_S
+    """How long a write waits for the table's lock."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """A write that has begun. For one thread."""
+
+    table: HudiTable
+    """The table as it was when the write began."""
+    storage: WritableStorage
+    """Its files."""
+    environment: WriteEnvironment
+    """Clocks and zone."""
+    requested_time: InstantTime
+    """The instant of the write."""
+    action: Action
+    """Its action."""
+    start: StartOfWrite
+    """The timeline at the beginning."""
+    _partitions: set[str] = field(default_factory=set)
+
+    @contextlib.contextmanager
+    def data_file(self, partition: str, name: str, io_type: IoType) -> Iterator[BinaryIO]:
+        """Creates a data file, to be written while the block runs; its marker, and the marker file of its partition,
+        exist before. FileExistsError if there is such a file."""
+        if partition not in self._partitions:
+            with contextlib.suppress(FileExistsError):
+                content = partition_metadata(self.requested_time, partition)
+                self.storage.create(joined(partition, PARTITION_MARKER), content)
+            self._partitions.add(partition)
+        with contextlib.suppress(FileExistsError):
+            self.storage.create(marker_path(self.requested_time, partition, name, io_type), b"")
+        with self.storage.new_file(joined(partition, name)) as file:
+            yield file
+
+    def complete(
+        self, metadata: CommitMetadata, touched: TouchedGroups, *, by_bucket: bool, writes_base_files: bool
+    ) -> InstantTime:
+        """Completes the write: now readers see its files. Returns the completion time; on layout 1 the requested one.
+
+        WriteConflict if another writer changed the same file groups since the beginning, or rolled this write back;
+        TableError if the table was upgraded in the meantime. Nothing is visible then, and the caller rolls back.
+        """
+        with self._locked():
+            self._check_alive()
+            table = self._unchanged_table()
+            timeline = table.timeline()
+            self._check_conflicts(table, timeline, touched, by_bucket=by_bucket, writes_base_files=writes_base_files)
+            layout = table.properties.layout
+            completion = next_time(self.environment.now(), self.environment.zone, newest_time(timeline), _name(table))
+            completed_action = metadata_action(self.action)
+            data = encode_commit(metadata, completed_action, layout)
+            name = instant_file_name(
+                self.requested_time, self.action, State.COMPLETED, completion if layout == 2 else None, layout
+            )
+            self._create_completed(timeline_path(table.properties, name), data)
+        self._remove_traces()
+        return completion if layout == 2 else self.requested_time
+
+    def _create_completed(self, path: str, data: bytes) -> None:
+        """Creates the completed file. A failure after readers can see it is none: what they saw must stay."""
+        try:
+            self.storage.create(path, data)
+        except StorageError as error:
+            if self.storage.file_info(path) is None:
+                raise
+            log.warning("table %s: %s is complete, and may not be on the disk yet: %s", _name(self.table), path, error)
+
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return locked(self.storage, self.environment)
+
+    def _check_alive(self) -> None:
+        """WriteConflict unless the inflight file still exists, and the heartbeat has not expired: otherwise another
+        writer has rolled the instant back, or may be doing so."""
+        inflight = timeline_path(self.table.properties, inflight_name(self.requested_time, self.action, self.table))
+        age = age_s(self.storage, self.requested_time, self.environment.now().timestamp())
+        if self.storage.file_info(inflight) is None or age is None or age > EXPIRES_S:
+            raise WriteConflict(
+                f"table {_name(self.table)}: another writer rolled back instant {self.requested_time} of this write, "
+                "or may do so because its heartbeat expired: nothing was written; write again"
+            )
+
+    def _unchanged_table(self) -> HudiTable:
+        """The table with its properties read again. TableError if a setting changed that this write depends on."""
+        table = HudiTable(self.storage, self.table.properties).refreshed()
+        mine, others = self.table.properties, table.properties
+        if (mine.version, mine.layout, mine.raw.get(METADATA_PARTITIONS)) != (
+            others.version,
+            others.layout,
+            others.raw.get(METADATA_PARTITIONS),
+        ):
+            raise TableError(
+                f"table {_name(table)}: it changed during this write, from version {mine.version} to {others.version} "
+                f"or in its metadata table ({others.raw.get(METADATA_PARTITIONS, '') or 'none'}): nothing was "
+                "written; write again"
+            )
+        return table
+
+    def _check_conflicts(
+        self,
+        table: HudiTable,
+        timeline: Timeline,
+        touched: TouchedGroups,
+        *,
+        by_bucket: bool,
+        writes_base_files: bool,
+    ) -> None:
+        layout = table.properties.layout
+        commits = [(item, table.commit(item)) for item in completed_since(timeline, self.start, self.requested_time)]
+        others = [
+            (item, touched_by(commit))
+            for item, commit in commits
+            if not is_harmless(commit, layout, writes_base_files=writes_base_files)
+        ]
+        others += [(item, planned_groups(table, item)) for item in pending_services(timeline)]
+        others += [
+            (item, planned_groups(table, item))
+            for item in timeline.pending
+            if item.action is Action.COMPACTION and (layout == 1 or writes_base_files)
+            if item.requested_time not in self.start.pending
+        ]
+        conflict = first_conflict(touched, others, by_bucket=by_bucket)
+        if conflict is not None:
+            other, group = conflict
+            raise WriteConflict(
+                f"table {_name(table)}: {other.action} {other.requested_time} of another writer changes {group}, which "
+                f"this write (instant {self.requested_time}) changes too: nothing was written; write again"
+            )
+
+    def _remove_traces(self) -> None:
+        """Removes markers and heartbeat. The write is complete: a failure leaves files that harm nothing."""
+        try:
+            remove_traces(self.storage, self.requested_time)
+        except PenstockError as error:
+            log.warning("table %s: markers of instant %s stay: %s", _name(self.table), self.requested_time, error)
+
+
+METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
+
+
+def metadata_action(action: Action) -> Action:
+    """The action that a completed file of this action has."""
+    return {Action.COMPACTION: Action.COMMIT, Action.CLUSTERING: Action.REPLACE_COMMIT}.get(action, action)
+
+
+def locked(storage: WritableStorage, environment: WriteEnvironment) -> contextlib.AbstractContextManager[None]:
+    """Holds the table's lock while the block runs."""
+    return table_lock(
+        storage,
+        timeout_s=environment.lock_timeout_s,
+        monotonic=environment.monotonic,
+        sleep=environment.sleep,
+    )
+
+
+@contextlib.contextmanager
+def transaction(
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    action: Action,
+    requested: bytes = b"",
+) -> Iterator[Transaction]:
+    """A write of the table while the block runs. `requested` is the content of the requested file.
+
+    The heartbeat is renewed meanwhile. If the block ends with an error before `complete` succeeded, the instant stays
+    pending: the caller rolls it back.
+    """
+    with locked(storage, environment):
+        timeline = table.timeline()
+        instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
+        start_heartbeat(storage, instant)
+        layout = table.properties.layout
+        name = instant_file_name(instant, action, State.REQUESTED, None, layout)
+        storage.create(timeline_path(table.properties, name), requested)
+    with beating(storage, instant):
+        storage.create(timeline_path(table.properties, inflight_name(instant, action, table)), b"")
+        yield Transaction(
+            table=table,
+            storage=storage,
+            environment=environment,
+            requested_time=instant,
+            action=action,
+            start=StartOfWrite.of(timeline),
+        )
+
+
+def inflight_name(instant: str, action: Action, table: HudiTable) -> str:
+    """The name of the inflight file of an instant."""
+    return instant_file_name(instant, action, State.INFLIGHT, None, table.properties.layout)
+
+
+def timeline_path(properties: TableProperties, name: str) -> str:
+    """The path of a file of the active timeline."""
+    return f"{properties.timeline_folder}/{name}"
+
+
+def remove_traces(storage: WritableStorage, instant: str) -> None:
+    """Removes the markers and the heartbeat of an instant that ended."""
+    storage.remove_folder(marker_folder(instant))
+    storage.remove(heartbeat_path(instant))
+
+
+def planned_groups(table: HudiTable, instant: Instant) -> TouchedGroups:
+    """The file groups that a pending service will replace or rewrite, by its plan."""
+    if instant.action is Action.COMPACTION:
+        plan = table.compaction_plan(instant)
+        return TouchedGroups(groups=frozenset((group.partition, group.file_id) for group in plan))
+    return TouchedGroups(groups=frozenset(table.requested_replace(instant).input_groups))
+
+
+def joined(partition: str, name: str) -> str:
+    """The path of a file of a partition."""
+    return f"{partition}/{name}" if partition else name
+
+
+def _name(table: HudiTable) -> str:
+    return redacted_uri(table.base_path)
