@@ -108,6 +108,17 @@ PLANNING_MODULES = re.compile(
     r"penstock\.table\.(hudi_table|timeline\.(active|commits)|config\.properties|files\.slices)(\.|$)"
 )
 """Modules only for planning: a reader never lists a folder and never reads `.hoodie`."""
+WRITE_DECISIONS = (
+    "writer/rows/*.py",
+    "writer/index/*.py",
+    "writer/transaction/clock.py",
+    "writer/transaction/conflicts.py",
+)
+"""Modules that decide about a write: they write nothing."""
+WRITING_MODULES = re.compile(
+    r"penstock\.(table\.(storage\.local_writes|hudi_table)|writer\.(files|transaction\.(transaction|failed_writes|lock)))(\.|$)"
+)
+"""Modules that read or write a table's files."""
 PROMETHEUS = ("enumerator/server/*.py", "enumerator/server/*/*.py", "engine/sync/metrics.py")
 """Where the Prometheus client may be imported."""
 BARE_NAMES = set(ROOMS)
@@ -143,6 +154,8 @@ def test_imports_follow_the_allowed_directions() -> None:
                 lines.append(f"{source.name}:{line}: {source.room or 'the root'} must not import {name}")
             if source.room == "writer" and name.startswith("penstock.reader.") and not READING_MODULES.match(name):
                 lines.append(f"{source.name}:{line}: a writer uses the reader's merge and decoders, not {name}")
+            if source.matches(WRITE_DECISIONS) and WRITING_MODULES.match(name):
+                lines.append(f"{source.name}:{line}: a decision about a write writes nothing, and does not need {name}")
             if source.room in ("table", "reader", "writer") and WIRE_MODULES.match(name):
                 lines.append(f"{source.name}:{line}: {source.room} knows the contract's values only, not {name}")
             if source.room == "reader" and PLANNING_MODULES.match(name):

@@ -80,6 +80,10 @@ PURE = (
     "reader/merge/*.py",
     "reader/kernels/*.py",
     "writer/kernels/*.py",
+    "writer/rows/*.py",
+    "writer/index/*.py",
+    "writer/transaction/clock.py",
+    "writer/transaction/conflicts.py",
     "reader/base/legacy_calendar.py",
     "reader/base/legacy_zones.py",
 )

@@ -15,7 +15,6 @@ from penstock.reader.base.file import BaseFile
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import META_COLUMNS, OPERATION, RecordSchema, parse_record_schema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
@@ -36,14 +35,6 @@ class CurrentTable:
     """Its schema with meta columns; None for a table without any."""
     slices: TableSlices
     """The newest slices."""
-
-    @property
-    def columns(self) -> pa.Schema | None:
-        """Its data columns."""
-        if self.record is None:
-            return None
-        schema = arrow_schema(self.record)
-        return pa.schema([field for field in schema if field.name not in _META])
 
     def without(self, groups: Collection[GroupId]) -> CurrentTable:
         """The table without the slices of these groups."""

@@ -24,7 +24,7 @@ from penstock.writer.files.log_file import LogDeletes, log_blocks
 from penstock.writer.files.meta_columns import RowStamp, in_file
 from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, merged_rows
 from penstock.writer.index.slices import GroupWrite, LatestSlice
-from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.rows.keyed_rows import KeyedRows, one_batch
 from penstock.writer.transaction.transaction import Transaction
 
 _MAX_LOG_VERSIONS: Final = 10_000
@@ -138,9 +138,7 @@ class FileWrites:
             return file.tell(), writer.num_rows
 
     def _stamped(self, stamp: RowStamp, rows: KeyedRows) -> pa.RecordBatch:
-        columns = [column.combine_chunks() for column in rows.rows.columns]
-        arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
-        return stamp.stamped(pa.RecordBatch.from_arrays(arrays, names=rows.rows.schema.names), rows.keys)
+        return stamp.stamped(one_batch(rows.rows, self.settings.where), rows.keys)
 
     def _stat(
         self,

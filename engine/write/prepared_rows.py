@@ -11,7 +11,15 @@ from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.schema.avro import RecordSchema
-from penstock.writer.rows.keyed_rows import Deletes, KeyedRows, check_keys, combined, kinds_of, marked_deletes
+from penstock.writer.rows.keyed_rows import (
+    Deletes,
+    KeyedRows,
+    check_keys,
+    combined,
+    kinds_of,
+    marked_deletes,
+    one_batch,
+)
 from penstock.writer.rows.write_schema import WriteSchema, check_required, write_schema
 
 
@@ -21,19 +29,24 @@ def prepared_rows(
     """The write's schema, and its rows with keys, partitions and ordering values.
 
     Rows of one key are combined if the operation says so. SchemaMismatch for data that does not fit the
-    table, a null in a key or ordering column, or a key column that is missing; nothing was written then.
+    table, a null in a key or ordering column, or a key column that is missing; nothing was written then. Of deletes,
+    only the columns of keys and partitions are used.
     """
     where = settings.where
+    identity = (*settings.key_fields, *settings.paths.fields)
+    check_present(data, identity, where)
+    if operation.deletes:
+        tops = {top_column(data, name) for name in identity}
+        data = data.select([place for place, name in enumerate(data.schema.names) if name in tops])
     schema = write_schema(current.record, data.schema, settings.properties.name, where)
-    check_present(data, (*settings.key_fields, *settings.paths.fields), where)
-    rows = schema.conformed(data, where).combine_chunks()
+    rows = schema.conformed(data, where, stored=not operation.deletes).combine_chunks()
     keys = _keys(settings, data, rows, schema.stored)
     deletes = Deletes.ALL if operation.deletes else Deletes.MARKED
     ordering = settings.ordering(schema.columns)
     parts: tuple[pa.Array, ...] = ()
     if ordering and deletes is Deletes.MARKED:
         check_required(data, settings.ordering_fields, "ordering column", where)
-        parts = tuple(ordering.parts(one_batch(rows.select(list(ordering.names)))))
+        parts = tuple(ordering.parts(one_batch(rows.select(list(ordering.names)), where)))
     marked = marked_deletes(rows)
     default = ordering.without_value(list(parts)) if parts else np.ones(rows.num_rows, bool)
     keyed = KeyedRows(
@@ -49,16 +62,13 @@ def prepared_rows(
 def check_present(data: pa.Table, fields: tuple[str, ...], where: str) -> None:
     """SchemaMismatch if a key or partition column is missing from the data."""
     for name in fields:
-        top = name.partition(".")[0] if name not in data.schema.names else name
-        if top not in data.schema.names:
+        if top_column(data, name) not in data.schema.names:
             check_required(data, [name], "column", where)
 
 
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """All rows as one batch."""
-    columns = [column.combine_chunks() for column in rows.columns]
-    arrays = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, names=rows.schema.names)
+def top_column(data: pa.Table, name: str) -> str:
+    """The column that holds a field: itself, or the first part of its path."""
+    return name if name in data.schema.names else name.partition(".")[0]
 
 
 def _keys(settings: WriteSettings, data: pa.Table, rows: pa.Table, record: RecordSchema) -> pa.Array:
@@ -67,7 +77,7 @@ def _keys(settings: WriteSettings, data: pa.Table, rows: pa.Table, record: Recor
     if len(fields) == 1 and fields[0] in data.schema.names:
         check_required(data, fields, "key column", where)
     try:
-        keys = maker.keys(one_batch(rows.select(list(maker.columns()))))
+        keys = maker.keys(one_batch(rows.select(list(maker.columns())), where))
     except NoKey as error:
         from penstock.proto.errors import SchemaMismatch
 

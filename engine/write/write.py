@@ -30,7 +30,7 @@ from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.write_schema import WriteSchema
-from penstock.writer.transaction.conflicts import TouchedGroups
+from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
 
@@ -121,11 +121,11 @@ class _Write:
     assigner: Assigner
 
     def run(self, data: pa.Table) -> WriteResult:
-        """Prepares the rows before the timeline changes, so that an error of the data leaves no trace; and once more if
-        another writer changed the schema since then."""
+        """Plans the table and prepares the rows before the timeline changes, so that an error of the data leaves no
+        trace; and once more if another writer completed an instant since then."""
         early = current_table(self.table)
         schema, rows = prepared_rows(self.settings, self.operation, early, data)
-        if not len(rows) and not self.operation.replaces_table:
+        if self._changes_nothing(early, rows):
             return result(None, "", self.operation, rows, (), ())
         layout = self.table.properties.layout
         requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
@@ -133,10 +133,19 @@ class _Write:
             transaction(self.table, self.storage, self.environment, self._action(), requested) as begun,
             rolled_back_on_error(begun),
         ):
-            current = current_table(self.table)
-            if current.columns != early.columns:
-                schema, rows = prepared_rows(self.settings, self.operation, current, data)
+            current = early
+            if StartOfWrite.of(early.table.timeline()) != begun.start:
+                current = current_table(self.table)
+                if current.record != early.record:
+                    schema, rows = prepared_rows(self.settings, self.operation, current, data)
             return self._written(begun, current, schema, rows)
+
+    def _changes_nothing(self, current: CurrentTable, rows: KeyedRows) -> bool:
+        """Whether there is nothing to write. Deletes in a table without a schema are that too: its first commit would
+        record a schema of key columns alone."""
+        if self.operation.deletes and current.record is None:
+            return True
+        return not len(rows) and not self.operation.replaces_table
 
     def _action(self) -> Action:
         if self.operation.replaces:

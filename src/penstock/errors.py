@@ -51,6 +51,7 @@ from penstock.proto.errors import (
     UnknownPlan,
     UnknownSplit,
     UnsupportedFeature,
+    WriteConflict,
 )
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "UnknownPlan",
     "UnknownSplit",
     "UnsupportedFeature",
+    "WriteConflict",
 ]
 
 

@@ -98,7 +98,7 @@ class LocalStorage(ArrowStorage):
     def _temporary(self, path: str, data: bytes) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
         """A temporary file with the content beside the target; both paths. The folder is synced at the end."""
         target = self._target(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(target.parent)
         temporary = target.with_name(f"{target.name}.{secrets.token_hex(6)}{_TEMPORARY}")
         try:
             with temporary.open("xb") as file:
@@ -114,7 +114,7 @@ class LocalStorage(ArrowStorage):
     def new_file(self, path: str) -> Iterator[BinaryIO]:
         target = self._target(path)
         with self._failures(path):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_folders(target.parent)
             with target.open("xb") as file:
                 yield file
                 file.flush()
@@ -142,6 +142,7 @@ class LocalStorage(ArrowStorage):
                 target.unlink()
             except FileNotFoundError:
                 return False
+            _sync_folder(target.parent)
             return True
 
         return self._written(path, remove)
@@ -158,7 +159,7 @@ class LocalStorage(ArrowStorage):
         self._written(path, remove)
 
     def make_folder(self, path: str) -> None:
-        self._written(path, lambda: self._target(path).mkdir(parents=True, exist_ok=True))
+        self._written(path, lambda: _make_folders(self._target(path)))
 
     def _target(self, path: str) -> pathlib.Path:
         self._check(path)
@@ -182,6 +183,18 @@ class LocalStorage(ArrowStorage):
             ) from error
         except OSError as error:
             raise StorageError(f"writing {self._where(path)} failed: {error.strerror or error}") from error
+
+
+def _make_folders(folder: pathlib.Path) -> None:
+    """Creates the folder and those above it; their names are on the disk then, so that files in them are too."""
+    if folder.is_dir():
+        return
+    _make_folders(folder.parent)
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileExistsError as error:  # a caller would take it for the existing file that it wanted to create
+        raise NotADirectoryError(error.errno, "a file has the name of a folder") from error
+    _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: pathlib.Path) -> None:

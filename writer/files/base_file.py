@@ -43,8 +43,11 @@ class BaseFileWriter:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows with the columns of the file."""
-        if not rows.num_rows:
-            return
+        step = max(1, rows.num_rows * _ROW_GROUP_BYTES // max(1, rows.nbytes))
+        for begin in range(0, rows.num_rows, step):
+            self._add(rows.slice(begin, step))
+
+    def _add(self, rows: pa.RecordBatch) -> None:
         keys = rows.column(RECORD_KEY)
         self._bloom.add(keys, set_key_bits)
         lowest, highest = key_range(keys)

@@ -70,4 +70,5 @@ def _parquet(rows: Sequence[pa.RecordBatch], avro_json: str) -> bytes:
     writer.write_table(table)
     writer.add_key_value_metadata({AVRO_SCHEMA: avro_json})
     writer.close()
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -62,6 +62,18 @@ class KeyedRows:
         )
 
 
+def one_batch(rows: pa.Table, where: str) -> pa.RecordBatch:
+    """All rows as one batch. SchemaMismatch, beginning with `where`, if the text of a column is too long for that."""
+    try:
+        arrays = [column.combine_chunks() for column in rows.columns]
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatch(
+            f"{where}: a column holds more than 2 GiB of text or bytes in {rows.num_rows} rows ({str(error)[:100]}): "
+            "write fewer rows at a time; nothing was written"
+        ) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+
 def kinds_of(rows: pa.Table, deletes: Deletes, marked: np.ndarray, default: np.ndarray) -> np.ndarray:
     """The kind of each row. `marked` says which rows have the delete marker; `default`, which of these have no ordering
     value of their own."""

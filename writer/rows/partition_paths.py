@@ -23,6 +23,11 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in ran
 """The characters that `escapePathName` escapes."""
 
 
+_MAX_COMBINATIONS: Final = 1 << 62
+"""Combinations of the values of partition columns, which int64 numbers."""
+_META_FOLDER: Final = ".hoodie"
+
+
 @dataclass(frozen=True, slots=True)
 class RowPartitions:
     """The partitions of rows."""
@@ -49,10 +54,17 @@ class PartitionPaths:
         if not self.fields:
             return RowPartitions(("",), np.zeros(rows.num_rows, np.int64))
         codes = np.zeros(rows.num_rows, np.int64)
+        combinations = 1
         segments: list[list[str]] = []
         for field in self.fields:
             encoded = pc.dictionary_encode(rows.column(field).combine_chunks(), null_encoding="encode")
             segments.append([self._segment(field, value, where) for value in encoded.dictionary.to_pylist()])
+            combinations *= max(1, len(segments[-1]))
+            if combinations > _MAX_COMBINATIONS:
+                raise SchemaMismatch(
+                    f"{where}: the partition columns {', '.join(self.fields)} have {combinations} combinations of "
+                    "values: partition by columns with fewer values"
+                )
             codes = codes * max(1, len(segments[-1])) + encoded.indices.to_numpy().astype(np.int64)
         distinct, numbers = np.unique(codes, return_inverse=True)
         paths = [self._path(int(code), segments, where) for code in distinct]
@@ -66,6 +78,11 @@ class PartitionPaths:
             code, number = divmod(code, len(values))
             parts.append(values[number])
         path = "/".join(reversed(parts))
+        if parts[-1].partition("/")[0] == _META_FOLDER:
+            raise SchemaMismatch(
+                f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}, which is in "
+                "the table's metadata folder"
+            )
         try:
             return checked_path(path)
         except CorruptFile as error:

@@ -45,11 +45,11 @@ class WriteSchema:
     evolves: bool
     """Whether it differs from the table's schema."""
 
-    def conformed(self, rows: pa.Table, where: str) -> pa.Table:
+    def conformed(self, rows: pa.Table, where: str, *, stored: bool = True) -> pa.Table:
         """The rows with these columns: cast without loss, null in columns that the data lacks, without meta columns.
 
-        SchemaMismatch, beginning with `where`, for a value that does not fit its column, or a null in one that has
-        none.
+        SchemaMismatch, beginning with `where`, for a value that does not fit its column, or, if the rows will be
+        `stored`, a null in one that has none.
         """
         columns = []
         for field in self.columns:
@@ -58,6 +58,8 @@ class WriteSchema:
                 columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
                 continue
             columns.append(_cast(rows.column(place), field, where))
+        if not stored:
+            return pa.Table.from_arrays(columns, schema=pa.schema([one.with_nullable(True) for one in self.columns]))
         for field, column in zip(self.recorded.fields, columns, strict=True):
             _refuse_nulls(column, field, where)
         return pa.Table.from_arrays(columns, schema=self.columns)
@@ -195,7 +197,7 @@ def _fits(given: pa.DataType, own: pa.DataType) -> bool:
     if given == own or pa.types.is_null(given):
         return True
     if pa.types.is_integer(given) and pa.types.is_integer(own):
-        return given.bit_width <= own.bit_width
+        return int(given.bit_width) <= int(own.bit_width)
     if pa.types.is_nested(given) and pa.types.is_nested(own):
         return _fits_nested(given, own)
     return pa.types.is_decimal(given) and pa.types.is_decimal(own) and _digits_fit(given, own)
@@ -215,7 +217,8 @@ def _fits_nested(given: pa.DataType, own: pa.DataType) -> bool:
 
 
 def _digits_fit(given: pa.DataType, own: pa.DataType) -> bool:
-    return given.scale <= own.scale and given.precision - given.scale <= own.precision - own.scale
+    fits: bool = given.scale <= own.scale and given.precision - given.scale <= own.precision - own.scale
+    return fits
 
 
 def _widens(own: pa.Field, given: pa.Field) -> bool:

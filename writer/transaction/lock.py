@@ -30,7 +30,7 @@ class LockOwner:
     """A process."""
 
     host: str
-    """Name of its machine, with the machine's boot."""
+    """Name of its machine, with the machine's boot and the container's process namespace."""
     pid: int
     """Its number there."""
     started: int
@@ -47,9 +47,12 @@ def this_process() -> LockOwner:
 
 
 def _host() -> str:
-    boot = pathlib.Path("/proc/sys/kernel/random/boot_id")
+    """The machine, and on Linux its boot and the namespace of process numbers: containers with the network of their
+    machine share its name, but not its processes."""
+    proc = pathlib.Path("/proc")
     try:
-        return f"{socket.gethostname()} {boot.read_text().strip()}"
+        boot = (proc / "sys/kernel/random/boot_id").read_text().strip()
+        return f"{socket.gethostname()} {boot} {(proc / 'self/ns/pid').readlink()}"
     except OSError:
         return socket.gethostname()
 

@@ -29,7 +29,9 @@ NAMES = [
     "Table",
     "TableInstant",
     "TablePlan",
+    "WriteResult",
     "__version__",
+    "create_table",
     "daft",
     "duckdb",
     "errors",
@@ -37,7 +39,9 @@ NAMES = [
     "polars",
     "ray",
     "read",
+    "rollback",
     "spark",
+    "write",
 ]
 SPARK_NAMES = [
     "CreatedViews",
@@ -87,6 +91,7 @@ ERROR_NAMES = [
     "UnknownPlan",
     "UnknownSplit",
     "UnsupportedFeature",
+    "WriteConflict",
 ]
 PUBLIC = {
     "penstock": NAMES,

@@ -43,6 +43,7 @@ CODES = {
     "SERVER_UNAVAILABLE": ("UNAVAILABLE", 75),
     "TARGET_UNAVAILABLE": ("UNAVAILABLE", 75),
     "TARGET_CONFLICT": ("ABORTED", 3),
+    "WRITE_CONFLICT": ("ABORTED", 75),
 }
 """Code -> (gRPC status, exit code): users' scripts rely on these."""
 
@@ -74,6 +75,7 @@ def test_retryable_classes_are_the_transient_ones() -> None:
         errors.ServerUnavailable,
         errors.TargetUnavailable,
         errors.Overloaded,
+        errors.WriteConflict,
     }
 
 

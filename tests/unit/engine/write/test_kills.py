@@ -30,7 +30,7 @@ def rows_of(path: pathlib.Path) -> Rows:
 
 FIRST: Rows = {("a", 1, "oslo"), ("b", 1, "oslo"), ("c", 1, "riga")}
 SECOND: Rows = {("a", 2, "oslo"), ("d", 1, "bern")}
-THIRD: Rows = {("c", 3, "riga"), ("e", 3, "wien")}
+THIRD: Rows = {("a", 3, "oslo"), ("c", 3, "riga"), ("e", 3, "wien")}
 
 
 def upserted(rows: Rows, newer: Rows) -> Rows:
