@@ -62,7 +62,7 @@ def assign_buckets(
     codes = rows.partitions.numbers * buckets + numbers
     order = np.argsort(codes, kind="stable")
     distinct, starts = np.unique(codes[order], return_index=True)
-    parts = np.split(order, starts[1:])
+    parts = np.split(order, starts[1:]) if len(order) else []
     writes: list[GroupWrite] = []
     known: dict[str, dict[int, LatestSlice]] = {}
     for code, places in zip(distinct, parts, strict=True):

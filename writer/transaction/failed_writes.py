@@ -19,6 +19,7 @@ from penstock.table.files.markers import (
     MAX_MARKER_BYTES,
     TEMPORARY_FOLDER,
     Marker,
+    has_marker_lists,
     marker_folder,
     parse_marker,
     parse_marker_list,
@@ -61,7 +62,10 @@ def rolled_back_on_error(begun: Transaction) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        if begun.is_complete:
+            raise
         try:
+            begun.restore_markers()
             roll_back(begun.table, begun.storage, begun.environment, begun.requested_time)
         except PenstockError as error:
             name = redacted_uri(begun.table.base_path)
@@ -101,9 +105,23 @@ def _remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environm
         pending = {item.requested_time for item in timeline.instants if not item.is_completed}
         ended = {item.requested_time for item in timeline.instants if item.is_completed}
         names = {info.name for folder in folders for info in storage.list_dir(folder) if info.name.isdigit()}
-        for name in sorted(names - pending):
+        late = [name for name in sorted(names - pending - ended) if _has_late_files(table, storage, timeline, name)]
+        for name in sorted(names - pending - {*late}):
             if name in ended or name < timeline.first_active or writer_is_dead(storage, name):
                 remove_traces(storage, name)
+    for name in late:
+        roll_back(table, storage, environment, name)
+
+
+def _has_late_files(table: HudiTable, storage: WritableStorage, timeline: Timeline, name: str) -> bool:
+    """Whether a writer that no longer runs, or can no longer complete, created files after another one had rolled its
+    instant back: as soon as the active timeline begins after the instant, Hudi would show them."""
+    if age_s(storage, name, 0) is not None and not writer_is_dead(storage, name):
+        return False
+    if not any(storage.file_info(joined(marker.partition, marker.file_name)) for marker in markers_of(storage, name)):
+        return False
+    is_archived = name < timeline.first_active and table.has_archived()
+    return not is_archived or all(item.requested_time != name for item in table.archive().instants)
 
 
 def _has_failed(
@@ -136,16 +154,20 @@ def _pending_rollbacks(timeline: Timeline) -> list[Instant]:
 
 
 def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, requested_time: str) -> None:
-    """Rolls back a pending write: removes the files that its markers name, then its timeline files.
+    """Rolls back a write that is not complete: removes the files that its markers name, then its timeline files.
 
-    The rollback is an instant too. If this process is killed, the next writer goes on with it. Nothing happens if the
-    write is not pending.
+    The rollback is an instant too. If this process is killed, the next writer goes on with it. If another writer rolled
+    the write back, the files that were created since then are removed. Nothing happens to a completed write.
     """
     with locked(storage, environment):
+        table = table.refreshed()
         timeline = table.timeline()
         pending = next((item for item in timeline.pending if item.requested_time == requested_time), None)
         if pending is None:
-            return
+            if timeline.completed_write(requested_time) is not None or not markers_of(storage, requested_time):
+                remove_traces(storage, requested_time)
+                return
+            pending = _rolled_back_instant(table, requested_time)
         instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
         requests = _requests(table, storage, requested_time)
         plan = encode_rollback_plan(pending, requests, storage.base_path)
@@ -158,6 +180,19 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
         file_name=_file(table, instant, State.REQUESTED).rpartition("/")[2],
     )
     _finish(table, storage, environment, planned)
+
+
+def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
+    """A write that is no longer on the timeline."""
+    action = Action.DELTA_COMMIT if table.properties.is_merge_on_read else Action.COMMIT
+    name = instant_file_name(requested_time, action, State.INFLIGHT, None, table.properties.layout)
+    return Instant(
+        requested_time=InstantTime(requested_time),
+        completion_time=None,
+        action=action,
+        state=State.INFLIGHT,
+        file_name=name,
+    )
 
 
 def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant) -> None:
@@ -231,7 +266,9 @@ def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
     """The data files that a write began, by its markers: files, or lists that Hudi's timeline server keeps."""
     folder = marker_folder(instant)
     names = {info.name for info in storage.list_dir(folder) if not info.is_dir}
-    if MARKER_TYPE_FILE in names:
+    if MARKER_TYPE_FILE in names and has_marker_lists(
+        storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
+    ):
         lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
         return [
             marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)

@@ -83,7 +83,10 @@ class Transaction:
     """Its action."""
     start: StartOfWrite
     """The timeline at the beginning."""
+    is_complete: bool = False
+    """Whether readers see the write."""
     _partitions: set[str] = field(default_factory=set)
+    _markers: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
     def data_file(self, partition: str, name: str, io_type: IoType) -> Iterator[BinaryIO]:
@@ -94,10 +97,18 @@ class Transaction:
                 content = partition_metadata(self.requested_time, partition)
                 self.storage.create(joined(partition, PARTITION_MARKER), content)
             self._partitions.add(partition)
+        self._markers.append(marker_path(self.requested_time, partition, name, io_type))
         with contextlib.suppress(FileExistsError):
-            self.storage.create(marker_path(self.requested_time, partition, name, io_type), b"")
+            self.storage.create(self._markers[-1], b"")
         with self.storage.new_file(joined(partition, name)) as file:
             yield file
+
+    def restore_markers(self) -> None:
+        """Creates the markers that are missing. Another writer that rolled this write back removed them, also those of
+        files that were created after that."""
+        for path in self._markers:
+            with contextlib.suppress(FileExistsError):
+                self.storage.create(path, b"")
 
     def complete(
         self, metadata: CommitMetadata, touched: TouchedGroups, *, by_bucket: bool, writes_base_files: bool
@@ -120,6 +131,7 @@ class Transaction:
                 self.requested_time, self.action, State.COMPLETED, completion if layout == 2 else None, layout
             )
             self._create_completed(timeline_path(table.properties, name), data)
+            self.is_complete = True
         self._remove_traces()
         return completion if layout == 2 else self.requested_time
 
