@@ -37,7 +37,6 @@ from penstock.table.timeline.rollback_encoder import (
     RolledBackPartition,
     encode_rollback,
     encode_rollback_plan,
-    parse_rollback_plan,
 )
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
@@ -47,7 +46,9 @@ from penstock.writer.transaction.transaction import (
     WriteEnvironment,
     joined,
     locked,
+    pending_rollbacks,
     remove_traces,
+    rollback_plan,
     timeline_path,
 )
 
@@ -83,7 +84,7 @@ def roll_back_failed(
     has none, so that nobody can tell whether it runs.
     """
     timeline = table.timeline()
-    for instant in _pending_rollbacks(timeline):
+    for instant in pending_rollbacks(timeline):
         _finish(table, storage, environment, instant)
     failed = []
     for instant in reversed(_rollable(table, table.timeline())):
@@ -149,10 +150,6 @@ def _rollable(table: HudiTable, timeline: Timeline) -> list[Instant]:
     ]
 
 
-def _pending_rollbacks(timeline: Timeline) -> list[Instant]:
-    return [item for item in timeline.instants if item.action is Action.ROLLBACK and not item.is_completed]
-
-
 def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, requested_time: str) -> None:
     """Rolls back a write that is not complete: removes the files that its markers name, then its timeline files.
 
@@ -198,11 +195,14 @@ def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
 def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant) -> None:
     """Carries out a planned rollback, also one that another process began."""
     instant = planned.requested_time
-    plan = parse_rollback_plan(
-        storage.read_bytes(_file(table, instant, State.REQUESTED), MAX_MARKER_BYTES), planned, table.base_path
-    )
+    plan = rollback_plan(table, storage, planned)
     with contextlib.suppress(FileExistsError):
         storage.create(_file(table, instant, State.INFLIGHT), b"")
+    for (
+        item
+    ) in table.timeline().instants:  # Hudi also plans rollbacks of completed writes: readers see them whole first
+        if item.requested_time == plan.target and item.is_completed and item.action is plan.action:
+            storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
     partitions = [_remove_files(table, storage, instant, plan.target, request) for request in plan.requests]
     for state in (State.INFLIGHT, State.REQUESTED):

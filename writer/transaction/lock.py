@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import pathlib
+import secrets
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ LOCK_FILE: Final = ".hoodie/lock"
 _MAX_BYTES: Final = 4096
 _POLL_S: Final = 0.05
 
+CheckLock = Callable[[], None]
+"""Raises WriteConflict if the lock was lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class LockOwner:
@@ -36,9 +40,9 @@ class LockOwner:
     started: int
     """When it started, in clock ticks since the boot; another process of the same number started at another time."""
 
-    def encode(self) -> bytes:
-        """The content of the lock file."""
-        return json.dumps({"host": self.host, "pid": self.pid, "started": self.started}).encode()
+    def encode(self, **more: str) -> bytes:
+        """The content of a file that names this process."""
+        return json.dumps({"host": self.host, "pid": self.pid, "started": self.started, **more}).encode()
 
 
 def this_process() -> LockOwner:
@@ -81,10 +85,15 @@ def is_dead(content: bytes) -> bool:
 @contextlib.contextmanager
 def table_lock(
     storage: WritableStorage, *, timeout_s: float, monotonic: Callable[[], float], sleep: Callable[[float], None]
-) -> Iterator[None]:
-    """Holds the lock while the block runs. WriteConflict if another writer holds it for longer than `timeout_s`."""
+) -> Iterator[CheckLock]:
+    """Holds the lock while the block runs. The block calls what it gets before it changes the timeline: it raises
+    WriteConflict if the lock is no longer this process's, because an operator or Hudi removed it.
+
+    WriteConflict if another writer holds the lock for longer than `timeout_s`.
+    """
     deadline = monotonic() + timeout_s
-    while not _acquire(storage):
+    content = this_process().encode(holder=secrets.token_hex(8))  # a process can have several writers
+    while not _acquire(storage, content):
         if _remove_dead(storage):
             continue
         if monotonic() >= deadline:
@@ -96,25 +105,34 @@ def table_lock(
             )
         sleep(_POLL_S)
     try:
-        yield
+        yield lambda: _check(storage, content)
     finally:
-        _release(storage)
+        if _has(storage, content):
+            storage.remove(LOCK_FILE)
 
 
-def _acquire(storage: WritableStorage) -> bool:
+def _acquire(storage: WritableStorage, content: bytes) -> bool:
     try:
-        storage.create(LOCK_FILE, this_process().encode())
+        storage.create(LOCK_FILE, content)
     except FileExistsError:
         return False
     return True
 
 
-def _release(storage: WritableStorage) -> None:
-    """Removes the lock, if it is still that of this process: an operator, or Hudi after the expiry of a lock, may have
-    removed it, and another writer may hold one now."""
-    with contextlib.suppress(FileNotFoundError):
-        if storage.read_bytes(LOCK_FILE, _MAX_BYTES) == this_process().encode():
-            storage.remove(LOCK_FILE)
+def _check(storage: WritableStorage, content: bytes) -> None:
+    if not _has(storage, content):
+        raise WriteConflict(
+            f"table {redacted_uri(storage.base_path)}: this write lost the table's lock ({LOCK_FILE}): an operator "
+            "removed it, or a writer of Hudi for which it had expired: nothing was written; write again"
+        )
+
+
+def _has(storage: WritableStorage, content: bytes) -> bool:
+    """Whether the lock is still the one with this content."""
+    try:
+        return storage.read_bytes(LOCK_FILE, _MAX_BYTES) == content
+    except FileNotFoundError:
+        return False
 
 
 def _remove_dead(storage: WritableStorage) -> bool:

@@ -19,7 +19,7 @@ from penstock.proto.errors import PenstockError, StorageError, TableError, Write
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.listing import PARTITION_MARKER
-from penstock.table.files.markers import IoType, marker_folder, marker_path, partition_metadata
+from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path, partition_metadata
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
@@ -27,6 +27,7 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
+from penstock.table.timeline.rollback_encoder import RollbackPlan, parse_rollback_plan
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
@@ -44,7 +45,7 @@ from penstock.writer.transaction.heartbeat import (
     heartbeat_path,
     start_heartbeat,
 )
-from penstock.writer.transaction.lock import table_lock
+from penstock.writer.transaction.lock import CheckLock, table_lock
 
 log = logging.getLogger("penstock.writer")
 
@@ -118,10 +119,10 @@ class Transaction:
         WriteConflict if another writer changed the same file groups since the beginning, or rolled this write back;
         TableError if the table was upgraded in the meantime. Nothing is visible then, and the caller rolls back.
         """
-        with self._locked():
-            self._check_alive()
+        with self._locked() as check_lock:
             table = self._unchanged_table()
             timeline = table.timeline()
+            self._check_alive(table, timeline)
             self._check_conflicts(table, timeline, touched, by_bucket=by_bucket, writes_base_files=writes_base_files)
             layout = table.properties.layout
             completion = next_time(self.environment.now(), self.environment.zone, newest_time(timeline), _name(table))
@@ -130,6 +131,7 @@ class Transaction:
             name = instant_file_name(
                 self.requested_time, self.action, State.COMPLETED, completion if layout == 2 else None, layout
             )
+            check_lock()
             self._create_completed(timeline_path(table.properties, name), data)
             self.is_complete = True
         self._remove_traces()
@@ -144,15 +146,16 @@ class Transaction:
                 raise
             log.warning("table %s: %s is complete, and may not be on the disk yet: %s", _name(self.table), path, error)
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[CheckLock]:
         return locked(self.storage, self.environment)
 
-    def _check_alive(self) -> None:
-        """WriteConflict unless the inflight file still exists, and the heartbeat has not expired: otherwise another
-        writer has rolled the instant back, or may be doing so."""
-        inflight = timeline_path(self.table.properties, inflight_name(self.requested_time, self.action, self.table))
+    def _check_alive(self, table: HudiTable, timeline: Timeline) -> None:
+        """WriteConflict unless the instant is pending, its heartbeat has not expired, and nobody has planned to roll it
+        back. A process that was paused renews its heartbeat first, also while its files are being removed."""
+        is_pending = any(item.requested_time == self.requested_time for item in timeline.pending)
         age = age_s(self.storage, self.requested_time, self.environment.now().timestamp())
-        if self.storage.file_info(inflight) is None or age is None or age > EXPIRES_S:
+        targets = {rollback_plan(table, self.storage, item).target for item in pending_rollbacks(timeline)}
+        if not is_pending or age is None or age > EXPIRES_S or self.requested_time in targets:
             raise WriteConflict(
                 f"table {_name(self.table)}: another writer rolled back instant {self.requested_time} of this write, "
                 "or may do so because its heartbeat expired: nothing was written; write again"
@@ -221,7 +224,19 @@ def metadata_action(action: Action) -> Action:
     return {Action.COMPACTION: Action.COMMIT, Action.CLUSTERING: Action.REPLACE_COMMIT}.get(action, action)
 
 
-def locked(storage: WritableStorage, environment: WriteEnvironment) -> contextlib.AbstractContextManager[None]:
+def pending_rollbacks(timeline: Timeline) -> list[Instant]:
+    """The rollbacks that are planned and not completed."""
+    return [item for item in timeline.instants if item.action is Action.ROLLBACK and not item.is_completed]
+
+
+def rollback_plan(table: HudiTable, storage: WritableStorage, instant: Instant) -> RollbackPlan:
+    """The plan of a pending rollback."""
+    name = instant_file_name(instant.requested_time, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
+    data = storage.read_bytes(timeline_path(table.properties, name), MAX_MARKER_BYTES)
+    return parse_rollback_plan(data, instant, table.base_path)
+
+
+def locked(storage: WritableStorage, environment: WriteEnvironment) -> contextlib.AbstractContextManager[CheckLock]:
     """Holds the table's lock while the block runs."""
     return table_lock(
         storage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_lock_of_a_process_that_ended_is_taken_over(storage: LocalStorage) -> No
     storage.create(LOCK_FILE, content)
     time = Time()
     with table_lock(storage, timeout_s=0, monotonic=time.monotonic, sleep=time.sleep):
-        assert storage.read_bytes(LOCK_FILE, 1000) == this_process().encode()
+        assert json.loads(storage.read_bytes(LOCK_FILE, 1000))["pid"] == this_process().pid
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"host": "h", "pid": "x", "started": 1}', b"\xff", b"null"])
@@ -76,11 +77,18 @@ def test_lock_of_another_machine_belongs_to_a_writer_that_may_run() -> None:
     assert not is_dead(LockOwner("another", 1, 1).encode())
 
 
-def test_lock_that_another_took_over_stays(storage: LocalStorage) -> None:
+def test_lock_that_another_took_over_stays_and_the_loss_is_noticed(storage: LocalStorage) -> None:
+    """Also if the other one is a writer of the same process."""
     time = Time()
-    with table_lock(storage, timeout_s=0, monotonic=time.monotonic, sleep=time.sleep):
+    with table_lock(storage, timeout_s=0, monotonic=time.monotonic, sleep=time.sleep) as check_lock:
+        check_lock()
         storage.remove(LOCK_FILE)
-        storage.create(LOCK_FILE, b"another")
+        with pytest.raises(WriteConflict, match="lost the table's lock"):
+            check_lock()
+        with table_lock(storage, timeout_s=0, monotonic=time.monotonic, sleep=time.sleep):
+            with pytest.raises(WriteConflict, match="lost the table's lock"):
+                check_lock()
+            storage.replace(LOCK_FILE, b"another")
     assert storage.read_bytes(LOCK_FILE, 10) == b"another"
 
 
