@@ -198,9 +198,8 @@ def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnviro
     plan = rollback_plan(table, storage, planned)
     with contextlib.suppress(FileExistsError):
         storage.create(_file(table, instant, State.INFLIGHT), b"")
-    for (
-        item
-    ) in table.timeline().instants:  # Hudi also plans rollbacks of completed writes: readers see them whole first
+    # Hudi also plans rollbacks of completed writes: readers see them whole first
+    for item in table.timeline().instants:
         if item.requested_time == plan.target and item.is_completed and item.action is plan.action:
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
@@ -210,13 +209,15 @@ def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnviro
     took_ms = int((environment.monotonic() - began) * 1000)
     with locked(storage, environment):
         timeline = table.timeline()
-        completion = next_time(
-            environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path)
-        )
-        layout = table.properties.layout
-        name = instant_file_name(instant, Action.ROLLBACK, State.COMPLETED, completion if layout == 2 else None, layout)
-        data = encode_rollback(instant, plan.target, plan.action, partitions, took_ms, storage.base_path)
-        with contextlib.suppress(FileExistsError):
+        if any(
+            item.requested_time == instant for item in pending_rollbacks(timeline)
+        ):  # else another writer did it too
+            completion = next_time(
+                environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path)
+            )
+            completed = completion if table.properties.layout == 2 else None
+            name = instant_file_name(instant, Action.ROLLBACK, State.COMPLETED, completed, table.properties.layout)
+            data = encode_rollback(instant, plan.target, plan.action, partitions, took_ms, storage.base_path)
             storage.create(timeline_path(table.properties, name), data)
     remove_traces(storage, plan.target)
 
@@ -294,10 +295,20 @@ def _remove_files(
         storage.remove(joined(request.partition, name))
     blocks: dict[str, int] = {}
     if request.logs:
-        name, data = _command_log(storage, request), rollback_block(instant, target)
-        storage.create(joined(request.partition, name), data)
-        blocks[name] = len(data)
+        data = rollback_block(instant, target)
+        blocks[_create_command_log(storage, request, data)] = len(data)
     return RolledBackPartition(request.partition, request.file_names, blocks, request.logs)
+
+
+def _create_command_log(storage: WritableStorage, request: RollbackRequest, data: bytes) -> str:
+    """Creates the log with the rollback block, and returns its name."""
+    while True:
+        name = _command_log(storage, request)
+        try:
+            storage.create(joined(request.partition, name), data)
+        except FileExistsError:  # another writer carries out the same plan
+            continue
+        return name
 
 
 def _command_log(storage: WritableStorage, request: RollbackRequest) -> str:

@@ -165,15 +165,15 @@ class Transaction:
         """The table with its properties read again. TableError if a setting changed that this write depends on."""
         table = HudiTable(self.storage, self.table.properties).refreshed()
         mine, others = self.table.properties, table.properties
-        if (mine.version, mine.layout, mine.raw.get(METADATA_PARTITIONS)) != (
+        if (mine.version, mine.layout, _metadata_partitions(mine)) != (
             others.version,
             others.layout,
-            others.raw.get(METADATA_PARTITIONS),
+            _metadata_partitions(others),
         ):
             raise TableError(
                 f"table {_name(table)}: it changed during this write, from version {mine.version} to {others.version} "
-                f"or in its metadata table ({others.raw.get(METADATA_PARTITIONS, '') or 'none'}): nothing was "
-                "written; write again"
+                f"or in its metadata table ({', '.join(filter(None, _metadata_partitions(others))) or 'none'}): "
+                "nothing was written; write again"
             )
         return table
 
@@ -217,6 +217,13 @@ class Transaction:
 
 
 METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
+
+
+def _metadata_partitions(properties: TableProperties) -> tuple[str, str]:
+    """The partitions of the metadata table, and those that a writer of Hudi is filling."""
+    names = (METADATA_PARTITIONS, f"{METADATA_PARTITIONS}.inflight")
+    complete, inflight = (properties.raw.get(name, "").strip() for name in names)
+    return complete, inflight
 
 
 def metadata_action(action: Action) -> Action:

@@ -24,7 +24,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sync = os.fsync
 
     def record(descriptor: int) -> None:
-        path = pathlib.Path(f"/proc/self/fd/{descriptor}").readlink()
+        path = str(pathlib.Path(f"/proc/self/fd/{descriptor}").readlink())
         paths.append(f"{path}/" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else path)
         sync(descriptor)
 
