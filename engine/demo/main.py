@@ -1,4 +1,5 @@
-"""`penstock demo`: unpacks a table, reads it in four ways, and compares the results with Hudi's rows."""
+"""`penstock demo`: unpacks a table, reads it in four ways, writes its rows into
+another table, and compares all results with Hudi's rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The four ways in which the demo reads a table: Arrow, Spark with an embedded enumerator, Spark and command line
-through a server.
+through a server. And a table that it writes, and reads back.
 
 Each read path yields the rows that it read, with the rows that Hudi returned for the same query.
 """
@@ -93,6 +93,18 @@ def command_answers(stage: Stage) -> Iterator[Answer]:
     yield Answer(f"range of: {commit.what}", _command(stage, "range", *arguments), commit.rows)
 
 
+def written_answers(stage: Stage) -> Iterator[Answer]:
+    """A table that Penstock wrote with Hudi's rows: its snapshot, and the range of its second commit."""
+    from penstock.engine.demo.written_table import data_columns, new_splits, write_copy
+
+    path, first = write_copy(stage)
+    expected = data_columns(stage.sample.snapshot)
+    yield Answer("snapshot of the written table", read(path, meta=False).read_all(), expected)
+    splits = new_splits(path, first)
+    rows = read(path, query="incremental", after=first, meta=False).read_all()
+    yield Answer(f"range of its second commit, which the enumerator plans as {splits} splits", rows, expected)
+
+
 def _command(stage: Stage, name: str, *arguments: str) -> pa.Table:
     file = stage.scratch / f"command-{name}.parquet"
     command = [sys.executable, "-m", "penstock", "read", stage.sample.table, "--server", stage.server.address]
@@ -122,5 +134,10 @@ READ_PATHS: dict[str, ReadPath] = {
     ),
     "command": ReadPath(
         "Command line through a server", "penstock read orders --server … -o rows.parquet", command_answers
+    ),
+    "write": ReadPath(
+        "A table that Penstock writes with these rows, read back",
+        'penstock.create_table("…/written", …); penstock.write("…/written", rows)',
+        written_answers,
     ),
 }

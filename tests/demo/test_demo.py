@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from penstock.engine.demo import written_table
 from penstock.engine.demo.main import run
 from penstock.engine.demo.sample import packaged_data
+from penstock.engine.write.results import WriteResult
+from penstock.engine.write.write import write
+from penstock.proto.errors import PenstockError
 
 
 @pytest.fixture
@@ -61,10 +66,37 @@ def test_one_missing_row_is_detected(data: pathlib.Path) -> None:
     assert "1 unexpected rows" in printed
 
 
+def test_written_table_is_planned_and_read_back(data: pathlib.Path) -> None:
+    code, printed = demo(data, "write")
+    assert code == 0, printed
+    assert re.search(r"equal  snapshot of the written table: [1-9]\d* rows", printed)
+    assert re.search(r"equal  range of its second commit, which the enumerator plans as [1-9]\d* splits", printed)
+
+
+def test_one_row_that_is_not_written_is_detected(data: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_table, "write", lambda path, rows: write(path, rows.slice(1)))
+    code, printed = demo(data, "write")
+    assert code == 1
+    assert "1 missing rows" in printed
+
+
+def test_commit_that_the_enumerator_does_not_see_is_an_error(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def write_once(path: str, rows: pa.Table) -> WriteResult:
+        return written[0] if written else written.append(write(path, rows)) or written[0]
+
+    monkeypatch.setattr(written_table, "write", write_once)
+    with pytest.raises(PenstockError, match="the enumerator sees no commit"):
+        demo(data, "write")
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_whole_demo_from_any_folder(tmp_path: pathlib.Path) -> None:
-    """All four read paths, as a user starts them. Two slots request splits. No file remains."""
+    """All read paths and the write, as a user starts them. Two slots request splits. No file remains."""
     command = [sys.executable, "-m", "penstock", "demo"]
     result = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=170
