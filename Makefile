@@ -86,12 +86,13 @@ release: wheel ## the wheel in dist/, and its SBOM (CycloneDX) beside it
 bench: java .venv/.ready wheel ## compare Penstock with Hudi's reader and hudi-rs; writes docs/results/ (≤ 30 minutes)
 	@$(WHEEL_PY) -m bench.compare
 
-parts: java .venv/.ready wheel ## measure planning, the service, streams and topics separately (bench/README.md)
+parts: java .venv/.ready wheel ## measure planning, the service, streams, topics and writes separately (bench/README.md)
 	@$(WHEEL_PY) -m bench.planning
 	@$(WHEEL_PY) -m bench.service
 	@$(WHEEL_PY) -m bench.lake
 	@$(WHEEL_PY) -m bench.streaming
 	@$(WHEEL_PY) -m bench.hybrid
+	@$(WHEEL_PY) -m bench.writes
 
 java:
 	@bash tools/need_java.sh

@@ -1,4 +1,5 @@
-"""Writes docs/reference/compatibility.md from a run over the golden tables: results by feature and table version.
+"""Writes docs/reference/compatibility.md from a run over the golden tables: results by feature and table version; and
+its half about writes, from the tests of writes (`write_compatibility`).
 
 Reads every counted entry of the catalogue and compares its rows with Hudi's. The golden suite asserts the same of each
 entry, and that the page agrees with its assertions. Takes one to two minutes.
@@ -23,7 +24,9 @@ VERSIONS: Final = (6, 8, 9)
 EQUAL, EXPIRED, OTHER = "equal", "files gone: an error, as it must be", "not comparable"
 
 sys.path.append(str(GOLDEN))
+sys.path.append(str(REPOSITORY / "tools"))
 from catalogue import Entry, counted_changes, counted_entries  # noqa: E402
+from write_compatibility import section  # noqa: E402
 
 FEATURES: Final = (
     ("Merge: event time, every ordering type", r"A_(merge_(default|event|null)|fuzz_event)"),
@@ -62,7 +65,7 @@ FEATURES: Final = (
 
 HEAD: Final = """# Compatibility
 
-<!-- written by tools/generate_compatibility.py from a run over tests/golden; do not edit -->
+<!-- written by tools/generate_compatibility.py from tests/golden and tests/interop/test_writes.py; do not edit -->
 
 Tables that real Hudi wrote (0.14 to 1.2), and the rows that Hudi returned for them: snapshots, read-optimized reads,
 time travel, ranges and changes. Each number is that of queries whose rows equal Hudi's, by feature and by the version
@@ -85,7 +88,7 @@ def document(outcomes: Mapping[tuple[str, str], str]) -> str:
     totals = ", ".join(f"{count} {what}" for what, count in sorted(Counter(outcomes.values()).items()))
     lines += ["", f"Of {len(outcomes)} queries: {totals}."]
     lines += ["", *_notes(outcomes)]
-    return HEAD + "\n".join(lines).rstrip() + "\n"
+    return HEAD + "\n".join(lines).rstrip() + "\n\n" + section()
 
 
 def feature_of(case: str) -> str:

@@ -12,6 +12,7 @@ Requests, answered by `{"ok": …}` or `{"error": text}`:
         ["sql", text]           rows of a query over the table or view `t`, as text; "bytes" adds the bytes that Python
                                 has sent
     {"do": "write", "path", "select", "options"}                            a write by Hudi
+    {"do": "parquet", "path", "select"}                                     rows as plain Parquet files
 A query's answer: {"values", "wall_s", "plan"}.
 """
 
@@ -144,6 +145,11 @@ def write(spark, request):
     data.write.format("hudi").options(**request["options"]).mode(mode).save(request["path"])
 
 
+def parquet(spark, request):
+    """Writes rows as plain Parquet files."""
+    spark.sql(request["select"]).write.mode("overwrite").parquet(request["path"])
+
+
 def main():
     """Answers until stdin ends. Spark's own output goes to stderr; stdout carries only answers."""
     parser = argparse.ArgumentParser()
@@ -160,7 +166,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            result = {"ok": {"query": query, "write": write}[request["do"]](spark, request)}
+            result = {"ok": {"query": query, "write": write, "parquet": parquet}[request["do"]](spark, request)}
         except Exception:  # noqa: BLE001 - reported to the bench, which stops
             result = {"error": traceback.format_exc()[-6000:]}
         print(json.dumps(result), file=answers, flush=True)

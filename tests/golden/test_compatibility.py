@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import sys
 from types import ModuleType
 
 import pytest
@@ -29,6 +30,25 @@ def test_compatibility_page_agrees_with_the_suite(tool: ModuleType) -> None:
 def test_golden_tables_each_cover_a_feature(tool: ModuleType) -> None:
     named = {tool.feature_of(case) for case, _ in tool.asserted()}
     assert named == {feature for feature, _ in tool.FEATURES}
+
+
+def test_steps_of_writes_are_those_that_tests_compare(tool: ModuleType) -> None:
+    source = """
+@pytest.mark.parametrize("version", [9, 6])
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_a(version, kind):
+    check(hudi, path, "upsert")
+    write()
+    if kind == "mor":
+        check(hudi, path, "compaction")
+    check(hudi, path, "upsert")
+def helper(version):
+    check(hudi, path, "no test")
+"""
+    counted = sys.modules[tool.section.__module__].counted(source)
+    assert counted == {("upsert", 9): 4, ("upsert", 6): 4, ("compaction", 9): 1, ("compaction", 6): 1}
+    assert "| upsert by Hudi | equal (4) | equal (4) |" in tool.section()
+    assert "| compaction by Hudi | equal (2) | equal (2) |" in tool.section()
 
 
 def test_compatibility_page_changes_with_an_entry_that_differs(tool: ModuleType) -> None:
