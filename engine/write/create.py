@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schem
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
+from penstock.writer.rows.timestamp_partitions import PREFIX
+from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
 
 _TYPES: Final = {"merge_on_read": "MERGE_ON_READ", "copy_on_write": "COPY_ON_WRITE"}
 _FOLDERS: Final = {1: (".aux", ".temp", ".schema", "archived"), 2: (".aux", ".temp", ".schema", "timeline/history")}
@@ -37,6 +39,8 @@ def create_table(
     name: str = "",
     hive_style_partitioning: bool = False,
     url_encode_partitions: bool = False,
+    key_generator: str | None = None,
+    time_partitions: Mapping[str, str] | None = None,
 ) -> None:
     """Creates an empty table at `path`, which Hudi and Penstock read and write.
 
@@ -46,6 +50,10 @@ def create_table(
     * table_type: `merge_on_read` or `copy_on_write`. table_version: 9 (Hudi 1.1 and later), or 6 (0.14 and later).
     * index: `bucket`, with `buckets` of each partition, or `simple`. Hudi does not store it: give the same index to all
       writers.
+    * key_generator: SIMPLE, COMPLEX or NON_PARTITION, which follow from the columns, TIMESTAMP (one partition column of
+      times), or CUSTOM (version 9; `partition_by` has `column:SIMPLE` and `column:TIMESTAMP`).
+    * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
+      `timestamp.type`, `output.dateformat` and `output.timezone`. The table records them.
     * name: the table's name; by default that of the folder.
 
     ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
@@ -55,7 +63,7 @@ def create_table(
     where = f"table {redacted_uri(storage.base_path)}"
     keys, partitions, order = (_names(given) for given in (record_key, partition_by, ordering))
     stored = stored_arrow_schema(schema)
-    _check_columns(stored, keys, partitions, order, where)
+    _check_columns(stored, keys, [column.partition(":")[0] for column in partitions], order, where)
     if table_type not in _TYPES:
         raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
     table_name = name or storage.base_path.rstrip("/").rpartition("/")[2]
@@ -67,12 +75,16 @@ def create_table(
         record_key_fields=keys,
         partition_fields=partitions,
         ordering_fields=order,
-        key_generator=_key_generator(keys, partitions),
+        key_generator=(key_generator or _key_generator(keys, partitions)).upper(),
         hive_style=hive_style_partitioning,
         url_encode=url_encode_partitions,
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
     )
-    properties = {**new_table_properties(table), **_index_properties(index, buckets, where)}
+    properties = {
+        **new_table_properties(table),
+        **_index_properties(index, buckets, where),
+        **_time_properties(table, time_partitions or {}, where),
+    }
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
         raise ConfigurationError(f"{where} exists; write into it, or give another folder")
@@ -92,6 +104,24 @@ def _key_generator(keys: Sequence[str], partitions: Sequence[str]) -> str:
     if not partitions:
         return "NON_PARTITION"
     return "SIMPLE" if len(keys) == 1 and len(partitions) == 1 else "COMPLEX"
+
+
+def _time_properties(table: NewTable, options: Mapping[str, str], where: str) -> dict[str, str]:
+    """The properties of time partitions. ConfigurationError if they do not fit the key generator."""
+    named = {f"{PREFIX}{name.removeprefix(PREFIX)}": value for name, value in options.items()}
+    has_times = table.key_generator == "TIMESTAMP" or any(
+        name.endswith(":TIMESTAMP") for name in table.partition_fields
+    )
+    if table.key_generator == "CUSTOM" and table.version < 9:
+        raise ConfigurationError(
+            f"{where}: key generator CUSTOM needs version 9: tables of version {table.version} do not record which "
+            "partition columns are times"
+        )
+    if has_times:
+        parsed_options(named, where)
+    elif named:
+        raise ConfigurationError(f"{where}: got time_partitions, and no partition column is a TIMESTAMP")
+    return named
 
 
 def _check_columns(

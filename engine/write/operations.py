@@ -17,6 +17,7 @@ class Operation(Enum):
     DELETE = "delete"
     INSERT_OVERWRITE = "insert_overwrite"
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
 
     @property
     def hudi_name(self) -> str:
@@ -51,12 +52,17 @@ class Operation(Enum):
     @property
     def replaces(self) -> bool:
         """Whether file groups are replaced: those of the rows' partitions, or all."""
-        return self in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE)
+        return self in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION)
 
     @property
     def replaces_table(self) -> bool:
         """Whether all file groups are replaced."""
         return self is Operation.INSERT_OVERWRITE_TABLE
+
+    @property
+    def deletes_partitions(self) -> bool:
+        """Whether the rows only name partitions, whose file groups are replaced by none."""
+        return self is Operation.DELETE_PARTITION
 
 
 def parse_operation(text: str) -> Operation:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
+from penstock.proto.errors import ConfigurationError
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.schema.avro import RecordSchema
 from penstock.writer.rows.keyed_rows import (
@@ -20,6 +21,7 @@ from penstock.writer.rows.keyed_rows import (
     marked_deletes,
     one_batch,
 )
+from penstock.writer.rows.partition_paths import RowPartitions
 from penstock.writer.rows.write_schema import WriteSchema, check_required, write_schema
 
 
@@ -30,9 +32,12 @@ def prepared_rows(
 
     Rows of one key are combined if the operation says so. SchemaMismatch for data that does not fit the
     table, a null in a key or ordering column, or a key column that is missing; nothing was written then. Of deletes,
-    only the columns of keys and partitions are used.
+    only the columns of keys and partitions are used. Of deleted partitions, only the partition columns are used, and no
+    rows remain.
     """
     where = settings.where
+    if operation.deletes_partitions:
+        return _named_partitions(settings, current, data)
     identity = (*settings.key_fields, *settings.paths.fields)
     check_present(data, identity, where)
     if operation.deletes:
@@ -57,6 +62,30 @@ def prepared_rows(
         ordering=parts,
     )
     return schema, combined(keyed, settings.mode) if operation.combines else keyed
+
+
+def _named_partitions(settings: WriteSettings, current: CurrentTable, data: pa.Table) -> tuple[WriteSchema, KeyedRows]:
+    """No rows, in the partitions of the data. ConfigurationError for a table without partitions."""
+    where, fields = settings.where, settings.paths.fields
+    if not fields:
+        raise ConfigurationError(
+            f"{where} has no partitions, which delete_partition could delete: use insert_overwrite_table without rows"
+        )
+    check_present(data, fields, where)
+    tops = {top_column(data, name) for name in fields}
+    named = data.select([place for place, name in enumerate(data.schema.names) if name in tops])
+    schema = write_schema(current.record, named.schema, settings.properties.name, where)
+    rows = schema.conformed(named, where, stored=False).combine_chunks()
+    paths = settings.paths.of_rows(rows, where).paths if rows.num_rows else ()
+    none = np.zeros(0, np.int64)
+    keyed = KeyedRows(
+        rows=rows.slice(0, 0),
+        keys=pa.array([], pa.string()),
+        partitions=RowPartitions(paths, none),
+        kinds=none.astype(np.uint8),
+        ordering=(),
+    )
+    return schema, keyed
 
 
 def check_present(data: pa.Table, fields: tuple[str, ...], where: str) -> None:

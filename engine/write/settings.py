@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.engine.write.partition_settings import COMPLEX_KEYS, SIMPLE_KEYS, partition_paths
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
@@ -27,14 +28,6 @@ BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
 _INFLIGHT_PARTITIONS: Final = "hoodie.table.metadata.partitions.inflight"
 _VERSIONS: Final = (6, 9)
-_SIMPLE_KEYS: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
-_COMPLEX_KEYS: Final = ("COMPLEX", "COMPLEX_AVRO", "COMPLEXKEYGENERATOR", "COMPLEXAVROKEYGENERATOR")
-_UNPARTITIONED: Final = (
-    "NON_PARTITION",
-    "NON_PARTITION_AVRO",
-    "NONPARTITIONEDKEYGENERATOR",
-    "NONPARTITIONEDAVROKEYGENERATOR",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +103,9 @@ def write_settings(table: HudiTable) -> WriteSettings:
     return WriteSettings(
         properties=properties,
         mode=_mode(properties, where),
-        paths=_paths(properties, where),
+        paths=partition_paths(properties, where),
         key_fields=_key_fields(properties, where),
-        key_is_named=properties.keygen_name in _COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+        key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
     )
 
 
@@ -152,41 +145,18 @@ def _mode(properties: TableProperties, where: str) -> MergeMode:
     )
 
 
-def _paths(properties: TableProperties, where: str) -> PartitionPaths:
-    kind = properties.keygen_name
-    fields = properties.partition_fields
-    known = (*_SIMPLE_KEYS, *_COMPLEX_KEYS) if fields else (*_SIMPLE_KEYS, *_COMPLEX_KEYS, *_UNPARTITIONED)
-    if kind and kind not in known:
-        raise UnsupportedFeature(f"{where}: partitions of key generator {kind} are not written yet")
-    if not kind and len(fields) > 1:
-        raise TableError(f"{where} records no key generator for {len(fields)} partition columns")
-    raw = properties.raw
-    slash_dates = raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
-    if slash_dates.strip().lower() == "true":
-        raise UnsupportedFeature(f"{where}: slash separated dates as partitions are not written yet")
-    return PartitionPaths(
-        fields=fields,
-        hive_style=_flag(raw.get("hoodie.datasource.write.hive_style_partitioning", "")),
-        url_encode=_flag(raw.get("hoodie.datasource.write.partitionpath.urlencode", "")),
-    )
-
-
 def _key_fields(properties: TableProperties, where: str) -> tuple[str, ...]:
     fields = properties.record_key_fields
     if not fields:
         raise UnsupportedFeature(f"{where} has no record key (hoodie.table.recordkey.fields): Hudi generates its keys")
-    if properties.keygen_name in _COMPLEX_KEYS and len(fields) == 1 and properties.version < 9:
+    if properties.keygen_name in COMPLEX_KEYS and len(fields) == 1 and properties.version < 9:
         raise UnsupportedFeature(
             f"{where}: a complex key generator with the one key column {fields[0]!r}: releases of Hudi write such keys "
             "in two forms, and the table does not record which"
         )
-    if properties.keygen_name in _SIMPLE_KEYS and len(fields) > 1:
+    if properties.keygen_name in SIMPLE_KEYS and len(fields) > 1:
         raise TableError(f"{where}: a simple key generator with {len(fields)} key columns, expected one")
     return fields
-
-
-def _flag(text: str) -> bool:
-    return text.strip().lower() == "true"
 
 
 def joined(names: Sequence[str]) -> str:

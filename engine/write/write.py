@@ -18,7 +18,7 @@ from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.prepared_rows import prepared_rows
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -52,7 +52,8 @@ def write(
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
 
     * operation: `upsert`, `insert`, `bulk_insert`, `delete` (the rows' keys), `insert_overwrite` (the partitions of the
-      rows), `insert_overwrite_table`. Rows with `_hoodie_is_deleted`=true are deletes.
+      rows), `insert_overwrite_table`, `delete_partition` (the partitions of the rows). Rows with
+      `_hoodie_is_deleted`=true are deletes.
     * index: `bucket` or `simple`, the index of all the table's writers; by default the one given to `create_table`.
       `buckets`: the number of buckets of a partition.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
@@ -143,8 +144,10 @@ class _Write:
     def _changes_nothing(self, current: CurrentTable, rows: KeyedRows) -> bool:
         """Whether there is nothing to write. Deletes in a table without a schema are that too: its first commit would
         record a schema of key columns alone."""
-        if self.operation.deletes and current.record is None:
+        if (self.operation.deletes or self.operation.deletes_partitions) and current.record is None:
             return True
+        if self.operation.deletes_partitions:
+            return not self._replaced(current, rows)
         return not len(rows) and not self.operation.replaces_table
 
     def _action(self) -> Action:
@@ -183,7 +186,15 @@ class _Write:
         if not self.operation.replaces:
             return frozenset()
         partitions = current.slices.by_partition if self.operation.replaces_table else rows.partitions.paths
-        return frozenset(item.group for partition in partitions for item in current.slices.of(partition))
+        slices = [item for partition in partitions for item in current.slices.of(partition)]
+        busy = [item for item in slices if item.being_compacted or item.group in current.slices.locked]
+        if self.operation.deletes_partitions and busy:  # as Hudi `DeletePartitionUtils`
+            raise WriteConflict(
+                f"{self.settings.where}: file group {busy[0].file_id} of partition {busy[0].partition!r} is in a "
+                "pending compaction, clustering or replacement: nothing was deleted; delete the partition when it has "
+                "completed or was rolled back"
+            )
+        return frozenset(item.group for item in slices)
 
     def _write_group(self, files: FileWrites, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
         mine = rows.take(np.asarray(write.rows))

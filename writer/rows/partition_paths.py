@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
 from penstock.table.partitions.values import DEFAULT_PARTITION
 from penstock.table.storage.filesystem import checked_path
+from penstock.writer.rows.timestamp_partitions import TimePartitions
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
 """The characters that `escapePathName` escapes."""
@@ -48,6 +49,8 @@ class PartitionPaths:
     """Whether a segment is `field=value`."""
     url_encode: bool
     """Whether special characters of a value are escaped."""
+    times: Mapping[str, TimePartitions] = field(default_factory=dict)
+    """The form of the columns whose values are times."""
 
     def of_rows(self, rows: pa.Table, where: str) -> RowPartitions:
         """The partitions of the rows. SchemaMismatch, beginning with `where`, for a value that makes no valid path."""
@@ -56,9 +59,12 @@ class PartitionPaths:
         codes = np.zeros(rows.num_rows, np.int64)
         combinations = 1
         segments: list[list[str]] = []
-        for field in self.fields:
-            encoded = pc.dictionary_encode(rows.column(field).combine_chunks(), null_encoding="encode")
-            segments.append([self._segment(field, value, where) for value in encoded.dictionary.to_pylist()])
+        for name in self.fields:
+            column = rows.column(name)
+            if name in self.times and pa.types.is_timestamp(column.type):
+                column = column.cast(pa.int64())  # Hudi's writers have the number that Avro stores
+            encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+            segments.append([self._segment(name, value, where) for value in encoded.dictionary.to_pylist()])
             combinations *= max(1, len(segments[-1]))
             if combinations > _MAX_COMBINATIONS:
                 raise SchemaMismatch(
@@ -90,11 +96,15 @@ class PartitionPaths:
                 f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}: {error}"
             ) from None
 
-    def _segment(self, field: str, value: object, where: str) -> str:
-        text = DEFAULT_PARTITION if value is None or value == "" else self._text(field, value, where)
-        return f"{field}={text}" if self.hive_style else text
+    def _segment(self, name: str, value: object, where: str) -> str:
+        if name in self.times:
+            text = self.times[name].text(value, f"{where}: partition column {name!r}")
+            text = escaped(text) if self.url_encode else text
+        else:
+            text = DEFAULT_PARTITION if value is None or value == "" else self._text(name, value, where)
+        return f"{name}={text}" if self.hive_style else text
 
-    def _text(self, field: str, value: object, where: str) -> str:
+    def _text(self, name: str, value: object, where: str) -> str:
         match value:
             case bool():
                 text = str(value).lower()
@@ -104,14 +114,14 @@ class PartitionPaths:
                 text = format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
             case _:
                 raise UnsupportedFeature(
-                    f"{where}: partition column {field!r} holds {type(value).__name__} values: Hudi's writers disagree "
+                    f"{where}: partition column {name!r} holds {type(value).__name__} values: Hudi's writers disagree "
                     "on their text; partition by text, whole numbers, dates or booleans"
                 )
         if self.url_encode:
             return escaped(text)
         if "/" in text and text.strip("/") != text:
             raise SchemaMismatch(
-                f"{where}: partition column {field!r} holds {text[:100]!r}, which makes no valid folder"
+                f"{where}: partition column {name!r} holds {text[:100]!r}, which makes no valid folder"
             )
         return text
 

@@ -38,6 +38,7 @@ class WriteKind(StrEnum):
     DELETE = "delete"
     INSERT_OVERWRITE = "insert_overwrite"
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
 
 
 def create(

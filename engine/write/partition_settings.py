@@ -1,0 +1,73 @@
+"""How a table makes partition paths, by its key generator, and the refusal of those that are not written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
+from penstock.table.config.properties import TableProperties
+from penstock.writer.rows.partition_paths import PartitionPaths
+from penstock.writer.rows.timestamp_partitions import TimePartitions, time_partitions
+
+SIMPLE_KEYS: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
+COMPLEX_KEYS: Final = ("COMPLEX", "COMPLEX_AVRO", "COMPLEXKEYGENERATOR", "COMPLEXAVROKEYGENERATOR")
+_UNPARTITIONED: Final = (
+    "NON_PARTITION",
+    "NON_PARTITION_AVRO",
+    "NONPARTITIONEDKEYGENERATOR",
+    "NONPARTITIONEDAVROKEYGENERATOR",
+)
+_TIMES: Final = (
+    "TIMESTAMP",
+    "TIMESTAMP_AVRO",
+    "TIMESTAMPBASEDKEYGENERATOR",
+    "TIMESTAMPBASEDAVROKEYGENERATOR",
+)
+_CUSTOM: Final = ("CUSTOM", "CUSTOM_AVRO", "CUSTOMKEYGENERATOR", "CUSTOMAVROKEYGENERATOR")
+_FIELDS: Final = "hoodie.table.partition.fields"
+
+
+def partition_paths(properties: TableProperties, where: str) -> PartitionPaths:
+    """How the table makes partition paths.
+
+    UnsupportedFeature, beginning with `where`, for a key generator that is not written; ConfigurationError for time
+    partitions whose form the table does not record; TableError for a key generator that does not fit the columns.
+    """
+    kind, fields, raw = properties.keygen_name, properties.partition_fields, properties.raw
+    known = (*SIMPLE_KEYS, *COMPLEX_KEYS, *(_TIMES + _CUSTOM if fields else _UNPARTITIONED))
+    if kind and kind not in known:
+        raise UnsupportedFeature(f"{where}: partitions of key generator {kind} are not written yet")
+    if not kind and len(fields) > 1:
+        raise TableError(f"{where} records no key generator for {len(fields)} partition columns")
+    slash_dates = raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
+    if slash_dates.strip().lower() == "true":
+        raise UnsupportedFeature(f"{where}: slash separated dates as partitions are not written yet")
+    return PartitionPaths(
+        fields=fields,
+        hive_style=_flag(raw.get("hoodie.datasource.write.hive_style_partitioning", "")),
+        url_encode=_flag(raw.get("hoodie.datasource.write.partitionpath.urlencode", "")),
+        times=_times(properties, where),
+    )
+
+
+def _times(properties: TableProperties, where: str) -> dict[str, TimePartitions]:
+    """The columns whose values are times, with the form of their paths."""
+    if properties.keygen_name in _TIMES:
+        names = properties.partition_fields
+        if len(names) != 1:
+            raise TableError(f"{where}: key generator {properties.keygen_name} with {len(names)} columns, expected one")
+    elif properties.keygen_name in _CUSTOM:
+        pairs = [name.strip().partition(":") for name in properties.raw.get(_FIELDS, "").split(",")]
+        if unknown := [name for name, _, kind in pairs if kind.upper() not in ("SIMPLE", "TIMESTAMP")]:
+            raise ConfigurationError(
+                f"{where}: {_FIELDS} does not say whether column {unknown[0]!r} is SIMPLE or TIMESTAMP, as tables of "
+                "version 9 do: it cannot be written"
+            )
+        names = tuple(name for name, _, kind in pairs if kind.upper() == "TIMESTAMP")
+    else:
+        return {}
+    return dict.fromkeys(names, time_partitions(properties.raw, where)) if names else {}
+
+
+def _flag(text: str) -> bool:
+    return text.strip().lower() == "true"
