@@ -23,6 +23,7 @@ MAX_MARKER_BYTES: Final = 64 << 20
 """Largest list of markers that is read, in bytes."""
 
 _META_FOLDER: Final = ".hoodie"
+_CHECKSUM: Final = ".crc"
 _INFIX: Final = ".marker."
 _LIST_NAME = re.compile(r"MARKERS[0-9]{1,9}")
 _FOLDER = re.compile(rf"{re.escape(TEMPORARY_FOLDER)}/[0-9]{{1,24}}/")
@@ -64,7 +65,8 @@ def marker_path(instant: str, partition: str, file_name: str, io_type: IoType | 
 
 
 def parse_marker(path: str) -> Marker | None:
-    """The data file of a marker; None for the path of another file, such as `MARKERS.type`.
+    """The data file of a marker; None for the path of another file, such as `MARKERS.type`, or a checksum that Hadoop
+    stores beside a marker on local file systems.
 
     `path` is relative to the base path, or to the instant's folder, as in a list of markers. A rollback deletes what it
     returns, so CorruptFile for a path outside of the table, for one in `.hoodie`, for a name that is not a data
@@ -73,7 +75,7 @@ def parse_marker(path: str) -> Marker | None:
     prefix = _FOLDER.match(path)
     within = path[prefix.end() :] if prefix else path
     stem, infix, kind = within.rpartition(_INFIX)
-    if not infix:
+    if not infix or kind.endswith(_CHECKSUM):
         return None
     partition, _, file_name = checked_path(stem).rpartition("/")
     if kind not in IoType.__members__:

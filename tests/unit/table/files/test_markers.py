@@ -132,3 +132,10 @@ def test_partition_metadata_has_the_entries_of_hudi(golden: Any) -> None:
             assert parse_properties(partition_metadata(by_hudi["commitTime"], partition)) == by_hudi
             compared += 1
     assert compared >= 4
+
+
+def test_checksum_beside_marker_is_none() -> None:
+    """Hadoop stores one beside each file that Hudi creates on a local file system."""
+    folder = ".hoodie/.temp/20260101000000000/city=oslo"
+    assert parse_marker(f"{folder}/.f1-0_1-0-0_20260101000000000.parquet.marker.CREATE.crc") is None
+    assert parse_marker(f"{folder}/..f1-0_20260101000000000.log.1_1-0-0.marker.APPEND.crc") is None
