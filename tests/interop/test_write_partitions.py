@@ -13,15 +13,14 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.proto.errors import ConfigurationError
-from tests.interop.test_write_traps import FIRST, SECOND, THIRD, Trip, both_versions
+from tests.interop.test_write_traps import FIRST, SECOND, THIRD, Trip
 from tests.interop.test_writes import hudis_options
 from tests.unit.engine.write.recorded_storage import upserted
 
 pytestmark = [pytest.mark.interop, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize(("kind", "index"), [("merge_on_read", "bucket"), ("copy_on_write", "simple")])
-@both_versions
+@pytest.mark.parametrize(("version", "kind", "index"), [(9, "merge_on_read", "bucket"), (6, "copy_on_write", "simple")])
 def test_deleted_partition_is_deleted_for_hudi_which_goes_on(
     hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str
 ) -> None:
@@ -174,8 +173,10 @@ def compare_paths(
     return expected
 
 
-@pytest.mark.parametrize("name", TIMES)
-@pytest.mark.parametrize(("version", "hive", "encode"), [(9, False, False), (6, True, True)])
+@pytest.mark.parametrize(
+    ("name", "version", "hive", "encode"),
+    [*((name, 9, False, False) for name in TIMES), ("seconds", 6, True, True)],
+)
 def test_paths_of_times_equal_hudis(
     hudi: Any, tmp_path: pathlib.Path, name: str, version: int, hive: bool, encode: bool
 ) -> None:
