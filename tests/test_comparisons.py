@@ -96,6 +96,7 @@ COMPARISONS: Final[dict[str, tuple[pa.Table, Callable[[Callable[..., Any]], Same
     "golden.changes.canonical_changes": (CHANGES, by_form),
     "golden.test_sync.same": (ROWS, by_text),
     "interop.history_checker.difference": (ROWS, by_text),
+    "interop.mixed.histories.row_difference": (ROWS, by_text),
     "golden.test_changes_fold._same": (CHANGES, by_assertion),
     "interop.history_changes._difference": (HUDI_CHANGES, by_decoded),
     "interop.history_changes._fold_difference": (CHANGES, by_text),

@@ -152,9 +152,15 @@ class Hudi(PeerProcess):
         columns: Sequence[tuple[str, str]],
         rows: Sequence[Sequence[Any]],
         options: Mapping[str, str],
+        gate: pathlib.Path | None = None,
     ) -> list[tuple[str, str | None, str]]:
-        """One write; its completed instants as (requested, completion, action)."""
+        """One write; the instants completed meanwhile as (requested, completion, action).
+
+        The first column must be a string if there is a `gate`: then the rows are held back until this file exists.
+        """
         request = {"do": "write", "path": str(table), "columns": columns, "rows": rows, "options": dict(options)}
+        if gate is not None:
+            request["gate"] = str(gate)
         return [tuple(instant) for instant in self._ask(request)]
 
     def write_query(self, table: pathlib.Path, select: str, options: Mapping[str, str]) -> None:

@@ -7,6 +7,8 @@ Run by the Python of the peer environment (PySpark 3.5), never imported by the s
 Requests on stdin, one response on stdout each, `{"ok": …}` or `{"error": text}`:
     {"do": "write", "path", "columns", "rows", "options"}   columns: [[name, SQL expression over c0, c1, …]]
     {"do": "write", "path", "select", "options"}             the rows of a SQL query
+    {"do": "write", …, "gate"}                               its rows are held back until there is a file `gate`;
+                                                             there is a file `gate.reached` when they are read
     {"do": "sql", "text"}                                    a procedure call such as run_compaction
     {"do": "script", "settings", "texts"}                    statements under session settings that are taken back
     {"do": "read", "path", "options", "into"}                Hudi's rows as Parquet files in the folder `into`
@@ -90,7 +92,10 @@ def write(spark, request):
     before = instants(path)
     mode = "append" if (path / ".hoodie").is_dir() else "overwrite"
     data = spark.sql(request["select"]) if "select" in request else frame(spark, request["columns"], request["rows"])
-    data.coalesce(1).write.format("hudi").options(**request["options"]).mode(mode).save(str(path))
+    data = data.coalesce(1)
+    if "gate" in request:
+        data = held_back(data, request["gate"])
+    data.write.format("hudi").options(**request["options"]).mode(mode).save(str(path))
     return [instant for instant in instants(path) if instant not in before]
 
 
@@ -129,6 +134,7 @@ def held_back(data, gate):
         import pathlib
         import time
 
+        pathlib.Path(f"{gate}.reached").touch()
         while not pathlib.Path(gate).exists():
             time.sleep(0.05)
         return key

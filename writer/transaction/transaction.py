@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import BinaryIO, Final
@@ -269,12 +269,15 @@ def transaction(
     with locked(storage, environment):
         timeline = table.timeline()
         instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
-        start_heartbeat(storage, instant)
-        layout = table.properties.layout
-        name = instant_file_name(instant, action, State.REQUESTED, None, layout)
-        storage.create(timeline_path(table.properties, name), requested)
+        name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
+        begun = (timeline_path(table.properties, name), heartbeat_path(instant))
+        with _removed_on_failure(storage, begun):
+            start_heartbeat(storage, instant)
+            storage.create(begun[0], requested)
+    inflight = timeline_path(table.properties, inflight_name(instant, action, table))
     with beating(storage, instant):
-        storage.create(timeline_path(table.properties, inflight_name(instant, action, table)), b"")
+        with _removed_on_failure(storage, (inflight, *begun)):
+            storage.create(inflight, b"")
         yield Transaction(
             table=table,
             storage=storage,
@@ -283,6 +286,18 @@ def transaction(
             action=action,
             start=StartOfWrite.of(timeline),
         )
+
+
+@contextlib.contextmanager
+def _removed_on_failure(storage: WritableStorage, paths: Sequence[str]) -> Iterator[None]:
+    """Removes the files of an instant that could not begin, such as on a full disk: it has no data files yet."""
+    try:
+        yield
+    except StorageError:
+        with contextlib.suppress(StorageError):  # the next writer rolls it back
+            for path in paths:
+                storage.remove(path)
+        raise
 
 
 def inflight_name(instant: str, action: Action, table: HudiTable) -> str:

@@ -1,0 +1,181 @@
+"""Random steps of a table that Hudi and Penstock write in turn. Pure: the next step is a function of the model's state
+and of a seeded generator."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from tests.interop.mixed.oracle import Model
+from tests.interop.mixed.shapes import ADDED, CITIES, Row, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write by one of the two."""
+
+    by_penstock: bool
+    """Whether Penstock writes, or Hudi."""
+    operation: str
+    """Hudi's name of the operation."""
+    rows: tuple[Row, ...]
+    """The rows in the order of the input; keys may repeat in an upsert."""
+    services: tuple[str, ...] = ()
+    """What Hudi does after its write: compaction, clean, archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Hudi's compaction: `schedule`, `execute` of the scheduled one, or `scheduleAndExecute`."""
+
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Hudi's rollback of the newest write, which is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A write that dies: Penstock's process is killed, or a task of Hudi fails."""
+
+    write: Write
+    at: int
+    """Of Penstock: the call of storage at which the process is killed."""
+
+
+Step = Write | Compaction | Rollback | Crash
+
+
+@dataclass(slots=True)
+class StepGenerator:
+    """Draws one step after the other."""
+
+    draw: random.Random
+    shape: Shape
+    can_roll_back: bool
+    """Whether Hudi's procedure rolls back without an upgrade of the table."""
+    clock: int = 10
+    value: int = 0
+    new_keys: int = 0
+    writes: int = 0
+    last: Step | None = None
+    deleted: set[int] = field(default_factory=set)
+    crashed: bool = False
+    """Whether a failed write is pending."""
+
+    def next(self, model: Model) -> Step:
+        """The next step of a table in this state."""
+        self.clock += 3
+        self.last = self._next(model)
+        self.writes += isinstance(self.last, Write)
+        self.crashed = isinstance(self.last, Crash)
+        return self.last
+
+    def _next(self, model: Model) -> Step:
+        if self.last is None:
+            operation = self.draw.choice(("insert", "upsert", "bulk_insert"))
+            by_penstock = self.shape.by_penstock and self.draw.random() < 0.5
+            return Write(by_penstock, operation, self.rows(model, self.draw.randint(5, 12), fresh=1.0))
+        kinds = {"upsert": 5.0, "late": 2.0, "repeated": 1.5, "insert": 1.5, "delete": 2.0, "overwrite": 0.8}
+        kinds |= {"marked": 2.0 if self.shape.marker else 0.0, "bulk": 0.0 if self.shape.buckets else 1.0}
+        kinds["crash"] = 1.0
+        if self.shape.merge_on_read:
+            kinds["compact"] = 2.5
+        if isinstance(self.last, Write) and not self.last.services and self.can_roll_back and self.writes > 1:
+            kinds["rollback"] = 1.0
+        if model.planned:
+            kinds |= {"overwrite": 0.0, "rollback": 0.0, "crash": 0.0}
+        if self.crashed:  # a write rolls it back
+            kinds |= {"compact": 0.0, "rollback": 0.0, "crash": 0.0}
+        kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
+        match kind:
+            case "compact" if model.planned:
+                return Compaction("execute")
+            case "compact":
+                return Compaction(self.draw.choice(("schedule", "scheduleAndExecute")))
+            case "rollback":
+                return Rollback()
+            case "crash":
+                return Crash(self.write(model, "upsert", services=False), self.draw.randint(1, 30))
+        return self.write(model, kind)
+
+    def write(self, model: Model, kind: str, *, services: bool = True) -> Write:
+        """A write of the kind, by one of the two."""
+        by_penstock = self.draw.random() < 0.55
+        count, level = self.draw.randint(1, 6), self._level(model, by_penstock, kind)
+        match kind:
+            case "late":
+                operation, rows = "upsert", self.rows(model, count, late=0.8, level=level)
+            case "marked":
+                operation, rows = "upsert", self.rows(model, count, fresh=0.1, late=0.3, marked=0.6, level=level)
+            case "repeated":
+                rows = self.rows(model, count, late=0.3, marked=0.3, level=level)
+                again = self.rows(model, 3, keys=[row.key for row in rows], late=0.4, marked=0.2, level=level)
+                operation, rows = "upsert", tuple(self.draw.sample([*rows, *again], len(rows) + len(again)))
+            case "delete":
+                operation, rows = "delete", self.rows(model, count, fresh=0.2, late=0.3, level=level)
+            case "insert" | "bulk":
+                operation = "insert" if kind == "insert" else "bulk_insert"
+                rows = self.rows(model, count, fresh=1.0, level=level)
+            case "overwrite":
+                operation = self.draw.choice(("insert_overwrite", "insert_overwrite", "insert_overwrite_table"))
+                rows = self.rows(model, count, fresh=0.4, level=level)
+            case _:
+                operation, rows = "upsert", self.rows(model, count, late=0.15, level=level)
+        if self.shape.buckets and self.shape.merge_on_read:
+            rows = tuple(row for row in rows if self._has_group(model, row) or not (row.deleted or kind == "delete"))
+        rows = rows or self.rows(model, 1, fresh=1.0, level=level)
+        self.deleted |= {row.key for row in rows if row.deleted or operation == "delete"}
+        return Write(by_penstock, operation, rows, self._services(by_penstock, model) if services else ())
+
+    def _services(self, by_penstock: bool, model: Model) -> tuple[str, ...]:
+        """What Hudi does after its write."""
+        if by_penstock or model.planned or self.draw.random() < 0.75:
+            return ()
+        choices = [("clean",), ("clean", "archive")]
+        return self.draw.choice([*choices, ("compaction",)] if self.shape.merge_on_read else choices)
+
+    def _level(self, model: Model, by_penstock: bool, kind: str) -> int:
+        """How many schema changes the write's data has. Hudi refuses data that lacks a column."""
+        if kind != "delete" and not model.planned and model.level < len(ADDED) and self.draw.random() < 0.08:
+            return model.level + 1
+        return self.draw.randint(0, model.level) if by_penstock and self.draw.random() < 0.3 else model.level
+
+    def _has_group(self, model: Model, row: Row) -> bool:
+        return (row.city if self.shape.partitioned else None, model.bucket(row.key)) in model.groups
+
+    def rows(
+        self,
+        model: Model,
+        count: int,
+        *,
+        keys: list[int] | None = None,
+        fresh: float = 0.25,
+        late: float = 0.0,
+        marked: float = 0.0,
+        level: int = 0,
+    ) -> tuple[Row, ...]:
+        """Rows of distinct keys: `fresh` of them new, `late` below a possibly stored ordering, `marked` deletes."""
+        known = {key: city for city, key in model.cells}
+        chosen: dict[int, str | None] = {}
+        for _ in range(count):
+            if keys is not None:
+                key = self.draw.choice(keys)
+                chosen[key] = known.get(key, CITIES[key % len(CITIES)])
+            elif not known or self.draw.random() < fresh:
+                self.new_keys += 1
+                chosen[self.new_keys] = CITIES[self.new_keys % len(CITIES)]
+            else:
+                key = self.draw.choice(list(known))
+                chosen[key] = self.draw.choice(CITIES) if self.draw.random() < 0.06 else known[key]
+        return tuple(self._row(key, city, late, marked, level) for key, city in chosen.items())
+
+    def _row(self, key: int, city: str | None, late: float, marked: float, level: int) -> Row:
+        # where the base rows do not follow from the writes, a row after a delete is the newest one
+        may_be_late = self.shape.layout_is_known or not self.shape.merge_on_read or key not in self.deleted
+        is_late = self.draw.random() < late and may_be_late
+        ordering = self.draw.randint(1, self.clock - 1) if is_late else self.clock + self.draw.randint(0, 2)
+        self.value += 1
+        return Row(key, ordering, self.value, city, self.shape.marker and self.draw.random() < marked, level)

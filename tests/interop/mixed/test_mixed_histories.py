@@ -1,0 +1,103 @@
+"""Random histories in which each step is done by real Hudi or by Penstock: after each step both read the same rows, and
+they are those of a slow model."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.interop.mixed.histories import CHECKED, History, expected_rows, history_of, row_difference
+from tests.interop.mixed.oracle import Cell, Model
+from tests.interop.mixed.shapes import Row, shape_of
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
+
+SEEDS = tuple(range(8))
+"""All combinations of version, table type and index."""
+STEPS = 9
+LONG_SEEDS, LONG_STEPS = 100, 20
+
+
+def long_seeds() -> range:
+    """Seeds from PENSTOCK_SEED on."""
+    first = int(os.environ.get("PENSTOCK_SEED", "1000"))
+    return range(first, first + LONG_SEEDS)
+
+
+def run(history: History, steps: int, config: pytest.Config) -> None:
+    """Runs a history. The report counts its steps."""
+    config.stash.setdefault(CHECKED, []).append(history)
+    history.run(steps)
+    assert len(history.steps) == steps and history.compared > steps
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_are_those_of_hudi_and_of_model(
+    hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
+) -> None:
+    history = history_of(hudi, tmp_path, seed)
+    run(history, STEPS, pytestconfig)
+    assert undetected(history) == []
+
+
+def undetected(history: History) -> list[str]:
+    """Negative control: the wrong models of a table, each with one wrong row, that equal the table's rows."""
+    rows = history.writers.read().drop_columns(["_hoodie_commit_seqno"])
+    place, entry = next(
+        (place, shown) for place, cell in history.model.cells.items() if (shown := history.model.visible(cell))
+    )
+    wrong = {
+        "lost": Cell(),
+        "another value": Cell(replace(entry, row=replace(entry.row, value=entry.row.value + 1))),
+        "another write": Cell(replace(entry, instant=f"{entry.instant[:-1]}x")),
+    }
+    models = {what: {**history.model.cells, place: cell} for what, cell in wrong.items()}
+    models["another key"] = {
+        **history.model.cells,
+        (place[0], -1): Cell(replace(entry, row=replace(entry.row, key=9999))),
+    }
+    return [
+        what
+        for what, cells in models.items()
+        if not row_difference(rows, expected_rows(replace(history.model, cells=cells)))
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", list(long_seeds()))
+def test_many_histories(hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config) -> None:
+    run(history_of(hudi, tmp_path, seed), LONG_STEPS, pytestconfig)
+
+
+def test_model_merges_row_by_row() -> None:
+    """The rules that the model has beside those of a dictionary, on a merge-on-read table with one bucket."""
+    shape = replace(shape_of(0), merge_on_read=True, buckets=1, partitioned=True, ordering="long", marker=True)
+    model = Model(shape)
+
+    def value() -> int | None:
+        return next((entry.row.value for entry in model.rows()), None)
+
+    model.write("upsert", (Row(1, 40, 1, "oslo"),), "1")
+    assert value() == 1 and model.groups == {("oslo", 0)}
+    model.write("upsert", (Row(1, 30, 2, "oslo"),), "2")
+    assert value() == 1 and model.late == {("2", "oslo", 1)}
+    model.write("upsert", (Row(1, 50, 3, "oslo", deleted=True),), "3")
+    model.write("upsert", (Row(1, 45, 4, "oslo"),), "4")
+    assert value() is None
+    model.compact("5")
+    model.write("upsert", (Row(1, 20, 5, "oslo"),), "6")
+    assert value() == 5 and not model.rows(read_optimized=True)
+    model.compact("7")
+    assert [entry.row.value for entry in model.rows(read_optimized=True)] == [5]
+
+
+def test_types_of_columns_are_compared() -> None:
+    rows = expected_rows(Model(shape_of(0)))
+    place = rows.schema.get_field_index("qty")
+    assert not row_difference(rows, rows)
+    assert row_difference(rows, rows.set_column(place, "qty", rows["qty"].cast("int64")))

@@ -1,0 +1,185 @@
+"""Carries out steps on a table, by Hudi or by Penstock."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.engine.write.create import create_table
+from penstock.engine.write.write import write
+from penstock.writer.index.new_groups import FileSizes
+from tests.interop.mixed.shapes import Row, Shape, schema_of, sql_columns, values_of
+from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
+
+WRITES = ("commit", "deltacommit", "replacecommit")
+NAME = "mixed"
+_PAYLOAD = "org.apache.hudi.common.model."
+SERVICES = {
+    "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+    "clean": {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.async": "false",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.cleaner.commits.retained": "1",
+    },
+    "archive": {
+        "hoodie.archive.automatic": "true",
+        "hoodie.keep.min.commits": "3",
+        "hoodie.keep.max.commits": "4",
+        "hoodie.commits.archival.batch": "1",
+    },
+}
+BLOCKED = "blocked"
+"""A partition that no task can create, because there is a file of its name."""
+
+
+def hudis_options(shape: Shape) -> dict[str, str]:
+    """The options of every write and procedure of Hudi."""
+    options = {
+        "hoodie.table.name": NAME,
+        "hoodie.write.table.version": str(shape.version),
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ" if shape.merge_on_read else "COPY_ON_WRITE",
+        "hoodie.datasource.write.recordkey.field": ",".join(shape.keys),
+        "hoodie.datasource.write.partitionpath.field": "city" if shape.partitioned else "",
+        "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
+        "hoodie.metadata.enable": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.write.markers.type": "DIRECT",
+        "hoodie.compact.inline": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+        **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+    }
+    if shape.ordering:
+        options["hoodie.datasource.write.precombine.field"] = "seq"
+    if shape.version == 6:
+        payload = "DefaultHoodieRecordPayload" if shape.ordering else "OverwriteWithLatestAvroPayload"
+        options["hoodie.datasource.write.payload.class"] = _PAYLOAD + payload
+    else:
+        mode = "EVENT_TIME_ORDERING" if shape.ordering else "COMMIT_TIME_ORDERING"
+        options |= {"hoodie.record.merge.mode": mode, "hoodie.write.record.merge.mode": mode}
+    if not shape.small_files:
+        options["hoodie.parquet.small.file.limit"] = "0"
+    if shape.buckets:
+        options |= {
+            "hoodie.index.type": "BUCKET",
+            "hoodie.index.bucket.engine": "SIMPLE",
+            "hoodie.bucket.index.num.buckets": str(shape.buckets),
+        }
+    else:
+        options["hoodie.index.type"] = "SIMPLE"
+    return options
+
+
+def table_of(shape: Shape, rows: tuple[Row, ...]) -> pa.Table:
+    """The rows as Arrow."""
+    return pa.Table.from_pylist(
+        [values_of(shape, row) for row in rows], schema_of(shape, max(row.level for row in rows))
+    )
+
+
+class Writers:
+    """Both writers of one table."""
+
+    def __init__(self, hudi: Any, path: pathlib.Path, shape: Shape) -> None:
+        self.hudi, self.path, self.shape = hudi, path, shape
+        self.options = hudis_options(shape)
+
+    def create(self) -> None:
+        """Penstock creates the table, if it is the one to do so."""
+        if not self.shape.by_penstock:
+            return
+        create_table(
+            str(self.path),
+            schema_of(self.shape, 0),
+            record_key=self.shape.keys,
+            partition_by="city" if self.shape.partitioned else (),
+            ordering="seq" if self.shape.ordering else (),
+            table_type="merge_on_read" if self.shape.merge_on_read else "copy_on_write",
+            table_version=self.shape.version,
+            index="bucket" if self.shape.buckets else "simple",
+            buckets=self.shape.buckets or None,
+            name=NAME,
+            hive_style_partitioning=self.shape.hive_style,
+        )
+
+    def instants(self) -> list[tuple[str, str | None, str]]:
+        """The completed instants as (requested, completion, action)."""
+        return list(self.hudi.instants(self.path)) if self.path.exists() else []
+
+    def by_penstock(self, operation: str, rows: tuple[Row, ...], *, sole_writer: bool = True) -> str:
+        """A write; its instant."""
+        return write(
+            str(self.path),
+            table_of(self.shape, rows),
+            operation,
+            index="bucket" if self.shape.buckets else "simple",
+            buckets=self.shape.buckets or None,
+            timeline_timezone="" if self.shape.by_penstock else "UTC",
+            sole_writer=sole_writer,
+            sizes=None if self.shape.small_files else FileSizes(small_file_bytes=0),
+        ).instant
+
+    def by_hudi(
+        self,
+        operation: str,
+        rows: tuple[Row, ...],
+        services: tuple[str, ...] = (),
+        gate: pathlib.Path | None = None,
+        **more: str,
+    ) -> list[Any]:
+        """A write; the instants that completed meanwhile. Its rows are held back until there is a file `gate`."""
+        options = self.options | {"hoodie.datasource.write.operation": operation} | more
+        for service in services:
+            options |= SERVICES[service]
+        columns = sql_columns(self.shape, max(row.level for row in rows))
+        values = [[row.key, row.ordering, row.value, row.city, row.deleted] for row in rows]
+        return list(self.hudi.write(self.path, columns, values, options, gate))
+
+    def killed(self, operation: str, rows: tuple[Row, ...], at: int) -> str:
+        """Penstock's write, killed at the call `at` of storage; its instant if it completed before, else ''."""
+        known = {item[0] for item in self.instants()}
+        storage = KilledStorage(self.path, at, after=False)
+        with pytest.MonkeyPatch.context() as patch:
+            as_other_process(patch)
+            patch.setattr("penstock.engine.write.write.open_writable", lambda path: storage)
+            try:
+                return self.by_penstock(operation, rows)
+            except Killed:
+                pass
+        return max((item[0] for item in self.instants() if item[0] not in known and item[2] in WRITES), default="")
+
+    def failed(self, operation: str, rows: tuple[Row, ...]) -> None:
+        """Hudi's write that fails in a task after others have written: there is a file in place of a partition."""
+        obstacle = self.path / ("city=" if self.shape.hive_style else "") / BLOCKED
+        if self.shape.hive_style:
+            obstacle = self.path / f"city={BLOCKED}"
+        obstacle.write_text("")
+        try:
+            with pytest.raises(RuntimeError):
+                self.by_hudi(operation, (*rows, Row(10**6, 1, 1, BLOCKED, level=rows[0].level)))
+        finally:
+            obstacle.unlink()
+
+    def compact(self, step: str) -> str:
+        """Hudi's compaction; its instant."""
+        options = {key: value for key, value in self.options.items() if value}
+        call = f"CALL run_compaction(op => '{step}', path => '{self.path}')"
+        self.hudi.script(options | {"hoodie.compact.inline.max.delta.commits": "1"}, [call])
+        folder = self.path / ".hoodie" / ("timeline" if self.shape.version == 9 else "")
+        return max((path.name.partition(".")[0] for path in folder.glob("*.compaction.requested")), default="")
+
+    def roll_back(self, instant: str) -> None:
+        """Hudi's rollback of a completed instant."""
+        create = f"CREATE TABLE {NAME} USING hudi LOCATION '{self.path}'"
+        call = f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{instant}')"
+        self.hudi.script({"hoodie.metadata.enable": "false"}, [f"DROP TABLE IF EXISTS {NAME}", create, call])
+
+    def read(self, **options: str) -> pa.Table:
+        """Penstock's rows."""
+        return penstock.read(str(self.path), **options).read_all()
