@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.settings import WriteSettings
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, WriteConflict
 from penstock.reader.merge.fold import RecordKind
 from penstock.table.files.markers import IoType
 from penstock.table.files.names import LogName, base_file_name, log_file_name, parse_file_name
@@ -108,10 +108,14 @@ class FileWrites:
         named = instant if layout == 2 else latest.key
         io_type = IoType.CREATE if self.settings.properties.version >= 8 else IoType.APPEND
         name = log_file_name(write.file_id, named, version, f"{task}-0-0")
-        size = 0
-        with self.transaction.data_file(write.partition, name, io_type) as file:
-            for block in blocks:
-                size += file.write(block)
+        try:
+            with self.transaction.data_file(write.partition, name, io_type) as file:
+                size = sum(file.write(block) for block in blocks)
+        except FileExistsError:  # on layout 1, where the instant of the slice is in the name
+            raise WriteConflict(
+                f"{self.settings.where}, partition {write.partition!r}: another writer created log {name} at the same "
+                "time: nothing was written; write again"
+            ) from None
         base_name = latest.base.path.rpartition("/")[2] if latest.base else ""
         old_logs = [log.path.rpartition("/")[2] for log in latest.logs]
         return self._stat(

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.values.record_keys import NoKey
+from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
 from penstock.writer.rows.keyed_rows import (
     Deletes,
@@ -44,6 +45,7 @@ def prepared_rows(
         tops = {top_column(data, name) for name in identity}
         data = data.select([place for place, name in enumerate(data.schema.names) if name in tops])
     schema = write_schema(current.record, data.schema, settings.properties.name, where)
+    _check_types(current.record, schema, (*identity, *settings.ordering_fields), where)
     rows = schema.conformed(data, where, stored=not operation.deletes).combine_chunks()
     keys = _keys(settings, data, rows, schema.stored)
     deletes = Deletes.ALL if operation.deletes else Deletes.MARKED
@@ -88,6 +90,19 @@ def _named_partitions(settings: WriteSettings, current: CurrentTable, data: pa.T
     return schema, keyed
 
 
+def _check_types(record: RecordSchema | None, schema: WriteSchema, names: tuple[str, ...], where: str) -> None:
+    """SchemaMismatch for another type of a key, partition or ordering column, unless both are whole numbers: the text
+    of a key, or the order of values, would change."""
+    for field in arrow_schema(record) if record is not None else ():
+        if field.name in names:
+            changed = schema.columns.field(field.name).type
+            if changed != field.type and not (pa.types.is_integer(changed) and pa.types.is_integer(field.type)):
+                raise SchemaMismatch(
+                    f"{where}: column {field.name!r} is {changed}, and {field.type} in the table: a column of keys, "
+                    "partitions or ordering keeps its type; cast the column; nothing was written"
+                )
+
+
 def check_present(data: pa.Table, fields: tuple[str, ...], where: str) -> None:
     """SchemaMismatch if a key or partition column is missing from the data."""
     for name in fields:
@@ -108,8 +123,6 @@ def _keys(settings: WriteSettings, data: pa.Table, rows: pa.Table, record: Recor
     try:
         keys = maker.keys(one_batch(rows.select(list(maker.columns())), where))
     except NoKey as error:
-        from penstock.proto.errors import SchemaMismatch
-
         raise SchemaMismatch(f"{where}: a row {error}, which is a key column: nothing was written") from None
     if settings.key_is_named:
         keys = pc.binary_join_element_wise(f"{fields[0]}:", keys, "")
