@@ -137,7 +137,8 @@ class Worker:
             answer = self.ask(request)
             wall = time.perf_counter() - began
         spent, python = meter.spent_s()
-        return answer, Cost(answer.get("wall_s", wall), answer.get("cpu_s", spent), python)
+        own = answer if isinstance(answer, dict) else {}  # a write has no answer
+        return answer, Cost(own.get("wall_s", wall), own.get("cpu_s", spent), python)
 
     def peak_of(self, work: Callable[[], Answer]) -> tuple[Answer, int]:
         """The result of `work`, and the peak of anonymous memory while it ran."""
