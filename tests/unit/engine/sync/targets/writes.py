@@ -105,9 +105,6 @@ def _main(url: str, parts: Sequence[float]) -> list[int]:
     """Each run is a fork of this process, which has the libraries and no thread."""
     target = parse_target("test", url)
     import_module(f"penstock.engine.sync.targets.{target.kind}")
-    import_module(
-        {"postgresql": "psycopg", "delta": "deltalake", "parquet": "pyarrow.parquet"}.get(target.kind, "duckdb")
-    )
     reader, writer = os.pipe()
     codes = [_forked(lambda: os.write(writer, str(_run(target, "t0", 0)).encode()))]
     steps = int(os.read(reader, 20))
