@@ -22,6 +22,7 @@ def rows(count: int, version: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("part", [PARTS[1], PARTS[-1]], ids=lambda part: part.name)
+@pytest.mark.sampled(1)
 def test_penstock_writes_a_part_and_different_rows_are_an_error(tmp_path: pathlib.Path, part: Part) -> None:
     files = {}
     for name, table in {"all": rows(20, 0), "some": rows(4, 1), "other": rows(4, 2)}.items():

@@ -115,6 +115,7 @@ def test_group_waits_while_its_table_is_gone_and_then_goes_on(lake: Lake) -> Non
     assert differing(lake.golden, batches[1:]) != []  # the comparison finds a batch that is missing
 
 
+@pytest.mark.exhaustive
 def test_table_that_turns_into_another_stops_its_groups_only(lake: Lake) -> None:
     lake.put("trips")
     assert lake.names("lake.*") == ["lake.orders", "lake.trips"]

@@ -81,6 +81,7 @@ def test_split_has_the_same_ids_in_the_logs_of_server_and_reader(served: tuple[s
         assert finished["call"] == "CommitSplits"
 
 
+@pytest.mark.exhaustive
 def test_log_lines_of_a_request_have_its_ids(served: tuple[str, pathlib.Path]) -> None:
     address, log = served
     read = run("read", "orders", "--server", address, "--format", "jsonl")

@@ -68,6 +68,7 @@ def to_the_end(
 @pytest.mark.parametrize(
     ("operator", "end"), [("tumbling", {}), ("interval_left", {}), ("session", {"endWatermark": "30 seconds"})]
 )
+@pytest.mark.sampled(1)
 def test_range_with_an_end_emits_everything(
     outcome: tuple[list[SourceHistory], Driven], operator: str, end: dict[str, str]
 ) -> None:

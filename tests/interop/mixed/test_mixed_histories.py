@@ -35,7 +35,7 @@ def run(history: History, steps: int, config: pytest.Config) -> None:
     assert len(history.steps) == steps and history.compared > steps
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_are_those_of_hudi_and_of_model(
     hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config

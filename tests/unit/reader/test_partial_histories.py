@@ -122,7 +122,7 @@ class DefaultsFolder(SliceFolder):
         return schema
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODES)
 @settings(max_examples=60, deadline=None)
 @given(

@@ -148,6 +148,7 @@ def test_trap_12_instants_of_another_zone_are_refused(tmp_path: pathlib.Path, mo
 
 
 @each_kind
+@pytest.mark.sampled(1)
 def test_trap_13_instant_of_a_failed_write_is_not_used_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:

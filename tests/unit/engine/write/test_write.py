@@ -21,6 +21,7 @@ one_kind = pytest.mark.parametrize("kind", KINDS[:1])
 
 
 @each_kind
+@pytest.mark.sampled(1)
 def test_deletes_need_keys_and_partitions_only(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
