@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
+_Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
 
 
 class TableKind(StrEnum):
@@ -61,6 +62,7 @@ def create(
         int | None, typer.Option("--buckets", help="Buckets of a partition, for a bucket index.", show_default=False)
     ] = None,
     hive_style: Annotated[bool, typer.Option("--hive-style", help="Partition folders are COLUMN=VALUE.")] = False,
+    form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Create an empty table."""
     from penstock.engine.write.create import create_table
@@ -77,6 +79,9 @@ def create(
         buckets=buckets,
         hive_style_partitioning=hive_style,
     )
+    if form is ReportFormat.JSON:
+        write_json({"table": table, "table_version": table_version})
+        return
     typer.echo(f"created {table}")
 
 
@@ -99,7 +104,7 @@ def write(
     sole_writer: Annotated[
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
-    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+    form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
     from dataclasses import asdict
@@ -132,11 +137,15 @@ def rollback(
     timeline_timezone: Annotated[
         str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
     ] = "",
+    form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Roll back pending writes, whose writers were killed."""
     from penstock.engine.write.rollback import rollback as roll_back
 
     instants = roll_back(table, instant, timeline_timezone=timeline_timezone)
+    if form is ReportFormat.JSON:
+        write_json({"table": table, "rolled_back": list(instants)})
+        return
     typer.echo(f"rolled back {', '.join(instants)}" if instants else "nothing to roll back")
 
 
