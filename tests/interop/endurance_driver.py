@@ -1,9 +1,11 @@
 """The Spark driver of an endurance run that is never killed: four streams through a server, and what its JVM uses.
 
-Arguments: the server's address, the folder, which has the files of `soak_driver`. `rows` and `changes` read table `t`,
-`windows` has its windows, and `joined` joins its windows with those of table `u`. The heap has a fixed size and is
-touched at the start, so that the process can only grow outside of it. `jvm.jsonl` gets a line each JVM_EVERY_S: the
-live heap after a collection, and the JVM's native memory by category.
+Arguments: the server's address, the folder, which has the files of `soak_driver`, the interval of micro-batches.
+`rows` and `changes` read table `t`, `windows` has its windows, and `joined` joins its windows with those of table `u`.
+The heap has a fixed size and is touched at the start, so that the process can only grow outside of it. `jvm.jsonl` gets
+a line each JVM_EVERY_S: the live heap after a collection, the JVM's native memory by category, and its resident memory
+before and after malloc returns what it keeps of freed memory (glibc keeps it in arenas of threads; the JVM does not
+report it).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import time
 from typing import Any
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -23,7 +26,6 @@ from penstock.spark import with_source_watermark
 from tests.interop import soak_driver
 
 JVM_EVERY_S = 30.0
-TRIGGER = "1 second"
 HEAP = "640m"
 JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms{HEAP} -XX:+AlwaysPreTouch -XX:NativeMemoryTracking=summary"
 SETTINGS = {
@@ -35,8 +37,8 @@ CATEGORY = re.compile(r"^-\s+(.+?) \(reserved=\d+KB, committed=(\d+)KB\)$", re.M
 TOTAL = re.compile(r"^Total: reserved=\d+KB, committed=(\d+)KB$", re.MULTILINE)
 
 
-def main(server: str, place: str) -> None:
-    """Runs until the file `stop` exists."""
+def main(server: str, place: str, every: str) -> None:
+    """Runs until the file `stop` exists, with micro-batches at most `every` so often."""
     folder = pathlib.Path(place)
     os.environ.pop(
         "SPARK_SUBMIT_OPTS", None
@@ -49,7 +51,7 @@ def main(server: str, place: str) -> None:
         "joined": joined(spark, server),
     }
     started = {
-        name: lambda name=name, frame=frame: soak_driver.start(frame, folder, name, TRIGGER)
+        name: lambda name=name, frame=frame: soak_driver.start(frame, folder, name, every)
         for name, frame in frames.items()
     }
     next_s = time.monotonic()
@@ -79,13 +81,22 @@ def joined(spark: SparkSession, server: str) -> DataFrame:
 
 
 def jvm_memory(spark: SparkSession) -> dict[str, Any]:
-    """Bytes of the live heap after a collection, and the committed bytes of each category of native memory."""
+    """Bytes of the live heap after a collection, the committed bytes of each category of native memory, and of resident
+    memory `before` and after (`resident`) malloc returns freed memory."""
     jvm: Any = spark.sparkContext._jvm
     jvm.java.lang.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
     live = runtime.totalMemory() - runtime.freeMemory()
-    command = ["jcmd", str(jvm.java.lang.ProcessHandle.current().pid()), "VM.native_memory", "summary"]
-    return {"live": live, **native(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)}
+    process = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
+    before = process.memory_info().rss
+    _jcmd(process.pid, "System.trim_native_heap")
+    resident = process.memory_info().rss
+    report = _jcmd(process.pid, "VM.native_memory", "summary")
+    return {"live": live, "before": before, "resident": resident, **native(report)}
+
+
+def _jcmd(pid: int, *command: str) -> str:
+    return subprocess.run(["jcmd", str(pid), *command], capture_output=True, text=True, timeout=60).stdout
 
 
 def native(report: str) -> dict[str, Any]:

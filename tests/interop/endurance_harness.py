@@ -40,23 +40,22 @@ LEASE_S: Final = 10
 STRIKES_S: Final = (20.0, 90.0)
 SIZES_EVERY_S: Final = 15.0
 RECORDS_EVERY_S: Final = 1.0
-PAUSE_S: Final = 0.5
 AHEAD: Final = 8
 """The most commits between a writer and its slowest reader: the cleaner retains more."""
 
 
 class Writers(threading.Thread):
-    """Writes to the tables in turn until stopped, and waits for readers that are more than AHEAD commits behind."""
+    """Writes to the tables in turn until stopped, with pauses. Waits for readers more than AHEAD commits behind."""
 
-    def __init__(self, writers: Sequence[SoakWriter]) -> None:
+    def __init__(self, writers: Sequence[SoakWriter], pause_s: float) -> None:
         super().__init__(name="endurance-writers", daemon=True)
-        self._writers, self._stop_requested = writers, threading.Event()
+        self._writers, self._pause_s, self._stop_requested = writers, pause_s, threading.Event()
         self.failure: BaseException | None = None
 
     def run(self) -> None:
         """Writes; `failure` is its error."""
         try:
-            while not self._stop_requested.wait(PAUSE_S):
+            while not self._stop_requested.wait(self._pause_s):
                 for writer in self._writers:
                     if len(writer.commits) < AHEAD or writer.have_committed(writer.commits[-AHEAD].order_key):
                         writer.write_one()
@@ -82,6 +81,8 @@ class Steady:
     measured: Measurements
     began: float
     sample_every_s: float
+    every: str
+    """The interval of micro-batches."""
     address: str = field(default_factory=lambda: f"127.0.0.1:{free_port()}")
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -93,7 +94,9 @@ class Steady:
         serve = ["serve", "--config", str(self._config()), "--state", str(self.folder / "state")]
         serve += ["--listen", self.address, "--lease", f"{LEASE_S}s", "--poll-interval", "200ms"]
         self.server = Actor("server", serve, logs)
-        self.driver = Driver("driver", ["-m", "tests.interop.endurance_driver", self.address, str(self.folder)], logs)
+        self.driver = Driver(
+            "driver", ["-m", "tests.interop.endurance_driver", self.address, str(self.folder), self.every], logs
+        )
         changes = {"query": "cdc", "cdc_format": "rows", "after": "earliest", "group": GROUP}
         self.readers = [self._reader("t", "group", f"r{n}", changes, logs) for n in range(2)]
         across = {"hybrid": "append", "kafka_topic": self.topic, "kafka": {"bootstrap.servers": self.bootstrap}}
@@ -169,14 +172,13 @@ class Steady:
                 self.measured.add("latency", f"micro-batch of {query}", at_s, event["ms"]["triggerExecution"] / 1000)
             if event["state_bytes"]:
                 self.measured.add("state", query, at_s, event["state_bytes"])
-        resident = self.measured.points["memory", "driver JVM"]
         for event in self.events("jvm"):
             at_s = event["at"] - zero
             self.measured.add("live heap", "driver JVM", at_s, event["live"])
             for name, size in event["native"].items():
                 self.measured.add("native memory", name, at_s, size)
-            near = min(resident, key=lambda point: abs(point[0] - at_s))
-            self.measured.add("unexplained memory", "driver JVM", at_s, near[1] - event["total"])
+            self.measured.add("freed memory", "driver JVM", at_s, event["before"] - event["resident"])
+            self.measured.add("unexplained memory", "driver JVM", at_s, event["resident"] - event["total"])
         for name, folder, column in (
             ("commit to rows", self.folder / "out" / "rows", "_hoodie_commit_time"),
             ("commit to group", self.folder / "group" / "out", "_change_instant"),

@@ -45,11 +45,12 @@ LIMITS: Final = {
     "latency": Limit("ratio", 2.0, 1.0, 0.5),
     "live heap": Limit("minute", MB, MB),
     "native memory": Limit("minute", MB, MB),
+    "freed memory": Limit("minute", MB, MB),
     "unexplained memory": Limit("minute", MB, MB),
 }
 """By kind. Bytes for memory, the server's store, checkpoints and state; seconds for latency. The heap of the JVM is
-what is live after a collection; its native memory is that of a category of the JVM's own report; the rest of its
-resident memory is unexplained."""
+what is live after a collection; its native memory is that of a category of the JVM's own report; its freed memory is
+what malloc returns when it is asked to; the rest of its resident memory is unexplained."""
 
 
 class Growth(NamedTuple):

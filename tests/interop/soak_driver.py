@@ -1,8 +1,9 @@
 """The Spark driver of a soak: two streams through a server. A process that is killed and started again.
 
-Arguments: the server's address, the folder. In the folder: `checkpoint/NAME`, `out/NAME/BATCH.parquet`, one JSON line
-per event in `progress.jsonl` and `failed.jsonl`; the file `stop` ends it. A failed stream is started again; the test
-decides which failures are allowed. A repeated micro-batch must have the same rows.
+Arguments: the server's address, the folder, the interval of micro-batches. In the folder: `checkpoint/NAME`,
+`out/NAME/BATCH.parquet`, one JSON line per event in `progress.jsonl` and `failed.jsonl`; the file `stop` ends it. A
+failed stream is started again; the test decides which failures are allowed. A repeated micro-batch must have the same
+rows.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ TABLE = "t"
 AGAIN_S = 1.0
 
 
-def main(server: str, place: str) -> None:
-    """Runs until the file `stop` exists."""
+def main(server: str, place: str, every: str) -> None:
+    """Runs until the file `stop` exists, with micro-batches at most `every` so often."""
     folder = pathlib.Path(place)
     spark = session(folder)
     started: dict[str, Callable[[], StreamingQuery]] = {
-        name: lambda name=name, frame=frame: start(frame, folder, name)
+        name: lambda name=name, frame=frame: start(frame, folder, name, every)
         for name, frame in (("changes", changes(spark, server)), ("windows", windows(spark, server)))
     }
     run(folder, started)
@@ -114,7 +115,7 @@ def windows(spark: SparkSession, server: str) -> DataFrame:
     return grouped.agg(F.sort_array(F.collect_list("n")).alias("rows")).select("window.start", "rows")
 
 
-def start(frame: DataFrame, folder: pathlib.Path, name: str, every: str = "0 seconds") -> StreamingQuery:
+def start(frame: DataFrame, folder: pathlib.Path, name: str, every: str) -> StreamingQuery:
     """Starts a query, which continues from its checkpoint, with a micro-batch at most `every` so often."""
     out = folder / "out" / name
     out.mkdir(parents=True, exist_ok=True)

@@ -66,6 +66,8 @@ class Soak:
     sample_every_s: float
     strikes_s: tuple[float, float] = (2, 10)
     """The shortest and longest time from one kill to the next."""
+    every: str = "0 seconds"
+    """The interval of micro-batches."""
     port: int = field(default_factory=free_port)
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Soak:
         serve = ["serve", "--table", f"t={self.table}", "--state", str(self.folder / "state"), "--listen", address]
         self.server = Actor("server", [*serve, "--poll-interval", "200ms"], self.folder / "logs")
         script = str(pathlib.Path(__file__).with_name("soak_driver.py"))
-        self.driver = Driver("driver", [script, address, str(self.folder)], self.folder / "logs")
+        self.driver = Driver("driver", [script, address, str(self.folder), self.every], self.folder / "logs")
         self._next_sample_s = 0.0
 
     def begin(self) -> None:

@@ -23,6 +23,7 @@ NORMAL = {
     "latency": 1.2,
     "live heap": 90 * MB,
     "native memory": 40 * MB,
+    "freed memory": 10 * MB,
     "unexplained memory": 50 * MB,
 }
 LEAKS = {
@@ -36,6 +37,7 @@ LEAKS = {
     "latency": 0.08,
     "live heap": 1.2 * MB,
     "native memory": 1.2 * MB,
+    "freed memory": 1.2 * MB,
     "unexplained memory": 1.2 * MB,
 }
 """In a minute."""
