@@ -22,6 +22,7 @@ from penstock.table.timeline.commits import WriteStat
 from penstock.writer.files.base_file import BaseFileWriter
 from penstock.writer.files.log_file import LogDeletes, log_blocks
 from penstock.writer.files.meta_columns import RowStamp, in_file
+from penstock.writer.files.required_columns import file_schema, with_schema
 from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, merged_rows
 from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.rows.keyed_rows import KeyedRows, one_batch
@@ -57,7 +58,9 @@ class FileWrites:
         task = next(self._task)
         name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
-        size, num_rows = self._base(write.partition, name, [self._stamped(stamp, data)], len(data), IoType.CREATE)
+        place = (write.partition, name)
+        rows_of_file = [self._stamped(stamp, data)]
+        size, num_rows = self._base(place, file_schema(self.record), rows_of_file, len(data), IoType.CREATE)
         return self._stat(write, name, size, num_rows=num_rows, inserts=num_rows, previous="")
 
     def rewritten_base(self, write: GroupWrite, rows: KeyedRows, *, appends: bool) -> WriteStat:
@@ -80,7 +83,8 @@ class FileWrites:
                 ordering = self.settings.ordering(self.schema)
                 merged = merged_rows(base, rows, stamped, self.settings.mode, ordering, counts)
             batches = (in_file(batch, name) for batch in merged)
-            size, num_rows = self._base(write.partition, name, batches, expected, IoType.MERGE)
+            columns = file_schema(self.record, base.stored_schema)
+            size, num_rows = self._base((write.partition, name), columns, batches, expected, IoType.MERGE)
         return self._stat(
             write,
             name,
@@ -101,7 +105,7 @@ class FileWrites:
         instant = self.transaction.requested_time
         stamp = RowStamp(instant, task, write.partition, write.file_id)
         data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
-        batches = [self._stamped(stamp, data)] if len(data) else []
+        batches = [self._stored(self._stamped(stamp, data), file_schema(self.record))] if len(data) else []
         blocks = log_blocks(instant, write.partition, self.record.json_text, batches, _deletes(rows))
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
@@ -131,18 +135,26 @@ class FileWrites:
         )
 
     def _base(
-        self, partition: str, name: str, batches: Iterable[pa.RecordBatch], expected: int, io_type: IoType
+        self,
+        place: tuple[str, str],
+        columns: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        expected: int,
+        io_type: IoType,
     ) -> tuple[int, int]:
-        """Writes a base file; its size and rows."""
-        with self.transaction.data_file(partition, name, io_type) as file:
-            writer = BaseFileWriter(file, self.schema, self.record.json_text, expected)
+        """Writes a base file, at a partition and name; its size and rows."""
+        with self.transaction.data_file(*place, io_type) as file:
+            writer = BaseFileWriter(file, columns, self.record.json_text, expected)
             for batch in batches:
-                writer.write(batch)
+                writer.write(self._stored(batch, columns))
             writer.close()
             return file.tell(), writer.num_rows
 
     def _stamped(self, stamp: RowStamp, rows: KeyedRows) -> pa.RecordBatch:
         return stamp.stamped(one_batch(rows.rows, self.settings.where), rows.keys)
+
+    def _stored(self, rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+        return with_schema(rows if rows.schema == self.schema else rows.cast(self.schema), columns)
 
     def _stat(
         self,

@@ -112,7 +112,8 @@ class BaseFile:
             self._source.close()
             raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self._stored_schema = schema
+        self.stored_schema: Final = schema
+        """The columns as the file has them."""
 
     def __enter__(self) -> BaseFile:
         return self
@@ -136,7 +137,7 @@ class BaseFile:
         """The footer's statistics of the columns read. CorruptFile if they do not have their columns' types."""
         if self._bounds is None:
             self._check_statistics()
-            self._bounds = RowGroupBounds(self._file.metadata, self._stored_schema, self._sources, self._calendar)
+            self._bounds = RowGroupBounds(self._file.metadata, self.stored_schema, self._sources, self._calendar)
         return self._bounds
 
     @property
@@ -185,7 +186,7 @@ class BaseFile:
         remaining = self.rows_of(number)
         while (decoded := self._translated(lambda: next(batches, None))) is not None:
             remaining -= decoded.num_rows
-            parts = pieces(decoded, size, self._stored_schema, self._encoded)
+            parts = pieces(decoded, size, self.stored_schema, self._encoded)
             while (piece := self._translated(partial(next, parts, None))) is not None:
                 batch = self._as_table_columns(self._rebased(piece), sources, constants)
                 step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))

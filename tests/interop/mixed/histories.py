@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.golden.rows import difference as compare_rows
+from tests.interop.hudi_process import NEWEST
 from tests.interop.mixed.oracle import Model
 from tests.interop.mixed.shapes import Shape, partition_path, record_key, schema_of, shape_of, values_of
 from tests.interop.mixed.steps import Compaction, Crash, Rollback, Step, StepGenerator, Write
@@ -73,7 +74,7 @@ class History:
     def __init__(self, hudi: Any, path: pathlib.Path, seed: int, shape: Shape, release: str) -> None:
         self.hudi, self.path, self.seed, self.shape, self.release = hudi, path, seed, shape, release
         self.draw = random.Random(f"history/{seed}")
-        self.writers = Writers(hudi, path, shape)
+        self.writers = Writers(hudi, path, shape, release)
         self.model = Model(shape)
         self.steps: list[Step] = []
         self.states: list[State] = []
@@ -81,8 +82,13 @@ class History:
 
     def run(self, length: int) -> None:
         """Runs the steps. AssertionError: a difference, with the history so far."""
-        can_roll_back = self.shape.version == 9 or self.release != "1.2.0"
-        generator = StepGenerator(self.draw, self.shape, can_roll_back)
+        is_old = self.release != NEWEST
+        generator = StepGenerator(
+            self.draw,
+            self.shape,
+            can_roll_back=self.shape.version == 9 or is_old,
+            orders_deletes=not (is_old and self.shape.merge_on_read),
+        )
         self.writers.create()
         try:
             for _ in range(length):
@@ -207,9 +213,9 @@ def lines(histories: Sequence[History]) -> Iterator[str]:
         yield f"histories of Hudi and Penstock: {len(histories)} tables, {steps} steps, {compared} answers compared"
 
 
-def history_of(hudi: Any, folder: pathlib.Path, seed: int, release: str = "1.2.0") -> History:
+def history_of(hudi: Any, folder: pathlib.Path, seed: int, release: str = NEWEST) -> History:
     """The history of a seed."""
-    versions = (9, 6) if release == "1.2.0" else (6,)
+    versions = (9, 6) if release == NEWEST else (6,)
     return History(
         hudi, folder / f"mixed_{re.sub('[^0-9]', '', release)}_{seed}", seed, shape_of(seed, versions), release
     )

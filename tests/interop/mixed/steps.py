@@ -56,6 +56,9 @@ class StepGenerator:
     shape: Shape
     can_roll_back: bool
     """Whether Hudi's procedure rolls back without an upgrade of the table."""
+    orders_deletes: bool = True
+    """Whether Hudi compares the ordering values of deletes in logs. For 0.15.0 (`hudi_deviations`, rule 8) a delete
+    wins over every row before it and loses against every row after it, so that their values must say the same."""
     clock: int = 10
     value: int = 0
     new_keys: int = 0
@@ -174,8 +177,12 @@ class StepGenerator:
 
     def _row(self, key: int, city: str | None, late: float, marked: float, level: int) -> Row:
         # where the base rows do not follow from the writes, a row after a delete is the newest one
-        may_be_late = self.shape.layout_is_known or not self.shape.merge_on_read or key not in self.deleted
+        is_known = self.orders_deletes and (self.shape.layout_is_known or not self.shape.merge_on_read)
+        may_be_late = is_known or key not in self.deleted
         is_late = self.draw.random() < late and may_be_late
         ordering = self.draw.randint(1, self.clock - 1) if is_late else self.clock + self.draw.randint(0, 2)
         self.value += 1
-        return Row(key, ordering, self.value, city, self.shape.marker and self.draw.random() < marked, level)
+        deleted = self.shape.marker and self.draw.random() < marked
+        if deleted and not self.orders_deletes:
+            ordering = max(ordering, self.clock)
+        return Row(key, ordering, self.value, city, deleted, level)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.interop.hudi_process import running
 from tests.interop.mixed.histories import CHECKED, History, expected_rows, history_of, row_difference
 from tests.interop.mixed.oracle import Cell, Model
 from tests.interop.mixed.shapes import Row, shape_of
@@ -18,14 +20,24 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
 SEEDS = tuple(range(8))
 """All combinations of version, table type and index."""
-STEPS = 9
+OLD = "0.15.0"
+OLD_SEEDS = (0, 2)
+"""Merge-on-read tables with both indexes, and with columns that Hudi's schema says have no null."""
+STEPS = 7
 LONG_SEEDS, LONG_STEPS = 100, 20
 
 
-def long_seeds() -> range:
-    """Seeds from PENSTOCK_SEED on."""
+def long_seeds(*, old: bool) -> list[int]:
+    """Seeds from PENSTOCK_SEED on; every fifth is for the older release."""
     first = int(os.environ.get("PENSTOCK_SEED", "1000"))
-    return range(first, first + LONG_SEEDS)
+    return [seed for seed in range(first, first + LONG_SEEDS) if (seed % 5 == 0) == old]
+
+
+@pytest.fixture(scope="module")
+def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A process of the older release."""
+    with running(OLD, tmp_path_factory.mktemp("old-hudi")) as peer:
+        yield peer
 
 
 def run(history: History, steps: int, config: pytest.Config) -> None:
@@ -43,6 +55,21 @@ def test_rows_are_those_of_hudi_and_of_model(
     history = history_of(hudi, tmp_path, seed)
     run(history, STEPS, pytestconfig)
     assert undetected(history) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", OLD_SEEDS)
+def test_rows_are_those_of_older_hudi_and_of_model(
+    old_hudi: Any, hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
+) -> None:
+    run_old(old_hudi, hudi, tmp_path, seed, STEPS, pytestconfig)
+
+
+def run_old(old_hudi: Any, hudi: Any, folder: pathlib.Path, seed: int, steps: int, config: pytest.Config) -> None:
+    """A history of version 6 with the older release; at the end the newest one reads the table too."""
+    history = history_of(old_hudi, folder, seed, OLD)
+    run(history, steps, config)
+    history.compare("the newest Hudi's snapshot", hudi.read(history.path), history.writers.read())
 
 
 def undetected(history: History) -> list[str]:
@@ -69,9 +96,17 @@ def undetected(history: History) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", list(long_seeds()))
+@pytest.mark.parametrize("seed", long_seeds(old=False))
 def test_many_histories(hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config) -> None:
     run(history_of(hudi, tmp_path, seed), LONG_STEPS, pytestconfig)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", long_seeds(old=True))
+def test_many_histories_with_older_hudi(
+    old_hudi: Any, hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config
+) -> None:
+    run_old(old_hudi, hudi, tmp_path, seed, LONG_STEPS, pytestconfig)
 
 
 def test_model_merges_row_by_row() -> None:

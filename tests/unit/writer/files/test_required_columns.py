@@ -1,0 +1,87 @@
+"""Columns without nulls are required in files, unless the file that is replaced has them optional."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import RecordSchema, parse_record_schema
+from penstock.writer.files.required_columns import file_schema, with_schema
+
+STRICT: list[dict[str, object]] = [
+    {"name": "id", "type": "string"},
+    {"name": "note", "type": ["null", "string"]},
+    {
+        "name": "spot",
+        "type": [
+            "null",
+            {
+                "type": "record",
+                "name": "spot",
+                "fields": [
+                    {"name": "x", "type": "int"},
+                    {"name": "ys", "type": {"type": "array", "items": "long"}},
+                    {"name": "z", "type": ["null", "string"]},
+                    {"name": "m", "type": {"type": "map", "values": "long"}},
+                ],
+            },
+        ],
+    },
+]
+ROWS = [
+    {"id": "a", "note": None, "spot": None},
+    {"id": "b", "note": "n", "spot": {"x": 1, "ys": [1, 2], "z": None, "m": [("k", 1)]}},
+    {"id": "c", "note": None, "spot": {"x": 2, "ys": [], "z": "z", "m": []}},
+]
+
+
+def record(fields: list[dict[str, object]]) -> RecordSchema:
+    return parse_record_schema(json.dumps({"type": "record", "name": "r", "fields": fields}))
+
+
+def test_file_has_required_columns_at_each_depth() -> None:
+    strict = record(STRICT)
+    rows = pa.RecordBatch.from_pylist(ROWS, arrow_schema(strict))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([with_schema(rows, file_schema(strict))]), sink, store_schema=False)
+    file = pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+    columns = [file.schema.column(place) for place in range(len(file.schema))]
+    assert {column.path: column.max_definition_level for column in columns} == {
+        "id": 0,
+        "note": 1,
+        "spot.x": 1,
+        "spot.ys.list.element": 2,
+        "spot.z": 2,
+        "spot.m.key_value.key": 2,
+        "spot.m.key_value.value": 2,
+    }
+    assert file.read().to_pylist() == ROWS
+
+
+def test_columns_that_replaced_file_has_optional_stay_optional() -> None:
+    strict, loose = file_schema(record(STRICT)), arrow_schema(record(STRICT))
+    assert strict != loose
+    assert file_schema(record(STRICT), strict) == strict
+    assert file_schema(record(STRICT), loose) == loose
+    assert file_schema(record(STRICT), pa.schema([])) == loose
+    spot = strict.field("spot").type
+    part = pa.struct([spot.field("x"), pa.field("ys", pa.list_(pa.field("array", pa.int64(), nullable=False)))])
+    found = file_schema(record(STRICT), pa.schema([loose.field("id"), ("spot", part)])).field("spot").type
+    assert not found.field("x").nullable and found.field("ys").nullable and found.field("m").nullable
+    assert not found.field("ys").type.value_field.nullable
+
+
+def test_null_in_required_column_is_refused() -> None:
+    rows = pa.RecordBatch.from_pydict({"n": [1, 2]})
+    assert with_schema(rows, rows.schema) is rows
+    required = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    assert with_schema(rows, required).schema == required
+    with pytest.raises(pa.ArrowException):
+        pq.write_table(
+            pa.Table.from_batches([with_schema(pa.RecordBatch.from_pydict({"n": [1, None]}), required)]),
+            pa.BufferOutputStream(),
+        )
