@@ -11,9 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from penstock.enumerator.coordinator import failpoints
+from penstock.enumerator.coordinator.log_size import LogSize
 from penstock.enumerator.coordinator.observations import observe_records
 from penstock.enumerator.coordinator.plan_store import DurablePlanStore, MemoryPlanStore, PlanStore
 from penstock.enumerator.core.decide import decide
@@ -29,9 +30,6 @@ from penstock.enumerator.store.journal import AnyJournal, Ticket
 from penstock.enumerator.store.protocol import Store
 from penstock.proto.errors import Fenced, PenstockError, StorageError, copy_of
 from penstock.proto.model.splits import Plan
-
-REWRITE_RECORDS: Final = 20_000
-"""Appended records after which a compaction of the log is considered."""
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -52,7 +50,9 @@ class Coordinator:
         plan_store: PlanStore | None = None,
         state: State | None = None,
         observer: Observer = NO_OBSERVER,
+        log: LogSize | None = None,
     ) -> None:
+        """`log` is the size of the log from which `state` was restored."""
         self.settings = settings
         self.plan_store: PlanStore = MemoryPlanStore() if plan_store is None else plan_store
         self._clock_ms = clock_ms
@@ -65,7 +65,7 @@ class Coordinator:
         """The error after which the state cannot be written; None while it can."""
         self._lock = threading.Lock()
         self._last: Ticket | None = None
-        self._appended = 0
+        self._log = log or LogSize()
         self.ticked_ms = clock_ms()
 
     def handle(self, event: Event[_A], plan: tuple[str, Plan] | None = None) -> _A:
@@ -99,7 +99,7 @@ class Coordinator:
                 failpoints.hit(failpoints.APPEND_BEFORE)
                 encoded = [encode_record(record) for record in durable]
                 self._last = self._journal.append(encoded, pieces if is_held else ())
-                self._appended += len(durable)
+                self._log.add(encoded)
             try:
                 if plan is not None and is_held:
                     self.plan_store.keep(*plan)
@@ -132,12 +132,12 @@ class Coordinator:
             with self._lock:
                 self._last = self._journal.append(())
             self._wait_durable(self._last)
-        if self._journal is not None and self._appended >= REWRITE_RECORDS:
+        if self._journal is not None and self._log.is_due:
             with self._lock:
                 records = [encode_record(record) for record in compacted_records(self._state)]
-                if len(records) * 4 <= self._appended:
+                if self._log.replaces(records):
                     self._last = self._journal.rewrite(records)
-                self._appended = len(records)
+                    self._log.replaced(records)
 
     def _wait(self, ticket: Ticket | None, *, durable: bool) -> None:
         if ticket is None:
@@ -211,11 +211,13 @@ def _holds(record: Durable, plan_id: str) -> bool:
     return isinstance(record, PlanOpened | RoundPlanned) and record.plan_id == plan_id
 
 
-def recovered(store: Store) -> tuple[State, tuple[str, ...]]:
-    """The state from the records of a store, and the ids of stored plans that no record refers to. StateDamaged;
-    StateVersionError."""
+def recovered(store: Store, log: LogSize | None = None) -> tuple[State, tuple[str, ...]]:
+    """The state from the records of a store, and the ids of stored plans that no record refers to. `log` counts the
+    records. StateDamaged; StateVersionError."""
     state = State()
     for stored in store.records():
+        if log is not None:
+            log.add((stored,))
         apply(state, decode_record(stored))
     known = {*state.plans, *(plan_id for group in state.groups.values() for plan_id in group.rounds)}
     return state, tuple(sorted(store.plan_ids() - known))
@@ -230,7 +232,8 @@ def durable_coordinator(
     observer: Observer = NO_OBSERVER,
 ) -> Coordinator:
     """A coordinator that continues the state of a store. Leases and plans start their full time again."""
-    state, orphans = recovered(store)
+    log = LogSize()
+    state, orphans = recovered(store, log)
     if orphans:
         journal.append((), (), orphans)
     coordinator = Coordinator(
@@ -240,6 +243,7 @@ def durable_coordinator(
         plan_store=DurablePlanStore(store),
         state=state,
         observer=observer,
+        log=log,
     )
     coordinator.handle(Restarted())
     return coordinator
