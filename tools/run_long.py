@@ -22,6 +22,8 @@ from importlib.metadata import version
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "docs" / "results"
 NO_TESTS = 5
+OUTCOMES = {0: "passed", 2: "interrupted: the numbers are those of the tests that had ended"}
+"""What the exit status of pytest says."""
 RECORDED = ("penstock", "pyarrow", "numba", "fastavro", "pyspark", "hypothesis")
 
 
@@ -89,7 +91,7 @@ def record(seed: int, status: int, tail: str, artifacts: pathlib.Path) -> pathli
 * commit: {commit}{changed}
 * seed: {seed}
 * part: {without_folders(" ".join(sys.argv[1:])) or "all of it"}
-* outcome: {"passed" if status == 0 else f"failed (exit {status})"}
+* outcome: {OUTCOMES.get(status, f"failed (exit {status})")}
 * machine: {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}
 * versions: {versions}
 

@@ -96,8 +96,8 @@ class History:
                 self.steps.append(step)
                 self._carry_out(step)
                 self._check(step)
-            self._check_end()
-        except Exception as error:
+            self.check_end()
+        except BaseException as error:  # also that Hudi's write did not fail
             error.add_note(self.text())
             raise
 
@@ -155,7 +155,8 @@ class History:
         assert not text, f"{what} after step {len(self.steps)}: {text}"
         self.compared += 1
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
+        """Compares read-optimized rows, time travel and a range."""
         if self.shape.merge_on_read:
             self._check_read_optimized()
         for state in self.draw.sample(self.states, min(2, len(self.states))):

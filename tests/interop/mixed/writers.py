@@ -158,16 +158,21 @@ class Writers:
         return max((item[0] for item in self.instants() if item[0] not in known and item[2] in WRITES), default="")
 
     def failed(self, operation: str, rows: tuple[Row, ...]) -> None:
-        """Hudi's write that fails in a task after others have written: there is a file in place of a partition."""
-        obstacle = self.path / ("city=" if self.shape.hive_style else "") / BLOCKED
-        if self.shape.hive_style:
-            obstacle = self.path / f"city={BLOCKED}"
+        """Hudi's write that fails when files are written: in a task, as there is a file in place of a partition, or, in
+        a table without partitions, before it completes, as its validator does not exist."""
+        if not self.shape.partitioned:
+            self._refused(operation, rows, **{"hoodie.precommit.validators": "no.such.Validator"})
+            return
+        obstacle = self.path / (f"city={BLOCKED}" if self.shape.hive_style else BLOCKED)
         obstacle.write_text("")
         try:
-            with pytest.raises(RuntimeError):
-                self.by_hudi(operation, (*rows, Row(10**6, 1, 1, BLOCKED, level=rows[0].level)))
+            self._refused(operation, (*rows, Row(10**6, 1, 1, BLOCKED, level=rows[0].level)))
         finally:
             obstacle.unlink()
+
+    def _refused(self, operation: str, rows: tuple[Row, ...], **more: str) -> None:
+        with pytest.raises(RuntimeError):
+            self.by_hudi(operation, rows, **more)
 
     def compact(self, step: str) -> str:
         """Hudi's compaction; its instant."""
