@@ -17,7 +17,7 @@ import pytest
 from tests.golden.rows import difference as compare_rows
 from tests.interop.hudi_process import NEWEST
 from tests.interop.mixed.oracle import Model
-from tests.interop.mixed.shapes import Shape, partition_path, record_key, schema_of, shape_of, values_of
+from tests.interop.mixed.shapes import ADDED, Shape, partition_path, record_key, schema_of, shape_of, values_of
 from tests.interop.mixed.steps import Compaction, Crash, Rollback, Step, StepGenerator, Write
 from tests.interop.mixed.writers import WRITES, Writers
 
@@ -88,6 +88,7 @@ class History:
             self.shape,
             can_roll_back=self.shape.version == 9 or is_old,
             orders_deletes=not (is_old and self.shape.merge_on_read),
+            max_level=1 if is_old and self.shape.merge_on_read else len(ADDED),
         )
         self.writers.create()
         try:

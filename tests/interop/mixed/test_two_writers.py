@@ -176,8 +176,9 @@ def test_hudi_that_rolls_back_running_penstock_is_noticed(
 @pytest.mark.exhaustive
 def test_lock_of_penstock_stops_hudi(writers: Writers) -> None:
     (writers.path / ".hoodie/lock").write_bytes(b"")
+    impatient = {f"hoodie.write.lock.{name}": "100" for name in ("wait_time_ms", "client.wait_time_ms_between_retry")}
     with pytest.raises(RuntimeError, match="Lock"):
-        writers.by_hudi("upsert", (HUDIS,))
+        writers.by_hudi("upsert", (HUDIS,), **impatient)
     (writers.path / ".hoodie/lock").unlink(missing_ok=True)
     assert values(writers) == {1, 2}
     goes_on(writers, 1, 2)

@@ -12,11 +12,10 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.proto.errors import StorageError
 from penstock.table.storage.local_writes import LocalStorage
-from tests.unit.engine.write.test_kills import FIRST, SCHEMA, SECOND, THIRD, leftovers, rows_of, table_of, upserted
+from tests.unit.engine.write.test_kills import FIRST, SECOND, check_next_write, copies, rows_of, table_of
 
 
 class _FullFile(io.BytesIO):
@@ -59,19 +58,7 @@ def test_full_disk_at_each_step_fails_the_write_alone(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str
 ) -> None:
     failed = 0
-    for step in range(1, 1000):
-        path = tmp_path / f"table{step}"
-        create_table(
-            str(path),
-            SCHEMA,
-            record_key="id",
-            partition_by="city",
-            ordering="seq",
-            table_type=kind,
-            table_version=version,
-            buckets=2,
-        )
-        write(str(path), table_of(FIRST))
+    for step, path in copies(tmp_path, version, kind):
         storage = FullDisk(path, step)
         with monkeypatch.context() as patch:
             patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
@@ -84,7 +71,5 @@ def test_full_disk_at_each_step_fails_the_write_alone(
                 break
         failed += 1
         assert rows_of(path) == FIRST, f"part of a write at step {step}"
-        write(str(path), table_of(THIRD), sole_writer=True)
-        assert rows_of(path) == upserted(FIRST, THIRD), f"after a full disk at step {step}"
-        assert leftovers(path) == [], f"after a full disk at step {step}"
+        check_next_write(path, FIRST, f"after a full disk at step {step}", sole_writer=True)
     assert failed > 5

@@ -19,19 +19,20 @@ import pyarrow as pa
 from penstock.engine.write.write import write
 from penstock.proto.errors import WriteConflict
 
-path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-for number in range(count):
+name, count, *paths = sys.argv[1:]
+for number in range(int(count)):
     ids = [f"{name}{number}-{row}" for row in range(3)]
     rows = {"id": [*ids, "shared"], "seq": [number] * 4, "city": ["oslo", "riga", "oslo", "oslo"]}
-    while True:
-        try:
-            write(path, pa.table(rows))
-            break
-        except WriteConflict:
-            continue
-    print(f"{name}{number}", flush=True)
+    for path in paths:
+        while True:
+            try:
+                write(path, pa.table(rows))
+                break
+            except WriteConflict:
+                continue
+        print(f"{name}{number}", flush=True)
 """
-WRITES = 6
+WRITES = 4
 
 
 def batches(path: pathlib.Path) -> Counter[str]:
@@ -41,32 +42,36 @@ def batches(path: pathlib.Path) -> Counter[str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
-def test_nothing_acknowledged_is_lost(tmp_path: pathlib.Path, kind: str) -> None:
-    path = tmp_path / "table"
-    create_table(str(path), SCHEMA, record_key="id", partition_by="city", ordering="seq", table_type=kind, buckets=1)
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-P", "-c", WRITER, str(path), name, str(WRITES)], stdout=subprocess.PIPE, text=True
+def test_nothing_acknowledged_is_lost(tmp_path: pathlib.Path) -> None:
+    """Both processes write both tables, in the same order."""
+    paths = {kind: tmp_path / kind for kind in ("merge_on_read", "copy_on_write")}
+    for kind, path in paths.items():
+        create_table(
+            str(path), SCHEMA, record_key="id", partition_by="city", ordering="seq", table_type=kind, buckets=1
         )
+    arguments = [str(WRITES), *map(str, paths.values())]
+    writers = [
+        subprocess.Popen([sys.executable, "-P", "-c", WRITER, name, *arguments], stdout=subprocess.PIPE, text=True)
         for name in ("a", "b")
     ]
-    acknowledged: set[str] = set()
+    acknowledged: dict[str, set[str]] = {kind: set() for kind in paths}
     try:
         for _ in range(WRITES):
-            for writer in writers:
-                assert writer.stdout is not None
-                line = writer.stdout.readline().strip()
-                assert line, "a writer ended before its last write"
-                acknowledged.add(line)
+            for kind, path in paths.items():
+                for writer in writers:
+                    assert writer.stdout is not None
+                    line = writer.stdout.readline().strip()
+                    assert line, "a writer ended before its last write"
+                    acknowledged[kind].add(line)
                 seen = batches(path)
                 assert seen.pop("shared", 0) == 1
                 assert all(number == 3 for number in seen.values()), f"a part of a write: {seen}"
-                assert acknowledged <= seen.keys()
+                assert acknowledged[kind] <= seen.keys()
     finally:
         for writer in writers:
             writer.kill()
             writer.wait()
             assert writer.stdout is not None
             writer.stdout.close()
-    assert batches(path) == {"shared": 1} | {f"{name}{number}": 3 for name in "ab" for number in range(WRITES)}
+    for path in paths.values():
+        assert batches(path) == {"shared": 1} | {f"{name}{number}": 3 for name in "ab" for number in range(WRITES)}
