@@ -1,7 +1,8 @@
 """A new base file: Parquet with Hudi's footer.
 
 Source: Hudi `HoodieBloomFilterWriteSupport`, `HoodieAvroWriteSupport`: the bloom filter and the lowest and highest key,
-which bloom indexes of later writers need, and the Avro schema with meta columns.
+which bloom indexes of later writers need, and the Avro schema with meta columns. `parquet_file` has the codec and the
+encodings.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ import pyarrow.parquet as pq
 
 from penstock.table.parquet.bloom_filter import BloomFilter, key_range
 from penstock.table.schema.avro import META_COLUMNS
+from penstock.writer.files.parquet_file import AVRO_SCHEMA, parquet_writer
 from penstock.writer.kernels.bloom import set_key_bits
 
 RECORD_KEY: Final = META_COLUMNS[2]
-COMPRESSION: Final = "zstd"
 _ROW_GROUP_BYTES: Final = 96 << 20
 """Bytes of Arrow memory that make a row group. Hudi closes one at 120 MB of encoded columns."""
-AVRO_SCHEMA: Final = "parquet.avro.schema"
 
 
 class BaseFileWriter:
@@ -31,7 +31,8 @@ class BaseFileWriter:
 
     def __init__(self, sink: BinaryIO, schema: pa.Schema, avro_json: str, expected_rows: int) -> None:
         """schema: with the meta columns. avro_json: its Avro schema. expected_rows: sizes the bloom filter."""
-        self._writer = parquet_writer(sink, schema)
+        self._sink = sink
+        self._writer: pq.ParquetWriter | None = None
         self._schema, self._avro_json = schema, avro_json
         self._bloom = BloomFilter.for_keys(max(1, expected_rows))
         self._lowest: str | None = None
@@ -61,32 +62,22 @@ class BaseFileWriter:
 
     def close(self) -> None:
         """Writes the remaining rows and the footer."""
-        self._flush()
-        self._writer.add_key_value_metadata(self._footer())
-        self._writer.close()
+        writer = self._flush()
+        writer.add_key_value_metadata(self._footer())
+        writer.close()
 
-    def _flush(self) -> None:
-        if self._held:
-            table = pa.Table.from_batches(self._held, self._schema)
-            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-            self._held, self._held_bytes = [], 0
+    def _flush(self) -> pq.ParquetWriter:
+        """Writes the held rows as a row group. The first one determines the encodings."""
+        table = pa.Table.from_batches(self._held, self._schema)
+        if self._writer is None:
+            self._writer = parquet_writer(self._sink, table)
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._held, self._held_bytes = [], 0
+        return self._writer
 
     def _footer(self) -> Mapping[str, str]:
         footer = {AVRO_SCHEMA: self._avro_json, "writer.model.name": "avro", **self._bloom.footer()}
         if self._lowest is not None and self._highest is not None:
             footer |= {"hoodie_min_record_key": self._lowest, "hoodie_max_record_key": self._highest}
         return footer
-
-
-def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer of Parquet as Hudi reads it: timestamps of microseconds, no INT96, and user metadata that pyarrow keeps
-    (without the Arrow schema it drops them)."""
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression=COMPRESSION,
-        store_schema=False,
-        version="2.6",
-        coerce_timestamps="us",
-        use_deprecated_int96_timestamps=False,
-    )

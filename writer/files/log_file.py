@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.table.log.block_encoder import INSTANT_TIME, SCHEMA, delete_block_content, encode_block
 from penstock.table.log.blocks import BlockKind
-from penstock.writer.files.base_file import AVRO_SCHEMA, parquet_writer
+from penstock.writer.files.parquet_file import AVRO_SCHEMA, parquet_writer
 
 _BLOCK_BYTES: Final = 128 << 20
 """Bytes of Arrow memory in a data block. Hudi closes a block at 256 MB."""
@@ -66,7 +66,7 @@ def _blocks(rows: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
 def _parquet(rows: Sequence[pa.RecordBatch], avro_json: str) -> bytes:
     table = pa.Table.from_batches(rows)
     sink = pa.BufferOutputStream()
-    writer = parquet_writer(sink, table.schema)
+    writer = parquet_writer(sink, table)
     writer.write_table(table)
     writer.add_key_value_metadata({AVRO_SCHEMA: avro_json})
     writer.close()
