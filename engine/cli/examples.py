@@ -20,6 +20,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "create": (
         "penstock create /lake/orders --schema orders.parquet --record-key id --ordering ts --buckets 4",
         "penstock create /lake/orders --schema orders.avsc --record-key id --partition-by day --index simple",
+        "penstock create /lake/events --schema events.parquet --record-key id --partition-by ts "
+        "--key-generator TIMESTAMP --time-partition timestamp.type=EPOCHMILLISECONDS "
+        "--time-partition output.dateformat=yyyy/MM/dd --buckets 4",
     ),
     "write": (
         "penstock write /lake/orders orders.parquet",

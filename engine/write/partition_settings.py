@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties
 from penstock.writer.rows.partition_paths import PartitionPaths
-from penstock.writer.rows.timestamp_partitions import TimePartitions, time_partitions
+from penstock.writer.rows.timestamp_partitions import PREFIX, TimePartitions, recorded_option, time_partitions
 
 SIMPLE_KEYS: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
 COMPLEX_KEYS: Final = ("COMPLEX", "COMPLEX_AVRO", "COMPLEXKEYGENERATOR", "COMPLEXAVROKEYGENERATOR")
@@ -27,11 +28,12 @@ _CUSTOM: Final = ("CUSTOM", "CUSTOM_AVRO", "CUSTOMKEYGENERATOR", "CUSTOMAVROKEYG
 _FIELDS: Final = "hoodie.table.partition.fields"
 
 
-def partition_paths(properties: TableProperties, where: str) -> PartitionPaths:
+def partition_paths(properties: TableProperties, time_options: Mapping[str, str], where: str) -> PartitionPaths:
     """How the table makes partition paths.
 
-    UnsupportedFeature, beginning with `where`, for a key generator that is not written; ConfigurationError for time
-    partitions whose form the table does not record; TableError for a key generator that does not fit the columns.
+    time_options: the form of time partitions, if the table does not record it. UnsupportedFeature, beginning with
+    `where`, for a key generator that is not written; ConfigurationError for time partitions whose form is neither
+    recorded nor given, or is given and does not fit; TableError for a key generator that does not fit the columns.
     """
     kind, fields, raw = properties.keygen_name, properties.partition_fields, properties.raw
     known = (*SIMPLE_KEYS, *COMPLEX_KEYS, *(_TIMES + _CUSTOM if fields else _UNPARTITIONED))
@@ -46,11 +48,11 @@ def partition_paths(properties: TableProperties, where: str) -> PartitionPaths:
         fields=fields,
         hive_style=_flag(raw.get("hoodie.datasource.write.hive_style_partitioning", "")),
         url_encode=_flag(raw.get("hoodie.datasource.write.partitionpath.urlencode", "")),
-        times=_times(properties, where),
+        times=_times(properties, time_options, where),
     )
 
 
-def _times(properties: TableProperties, where: str) -> dict[str, TimePartitions]:
+def _times(properties: TableProperties, given: Mapping[str, str], where: str) -> dict[str, TimePartitions]:
     """The columns whose values are times, with the form of their paths."""
     if properties.keygen_name in _TIMES:
         names = properties.partition_fields
@@ -65,8 +67,29 @@ def _times(properties: TableProperties, where: str) -> dict[str, TimePartitions]
             )
         names = tuple(name for name, _, kind in pairs if kind.upper() == "TIMESTAMP")
     else:
+        names = ()
+    if not names:
+        if given:
+            raise ConfigurationError(
+                f"{where}: got time_partitions, and no partition column of the table is a TIMESTAMP"
+            )
         return {}
-    return dict.fromkeys(names, time_partitions(properties.raw, where)) if names else {}
+    return dict.fromkeys(names, time_partitions(_time_options(properties, given, where), where))
+
+
+def _time_options(properties: TableProperties, given: Mapping[str, str], where: str) -> dict[str, str]:
+    """The recorded options and the given ones. ConfigurationError for one that differs from what is recorded."""
+    options = dict(properties.raw)
+    for name, value in given.items():
+        short = name.removeprefix(PREFIX)
+        recorded = recorded_option(options, short)
+        if recorded not in ("", value.strip()):
+            raise ConfigurationError(
+                f"{where}: time_partitions has {short[:80]}={value[:80]!r}, and the table records {recorded[:80]!r}: "
+                "leave it out; keys would be written into other partitions"
+            )
+        options[PREFIX + short] = value
+    return options
 
 
 def _flag(text: str) -> bool:

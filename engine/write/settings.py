@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Final
@@ -66,8 +66,11 @@ class WriteSettings:
         return key_maker(self.key_fields, record, self.where)
 
 
-def write_settings(table: HudiTable) -> WriteSettings:
+def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSettings:
     """The settings of a table's writes.
+
+    time_options: `hoodie.keygen.timebased.*`, with or without this prefix, if the table does not record them.
+    ConfigurationError if they do not fit the table.
 
     UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's writers
     do: a wrong write destroys a table. Nothing is written then.
@@ -103,7 +106,7 @@ def write_settings(table: HudiTable) -> WriteSettings:
     return WriteSettings(
         properties=properties,
         mode=_mode(properties, where),
-        paths=partition_paths(properties, where),
+        paths=partition_paths(properties, time_options, where),
         key_fields=_key_fields(properties, where),
         key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,7 @@ def write(
     timeline_timezone: str = "",
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
+    time_partitions: Mapping[str, str] | None = None,
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
 
@@ -60,6 +61,8 @@ def write(
     * sole_writer: nobody else writes the table, so that pending writes of others are those of killed writers, and are
       rolled back.
     * sizes: the sizes to which base files are filled.
+    * time_partitions: the options of `create_table`, for a table of Hudi with times as partitions that does not record
+      them. They must be those of all the table's writers.
 
     Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
     columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
@@ -71,7 +74,7 @@ def write(
     """
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
-    settings = write_settings(table)
+    settings = write_settings(table, time_partitions or {})
     kind = parse_operation(operation)
     chosen = chosen_index(index, buckets, table.properties)
     planned = _Write(

@@ -189,6 +189,11 @@ def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, s
     return filesystem, root
 
 
+def uri_scheme(path: str) -> str:
+    """The scheme of a URI in lower case; '' for a local path."""
+    return path.partition(":")[0].lower() if _URI.match(path) else ""
+
+
 def folder_uri(path: str, what: str = "table path") -> str:
     """The URI in pyarrow's spelling; '' for a local path. Opens no connection. ConfigurationError as `open_storage`."""
     described = f"{what} {redacted_uri(path)[:200]!r}"

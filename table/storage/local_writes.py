@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, Protocol, TypeVar
 import pyarrow.fs as pafs
 
 from penstock.proto.errors import StorageDenied, StorageError, UnsupportedFeature
-from penstock.table.storage.filesystem import ArrowStorage, Storage, open_folder, redacted_uri
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_folder, redacted_uri, uri_scheme
 
 _T = TypeVar("_T")
 
@@ -59,18 +59,20 @@ class WritableStorage(Storage, Protocol):
 
 
 def open_writable(base_path: str) -> WritableStorage:
-    """The files of the table at a local path or a `file:` URI. Nothing is read.
+    """The files of the table at a local path or a `file:` URI. Nothing is read, and no storage is contacted.
 
     UnsupportedFeature for another storage: an instant of a timeline needs a file that only one of several writers can
     create, which pyarrow's other file systems do not have. Errors as `open_storage`.
     """
-    filesystem, root = open_folder(base_path)
-    if not isinstance(filesystem, pafs.LocalFileSystem):
+    scheme = uri_scheme(base_path)
+    if scheme not in ("", "file"):
         raise UnsupportedFeature(
-            f"table {redacted_uri(base_path)}: writing is supported on local file systems; on this storage pyarrow "
-            "cannot create a file exclusively, so that two writers could complete the same instant"
+            f"table {redacted_uri(base_path)[:500]}: writing to {scheme[:40]}: is not supported: nothing was written. "
+            "A commit is a file that only one of several writers can create (a conditional put on object stores), and "
+            "pyarrow has no such call there: two writers could complete the same instant. Write this table with Hudi, "
+            "or write a table on a local or mounted file system; reading is supported"
         )
-    return LocalStorage(root)
+    return LocalStorage(open_folder(base_path)[1])
 
 
 class LocalStorage(ArrowStorage):

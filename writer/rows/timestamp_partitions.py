@@ -110,7 +110,7 @@ def time_partitions(options: Mapping[str, str], where: str) -> TimePartitions:
     """
 
     def option(name: str, default: str = "") -> str:
-        return options.get(PREFIX + name, options.get(_OLD_PREFIX + name, default)).strip()
+        return recorded_option(options, name, default)
 
     kind = option("timestamp.type").upper()
     unit = (
@@ -140,6 +140,11 @@ def time_partitions(options: Mapping[str, str], where: str) -> TimePartitions:
         writes=_pattern(option("output.dateformat"), f"{where}: {PREFIX}output.dateformat"),
         writes_in=_zone(both or option("output.timezone", "GMT"), f"{where}: {PREFIX}output.timezone"),
     )
+
+
+def recorded_option(options: Mapping[str, str], name: str, default: str = "") -> str:
+    """The value of `hoodie.keygen.timebased.<name>`, also under the prefix of releases before 0.14."""
+    return options.get(PREFIX + name, options.get(_OLD_PREFIX + name, default)).strip()
 
 
 def _pattern(text: str, what: str) -> tuple[str, ...]:

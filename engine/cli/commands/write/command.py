@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.proto.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
+
+
+_Times = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--time-partition",
+        metavar="NAME=VALUE",
+        help="Option hoodie.keygen.timebased.NAME of times as partitions, such as timestamp.type.",
+    ),
+]
 
 
 class TableKind(StrEnum):
@@ -28,6 +39,16 @@ class IndexKind(StrEnum):
 
     BUCKET = "bucket"
     SIMPLE = "simple"
+
+
+class KeyGeneratorKind(StrEnum):
+    """Key generators of a table."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
 
 
 class WriteKind(StrEnum):
@@ -49,7 +70,12 @@ def create(
     ],
     record_key: Annotated[list[str], typer.Option("--record-key", metavar="COLUMN", help="Column of the record key.")],
     partition_by: Annotated[
-        list[str] | None, typer.Option("--partition-by", metavar="COLUMN", help="Column of the partitions.")
+        list[str] | None,
+        typer.Option(
+            "--partition-by",
+            metavar="COLUMN",
+            help="Column of the partitions; for CUSTOM, COLUMN:SIMPLE or COLUMN:TIMESTAMP.",
+        ),
     ] = None,
     ordering: Annotated[
         list[str] | None,
@@ -62,6 +88,13 @@ def create(
         int | None, typer.Option("--buckets", help="Buckets of a partition, for a bucket index.", show_default=False)
     ] = None,
     hive_style: Annotated[bool, typer.Option("--hive-style", help="Partition folders are COLUMN=VALUE.")] = False,
+    url_encode: Annotated[bool, typer.Option("--url-encode", help="Partition folders are URL-encoded.")] = False,
+    key_generator: Annotated[
+        KeyGeneratorKind | None,
+        typer.Option("--key-generator", help="Hudi's key generator; by default by the columns.", show_default=False),
+    ] = None,
+    time_partition: _Times = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the table; by default that of the folder.")] = "",
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Create an empty table."""
@@ -77,7 +110,11 @@ def create(
         table_version=table_version,
         index=index.value,
         buckets=buckets,
+        name=name,
         hive_style_partitioning=hive_style,
+        url_encode_partitions=url_encode,
+        key_generator=None if key_generator is None else key_generator.value,
+        time_partitions=_time_options(time_partition),
     )
     if form is ReportFormat.JSON:
         write_json({"table": table, "table_version": table_version})
@@ -104,6 +141,7 @@ def write(
     sole_writer: Annotated[
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
+    time_partition: _Times = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
@@ -119,6 +157,7 @@ def write(
         buckets=buckets,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
+        time_partitions=_time_options(time_partition),
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:
@@ -147,6 +186,16 @@ def rollback(
         write_json({"table": table, "rolled_back": list(instants)})
         return
     typer.echo(f"rolled back {', '.join(instants)}" if instants else "nothing to roll back")
+
+
+def _time_options(given: list[str] | None) -> dict[str, str]:
+    options = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"--time-partition: got {text[:80]!r}, expected NAME=VALUE")
+        options[name] = value
+    return options
 
 
 def _rows_of(file: str) -> pa.Table:
