@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex
@@ -15,7 +17,7 @@ from penstock.table.files.slices import GroupId
 from penstock.writer.index.bucket import assign_buckets
 from penstock.writer.index.new_groups import FileSizes, place_new_rows
 from penstock.writer.index.simple import Location, locate, unlocated
-from penstock.writer.index.slices import GroupWrite
+from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.kernels.bucket import bucket_numbers
 from penstock.writer.rows.keyed_rows import KeyedRows
 
@@ -37,18 +39,34 @@ class Assigner:
     where: str
     """The beginning of error texts."""
 
-    def groups(self, current: CurrentTable, rows: KeyedRows, replaced: Collection[GroupId]) -> list[GroupWrite]:
-        """The rows by file group, without those of groups that the write replaces.
+    def buckets(self, rows: KeyedRows, version: int) -> np.ndarray:
+        """The bucket of each row in a table of this version, int64; 0 for an index without buckets.
+
+        ConfigurationError for a key that Hudi cannot hash.
+        """
+        match self.index:
+            case BucketIndex(buckets) if len(rows):
+                is_old = version == 6
+                parts = [
+                    bucket_numbers(keys, buckets, self.key_fields, as_hudi_0_15=is_old) for keys in rows.keys.chunks
+                ]
+                return np.concatenate(parts).astype(np.int64)
+        return np.zeros(len(rows), np.int64)
+
+    @property
+    def finds_groups_of_deletes(self) -> bool:
+        """Whether deletes belong to a file group: one of their bucket, or the one that a search finds."""
+        return isinstance(self.index, BucketIndex) or self.operation.searches_keys
+
+    def groups(self, current: CurrentTable, rows: KeyedRows, sizes: FileSizes) -> list[GroupWrite]:
+        """The rows by file group, among the groups of `current`; `sizes` are those of `sizes_of`.
 
         ConfigurationError for a bulk insert into buckets that have a group; WriteConflict for a group that a pending
         service rewrites.
         """
-        current = current.without(replaced)
         match self.index:
             case BucketIndex(buckets):
-                numbers = bucket_numbers(
-                    rows.keys, buckets, self.key_fields, as_hudi_0_15=current.table.properties.version == 6
-                )
+                numbers = self.buckets(rows, current.table.properties.version)
                 assigned = assign_buckets(rows, numbers, current.slices, buckets, self.new_uuid, self.where)
                 if self.operation.only_new_groups and any(one.latest for one in assigned):
                     raise ConfigurationError(
@@ -56,7 +74,12 @@ class Assigner:
                         "group: use insert or upsert"
                     )
             case SimpleIndex():
-                assigned = self._by_location(current, rows)
+                assigned = self._by_location(current, rows, sizes)
+        self.check(current, assigned)
+        return assigned
+
+    def check(self, current: CurrentTable, assigned: Iterable[GroupWrite]) -> None:
+        """WriteConflict for a group that a pending service rewrites."""
         for one in assigned:
             if (one.partition, one.file_id) in current.slices.locked:
                 raise WriteConflict(
@@ -64,33 +87,39 @@ class Assigner:
                     "pending clustering or replacement, which would lose this write: nothing was written; write again "
                     "when it has completed or was rolled back"
                 )
-        return assigned
 
-    def _by_location(self, current: CurrentTable, rows: KeyedRows) -> list[GroupWrite]:
-        sizes = self._sizes(current)
+    def _by_location(self, current: CurrentTable, rows: KeyedRows, sizes: FileSizes) -> list[GroupWrite]:
         assigned: dict[GroupId, GroupWrite] = {}
-        for location in self._locations(current, rows):
+        for location in self.locations(current, rows):
             for place, item in enumerate(location.slices):
                 mine = location.of_slice(place)
                 if len(mine):
                     assigned[item.group] = GroupWrite(location.partition, item.file_id, item, mine)
             new = location.new
             new = new[rows.kinds[new] == RecordKind.DATA]
-            fillable = location.slices if self.operation.fills_small_files else ()
-            locked = current.slices.locked
-            for one in place_new_rows(location.partition, new, fillable, locked, sizes, self._new_file_id):
+            fillable, locked = self.fillable(current, location.partition), current.slices.locked
+            for one in place_new_rows(location.partition, new, fillable, locked, sizes, self.new_file_id):
                 known = assigned.get((one.partition, one.file_id))
                 assigned[one.partition, one.file_id] = one if known is None else known.with_inserts(one.rows)
         return list(assigned.values())
 
-    def _locations(self, current: CurrentTable, rows: KeyedRows) -> Iterable[Location]:
+    def fillable(self, current: CurrentTable, partition: str) -> Sequence[LatestSlice]:
+        """The slices of a partition whose base files new rows may fill."""
+        return current.slices.of(partition) if self.operation.fills_small_files else ()
+
+    def locations(self, current: CurrentTable, rows: KeyedRows) -> Iterable[Location]:
+        """Where the keys of the rows are, if the operation searches them; else they count as new."""
         if self.operation.searches_keys:
             return locate(rows, current.slices, current.keys_of, self.where)
         return unlocated(rows, current.slices)
 
-    def _sizes(self, current: CurrentTable) -> FileSizes:
+    def sizes_of(self, current: CurrentTable) -> FileSizes:
+        """The sizes of base files in the table, whose rows have their average size. Reads commits of the table."""
+        if isinstance(self.index, BucketIndex):  # it fills no files
+            return self.sizes
         small = 1 if current.table.properties.is_merge_on_read else None
         return replace(self.sizes, row_bytes=row_bytes(current, self.sizes), small_files=small)
 
-    def _new_file_id(self) -> str:
+    def new_file_id(self) -> str:
+        """The id of a new file group."""
         return f"{self.new_uuid()}-0"

@@ -25,7 +25,7 @@ from penstock.writer.files.meta_columns import RowStamp, in_file
 from penstock.writer.files.required_columns import file_schema, with_schema
 from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, merged_rows
 from penstock.writer.index.slices import GroupWrite, LatestSlice
-from penstock.writer.rows.keyed_rows import KeyedRows, one_batch
+from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.transaction.transaction import Transaction
 
 _MAX_LOG_VERSIONS: Final = 10_000
@@ -52,14 +52,14 @@ class FileWrites:
 
     def new_base(self, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
         """A base file of a new group; deletes of keys that the table does not have are left out. None without rows."""
-        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
+        data = rows.data()
         if not len(data):
             return None
         task = next(self._task)
         name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
         place = (write.partition, name)
-        rows_of_file = [self._stamped(stamp, data)]
+        rows_of_file = _stamped(stamp, data)
         size, num_rows = self._base(place, file_schema(self.record), rows_of_file, len(data), IoType.CREATE)
         return self._stat(write, name, size, num_rows=num_rows, inserts=num_rows, previous="")
 
@@ -72,16 +72,15 @@ class FileWrites:
         task = next(self._task)
         name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
-        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
-        stamped = self._stamped(stamp, data)
         counts = RewriteCounts()
-        with self.current.base_file(latest, self.record, tuple(self.schema.names)) as base:
+        names = tuple(self.schema.names)
+        with self.current.base_file(latest, self.record, names) as base:
             expected = base.num_rows + len(rows)
             if appends:
-                merged = appended_rows(base, stamped, counts)
+                merged = appended_rows(base, _stamped(stamp, rows.data()), names, counts)
             else:
                 ordering = self.settings.ordering(self.schema)
-                merged = merged_rows(base, rows, stamped, self.settings.mode, ordering, counts)
+                merged = merged_rows(base, rows, stamp, self.settings.mode, ordering, counts)
             batches = (in_file(batch, name) for batch in merged)
             columns = file_schema(self.record, base.stored_schema)
             size, num_rows = self._base((write.partition, name), columns, batches, expected, IoType.MERGE)
@@ -104,8 +103,9 @@ class FileWrites:
         task = next(self._task)
         instant = self.transaction.requested_time
         stamp = RowStamp(instant, task, write.partition, write.file_id)
-        data = rows.take(np.flatnonzero(rows.kinds == RecordKind.DATA))
-        batches = [self._stored(self._stamped(stamp, data), file_schema(self.record))] if len(data) else []
+        data = rows.data()
+        columns = file_schema(self.record)
+        batches = (self._stored(batch, columns) for batch in _stamped(stamp, data))
         blocks = log_blocks(instant, write.partition, self.record.json_text, batches, _deletes(rows))
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
@@ -150,9 +150,6 @@ class FileWrites:
             writer.close()
             return file.tell(), writer.num_rows
 
-    def _stamped(self, stamp: RowStamp, rows: KeyedRows) -> pa.RecordBatch:
-        return stamp.stamped(one_batch(rows.rows, self.settings.where), rows.keys)
-
     def _stored(self, rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
         return with_schema(rows if rows.schema == self.schema else rows.cast(self.schema), columns)
 
@@ -185,6 +182,10 @@ class FileWrites:
         )
 
 
+def _stamped(stamp: RowStamp, rows: KeyedRows) -> Iterator[pa.RecordBatch]:
+    return (stamp.stamped(batch, keys) for batch, keys in rows.batches())
+
+
 def _newest_version(latest: LatestSlice) -> int:
     names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs]
     return max((name.version for name in names if isinstance(name, LogName)), default=0)
@@ -192,12 +193,10 @@ def _newest_version(latest: LatestSlice) -> int:
 
 def _deletes(rows: KeyedRows) -> list[LogDeletes]:
     """The deletes, those with ordering values first: the others win over everything before them."""
-    ordered = np.flatnonzero(rows.kinds == RecordKind.DELETE)
-    default = np.flatnonzero(rows.kinds == RecordKind.DEFAULT_DELETE)
-    deletes = []
-    if len(ordered):
-        some = rows.take(ordered)
-        deletes.append(LogDeletes(some.keys, some.ordering))
-    if len(default):
-        deletes.append(LogDeletes(rows.take(default).keys))
-    return deletes
+    ordered = rows.take(np.flatnonzero(rows.kinds == RecordKind.DELETE))
+    default = rows.take(np.flatnonzero(rows.kinds == RecordKind.DEFAULT_DELETE))
+    parts = zip(ordered.keys.chunks, *(column.chunks for column in ordered.ordering), strict=True)
+    return [
+        *(LogDeletes(keys, ordering) for keys, *ordering in parts),
+        *(LogDeletes(keys) for keys in default.keys.chunks),
+    ]

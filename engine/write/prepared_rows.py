@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
-from penstock.proto.errors import ConfigurationError, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
@@ -18,52 +21,96 @@ from penstock.writer.rows.keyed_rows import (
     KeyedRows,
     check_keys,
     combined,
+    compacted,
     kinds_of,
     marked_deletes,
-    one_batch,
 )
 from penstock.writer.rows.partition_paths import RowPartitions
 from penstock.writer.rows.write_schema import WriteSchema, check_required, write_schema
 
 
-def prepared_rows(
-    settings: WriteSettings, operation: Operation, current: CurrentTable, data: pa.Table
-) -> tuple[WriteSchema, KeyedRows]:
-    """The write's schema, and its rows with keys, partitions and ordering values.
+@dataclass(frozen=True, slots=True)
+class RowPreparation:
+    """How data becomes rows that are assigned to file groups. Rows that are prepared can be prepared again."""
 
-    Rows of one key are combined if the operation says so. SchemaMismatch for data that does not fit the
-    table, a null in a key or ordering column, or a key column that is missing; nothing was written then. Of deletes,
-    only the columns of keys and partitions are used. Of deleted partitions, only the partition columns are used, and no
-    rows remain.
-    """
-    where = settings.where
-    if operation.deletes_partitions:
-        return _named_partitions(settings, current, data)
-    identity = (*settings.key_fields, *settings.paths.fields)
-    check_present(data, identity, where)
-    if operation.deletes:
-        tops = {top_column(data, name) for name in identity}
-        data = data.select([place for place, name in enumerate(data.schema.names) if name in tops])
-    schema = write_schema(current.record, data.schema, settings.properties.name, where)
-    _check_types(current.record, schema, (*identity, *settings.ordering_fields), where)
-    rows = schema.conformed(data, where, stored=not operation.deletes).combine_chunks()
-    keys = _keys(settings, data, rows, schema.stored)
-    deletes = Deletes.ALL if operation.deletes else Deletes.MARKED
-    ordering = settings.ordering(schema.columns)
-    parts: tuple[pa.Array, ...] = ()
-    if ordering and deletes is Deletes.MARKED:
-        check_required(data, settings.ordering_fields, "ordering column", where)
-        parts = tuple(ordering.parts(one_batch(rows.select(list(ordering.names)), where)))
-    marked = marked_deletes(rows)
-    default = ordering.without_value(list(parts)) if parts else np.ones(rows.num_rows, bool)
-    keyed = KeyedRows(
-        rows=rows,
-        keys=keys,
-        partitions=settings.paths.of_rows(rows, where),
-        kinds=kinds_of(rows, deletes, marked, default),
-        ordering=parts,
-    )
-    return schema, combined(keyed, settings.mode) if operation.combines else keyed
+    settings: WriteSettings
+    """The table's settings."""
+    operation: Operation
+    """The operation."""
+
+    def rows(self, current: CurrentTable, data: pa.Table, first_row: int = 0) -> tuple[WriteSchema, KeyedRows]:
+        """The write's schema, and its rows with keys, partitions and ordering values. Rows of one key are not combined.
+
+        SchemaMismatch for data that does not fit the table, a null in a key or ordering column, or a key column that is
+        missing. Of deletes, only the columns of keys and partitions are used. Of deleted partitions, only the partition
+        columns are used, and no rows remain. `first_row`: the number of the first row in error texts.
+        """
+        settings, where = self.settings, self.settings.where
+        if self.operation.deletes_partitions:
+            return _named_partitions(settings, current, data)
+        check_present(data, self._identity, where)
+        data = self.stored(data)
+        schema = write_schema(current.record, data.schema, settings.properties.name, where)
+        _check_types(current.record, schema, (*self._identity, *settings.ordering_fields), where)
+        conformed = schema.conformed(data, where, stored=not self.operation.deletes)
+        rows = compacted(conformed.to_batches(), conformed.schema)
+        keys = _keys(settings, data, rows, schema.stored, first_row)
+        deletes = Deletes.ALL if self.operation.deletes else Deletes.MARKED
+        ordering = settings.ordering(schema.columns)
+        parts: list[list[pa.Array]] = []
+        if ordering and deletes is Deletes.MARKED:
+            check_required(data, settings.ordering_fields, "ordering column", where, first_row)
+            parts = [ordering.parts(batch) for batch in rows.select(list(ordering.names)).to_batches()]
+        default = [ordering.without_value(some) for some in parts]
+        keyed = KeyedRows(
+            rows=rows,
+            keys=keys,
+            partitions=settings.paths.of_rows(rows, where),
+            kinds=kinds_of(
+                rows, deletes, marked_deletes(rows), np.concatenate(default) if default else np.ones(len(rows), bool)
+            ),
+            ordering=tuple(pa.chunked_array(list(chunks)) for chunks in zip(*parts, strict=True)),
+        )
+        return schema, keyed
+
+    def combined(self, rows: KeyedRows) -> KeyedRows:
+        """One row for each key of a partition, if the operation combines rows."""
+        return combined(rows, self.settings.mode) if self.operation.combines else rows
+
+    def stored(self, data: pa.Table) -> pa.Table:
+        """The columns that the operation uses."""
+        return used_columns(data, self._identity) if self.operation.deletes else data
+
+    def stored_schema(self, current: CurrentTable, columns: pa.Schema) -> pa.Schema:
+        """The columns of prepared rows that the operation uses, for data with these columns."""
+        return self.stored(self.rows(current, columns.empty_table())[1].rows).schema
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        return (*self.settings.key_fields, *self.settings.paths.fields)
+
+
+def rows_of_partitions(preparation: RowPreparation, current: CurrentTable, chunks: Iterable[pa.Table]) -> pa.Table:
+    """A row of each partition that the data names, with the partition columns only. Errors of `RowPreparation.rows`."""
+    settings = preparation.settings
+    named: pa.Table | None = None
+    for chunk in chunks:
+        preparation.rows(current, chunk)
+        some = used_columns(chunk, settings.paths.fields)
+        schema = write_schema(current.record, some.schema, settings.properties.name, settings.where)
+        conformed = schema.conformed(some, settings.where, stored=False).select(some.schema.names)
+        named = conformed if named is None else pa.concat_tables([named, conformed])
+        _, first = np.unique(settings.paths.of_rows(named, settings.where).numbers, return_index=True)
+        named = named.take(pa.array(first))
+    if named is None:
+        raise InvariantViolation("data without a chunk")
+    return named
+
+
+def used_columns(data: pa.Table, fields: tuple[str, ...]) -> pa.Table:
+    """The columns of the data that hold these fields."""
+    tops = {top_column(data, name) for name in fields}
+    return data.select([place for place, name in enumerate(data.schema.names) if name in tops])
 
 
 def _named_partitions(settings: WriteSettings, current: CurrentTable, data: pa.Table) -> tuple[WriteSchema, KeyedRows]:
@@ -74,15 +121,14 @@ def _named_partitions(settings: WriteSettings, current: CurrentTable, data: pa.T
             f"{where} has no partitions, which delete_partition could delete: use insert_overwrite_table without rows"
         )
     check_present(data, fields, where)
-    tops = {top_column(data, name) for name in fields}
-    named = data.select([place for place, name in enumerate(data.schema.names) if name in tops])
+    named = used_columns(data, fields)
     schema = write_schema(current.record, named.schema, settings.properties.name, where)
-    rows = schema.conformed(named, where, stored=False).combine_chunks()
+    rows = schema.conformed(named, where, stored=False)
     paths = settings.paths.of_rows(rows, where).paths if rows.num_rows else ()
     none = np.zeros(0, np.int64)
     keyed = KeyedRows(
         rows=rows.slice(0, 0),
-        keys=pa.array([], pa.string()),
+        keys=pa.chunked_array([], pa.string()),
         partitions=RowPartitions(paths, none),
         kinds=none.astype(np.uint8),
         ordering=(),
@@ -115,16 +161,19 @@ def top_column(data: pa.Table, name: str) -> str:
     return name if name in data.schema.names else name.partition(".")[0]
 
 
-def _keys(settings: WriteSettings, data: pa.Table, rows: pa.Table, record: RecordSchema) -> pa.Array:
+def _keys(
+    settings: WriteSettings, data: pa.Table, rows: pa.Table, record: RecordSchema, first_row: int
+) -> pa.ChunkedArray:
     where, fields = settings.where, settings.key_fields
     maker = settings.keys(record)
     if len(fields) == 1 and fields[0] in data.schema.names:
-        check_required(data, fields, "key column", where)
+        check_required(data, fields, "key column", where, first_row)
     try:
-        keys = maker.keys(one_batch(rows.select(list(maker.columns())), where))
+        chunks = [maker.keys(batch) for batch in rows.select(list(maker.columns())).to_batches()]
     except NoKey as error:
         raise SchemaMismatch(f"{where}: a row {error}, which is a key column: nothing was written") from None
     if settings.key_is_named:
-        keys = pc.binary_join_element_wise(f"{fields[0]}:", keys, "")
-    check_keys(keys, fields, where)
+        chunks = [pc.binary_join_element_wise(f"{fields[0]}:", keys, "") for keys in chunks]
+    keys = pa.chunked_array(chunks, pa.string())
+    check_keys(keys, fields, where, first_row)
     return keys

@@ -5,20 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.file_writes import FileWrites
+from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
 from penstock.engine.write.index_choice import BucketIndex, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
-from penstock.engine.write.prepared_rows import prepared_rows
+from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
-from penstock.proto.errors import ConfigurationError, WriteConflict
+from penstock.proto.errors import WriteConflict
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -28,14 +25,11 @@ from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
+from penstock.writer.rows.chunks import Batches, Data, batches_of
 from penstock.writer.rows.keyed_rows import KeyedRows
-from penstock.writer.rows.write_schema import WriteSchema
 from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
-
-Data = Any
-"""A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader`, or an object with `__arrow_c_stream__`."""
 
 
 def write(
@@ -67,7 +61,8 @@ def write(
     Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
     columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
 
-    Memory: the data, and one row group of a base file.
+    Data of more than 64 MiB is read to its end into a temporary file (without a name, in TMPDIR), before the timeline
+    changes, and written by file group. Memory: about the rows of one file group, and a few row groups of base files.
 
     WriteConflict if another writer changed the same file groups, SchemaMismatch for data that does not fit,
     UnsupportedFeature for a table that cannot be written safely. Nothing is visible after an error.
@@ -92,25 +87,9 @@ def write(
             where=settings.where,
         ),
     )
-    rows = as_table(data)
+    batches = batches_of(data)
     roll_back_failed(table, storage, planned.environment, sole_writer=sole_writer)
-    return planned.run(rows)
-
-
-def as_table(data: Data) -> pa.Table:
-    """The data as a table. ConfigurationError for an object of another kind."""
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
-    raise ConfigurationError(
-        f"data: got {type(data).__name__}, expected a pyarrow.Table, RecordBatch or RecordBatchReader, or an object "
-        "with __arrow_c_stream__ such as a Polars or pandas data frame"
-    )
+    return planned.run(batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +103,17 @@ class _Write:
     environment: WriteEnvironment
     assigner: Assigner
 
-    def run(self, data: pa.Table) -> WriteResult:
+    def run(self, data: Batches) -> WriteResult:
         """Plans the table and prepares the rows before the timeline changes, so that an error of the data leaves no
         trace; and once more if another writer completed an instant since then."""
         early = current_table(self.table)
-        schema, rows = prepared_rows(self.settings, self.operation, early, data)
-        if self._changes_nothing(early, rows):
-            return result(None, "", self.operation, rows, (), ())
+        preparation = RowPreparation(self.settings, self.operation)
+        with incoming_rows(preparation, self.assigner, early, data) as rows:
+            if self._changes_nothing(early, rows):
+                return result(None, "", self.operation, rows.num_rows, (), ())
+            return self._transacted(early, rows)
+
+    def _transacted(self, early: CurrentTable, rows: IncomingRows) -> WriteResult:
         layout = self.table.properties.layout
         requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
         with (
@@ -140,29 +123,34 @@ class _Write:
             current = early
             if StartOfWrite.of(early.table.timeline()) != begun.start:
                 current = current_table(self.table)
-                if current.record != early.record:
-                    schema, rows = prepared_rows(self.settings, self.operation, current, data)
-            return self._written(begun, current, schema, rows)
+            return self._written(begun, current, rows)
 
-    def _changes_nothing(self, current: CurrentTable, rows: KeyedRows) -> bool:
+    def _changes_nothing(self, current: CurrentTable, rows: IncomingRows) -> bool:
         """Whether there is nothing to write. Deletes in a table without a schema are that too: its first commit would
         record a schema of key columns alone."""
         if (self.operation.deletes or self.operation.deletes_partitions) and current.record is None:
             return True
         if self.operation.deletes_partitions:
             return not self._replaced(current, rows)
-        return not len(rows) and not self.operation.replaces_table
+        return rows.is_empty and not self.operation.replaces_table
 
     def _action(self) -> Action:
         if self.operation.replaces:
             return Action.REPLACE_COMMIT
         return Action.DELTA_COMMIT if self.table.properties.is_merge_on_read else Action.COMMIT
 
-    def _written(self, begun: Transaction, current: CurrentTable, schema: WriteSchema, rows: KeyedRows) -> WriteResult:
+    def _written(self, begun: Transaction, current: CurrentTable, rows: IncomingRows) -> WriteResult:
+        schema = rows.schema(current)
         files = FileWrites(transaction=begun, current=current, settings=self.settings, record=schema.stored)
         replaced = self._replaced(current, rows)
-        writes = self.assigner.groups(current, rows, replaced)
-        stats = [stat for one in writes if (stat := self._write_group(files, one, rows)) is not None]
+        stats: list[WriteStat] = []
+        inserted_into: set[str] = set()
+        for write, mine in rows.group_writes(current.without(replaced), self.assigner):
+            stat = self._write_group(files, write, mine)
+            if stat is not None:
+                stats.append(stat)
+            if write.latest is None:
+                inserted_into.add(write.partition)
         metadata = CommitMetadata(
             requested_time=begun.requested_time,
             operation=self.operation.hudi_name,
@@ -174,7 +162,7 @@ class _Write:
         )
         touched = TouchedGroups(
             groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
-            inserted_into=frozenset(one.partition for one in writes if one.latest is None),
+            inserted_into=frozenset(inserted_into),
         )
         completion = begun.complete(
             metadata,
@@ -182,13 +170,13 @@ class _Write:
             by_bucket=isinstance(self.assigner.index, BucketIndex),
             writes_base_files=any(not stat.file_name.startswith(".") for stat in stats),
         )
-        return result(begun.requested_time, completion, self.operation, rows, stats, tuple(replaced))
+        return result(begun.requested_time, completion, self.operation, rows.num_rows, stats, tuple(replaced))
 
-    def _replaced(self, current: CurrentTable, rows: KeyedRows) -> frozenset[GroupId]:
+    def _replaced(self, current: CurrentTable, rows: IncomingRows) -> frozenset[GroupId]:
         """The file groups that the write replaces."""
         if not self.operation.replaces:
             return frozenset()
-        partitions = current.slices.by_partition if self.operation.replaces_table else rows.partitions.paths
+        partitions = current.slices.by_partition if self.operation.replaces_table else rows.partitions
         slices = [item for partition in partitions for item in current.slices.of(partition)]
         busy = [item for item in slices if item.being_compacted or item.group in current.slices.locked]
         if self.operation.deletes_partitions and busy:  # as Hudi `DeletePartitionUtils`
@@ -200,19 +188,18 @@ class _Write:
         return frozenset(item.group for item in slices)
 
     def _write_group(self, files: FileWrites, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
-        mine = rows.take(np.asarray(write.rows))
         if write.latest is None:
-            return files.new_base(write, mine)
+            return files.new_base(write, rows)
         if self.table.properties.is_merge_on_read and not write.rewrites:
-            return files.log(write, mine)
-        return files.rewritten_base(write, mine, appends=not self.operation.searches_keys)
+            return files.log(write, rows)
+        return files.rewritten_base(write, rows, appends=not self.operation.searches_keys)
 
 
 def result(
     instant: str | None,
     completion: str,
     operation: Operation,
-    rows: KeyedRows,
+    num_rows: int,
     stats: Sequence[WriteStat],
     replaced: Sequence[GroupId],
 ) -> WriteResult:
@@ -221,7 +208,7 @@ def result(
         instant=instant or "",
         completion_time=completion,
         operation=operation.value,
-        rows=len(rows),
+        rows=num_rows,
         inserted=sum(stat.num_inserts for stat in stats),
         updated=sum(stat.num_update_writes for stat in stats),
         deleted=sum(stat.num_deletes for stat in stats),

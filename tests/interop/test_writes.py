@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.write import incoming_rows
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 
@@ -143,8 +144,9 @@ def check(hudi: Any, table: pathlib.Path, model: Model, what: str) -> None:
 @pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
 @pytest.mark.parametrize("index", ["bucket", "simple"])
 def test_operations_read_as_written_and_hudi_goes_on(
-    hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str
+    hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str, index: str
 ) -> None:
+    """All writes but the first are of data that does not fit in memory."""
     path, model = tmp_path / "trip", Model()
     create_table(
         str(path),
@@ -165,6 +167,7 @@ def test_operations_read_as_written_and_hudi_goes_on(
     penstock_writes(first)
     model.upsert(first)
     check(hudi, path, model, "first upsert")
+    monkeypatch.setattr(incoming_rows, "HELD_BYTES", 100)
 
     second: list[Row] = [("k1", 20, 21, "oslo"), ("k2", 5, 99, "riga"), ("k31", 20, 29, "bern"), ("k1", 30, 22, "oslo")]
     penstock_writes(second)

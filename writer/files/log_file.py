@@ -6,7 +6,7 @@ never appended to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,8 +34,8 @@ def log_blocks(
     instant: str,
     partition: str,
     avro_json: str,
-    rows: Sequence[pa.RecordBatch],
-    deletes: Sequence[LogDeletes],
+    rows: Iterable[pa.RecordBatch],
+    deletes: Iterable[LogDeletes],
 ) -> Iterator[bytes]:
     """The blocks of a log file in order: data first, deletes last.
 
@@ -49,7 +49,7 @@ def log_blocks(
             yield encode_block(BlockKind.DELETE, headers, delete_block_content(some.keys, partition, some.ordering))
 
 
-def _blocks(rows: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _blocks(rows: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     held: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in rows:

@@ -6,7 +6,7 @@ so does one that wins over the write's row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,8 @@ from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.merge.stream import LogWinners, Merge, MergeSpec
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.table.schema.avro import META_COLUMNS
+from penstock.writer.files.meta_columns import RowStamp
 from penstock.writer.rows.keyed_rows import KeyedRows
 
 BATCH: Final = BatchSize(rows=64 << 10, size_bytes=16 << 20)
@@ -43,17 +45,17 @@ class RewriteCounts:
 def merged_rows(
     base: BaseFile,
     rows: KeyedRows,
-    stamped: pa.RecordBatch,
+    stamp: RowStamp,
     mode: MergeMode,
     ordering: OrderingColumns,
     counts: RewriteCounts,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the new file, in batches: those of `base`, merged with `rows`, then the rows of new keys.
 
-    stamped: the data rows among `rows`, with meta columns, in their order. `counts` is complete at the end.
+    `stamp` stamps the rows that come from `rows`. `counts` is complete at the end.
     """
-    winners = _winners(rows, stamped, mode)
-    names = tuple(stamped.schema.names)
+    winners = _winners(rows, mode)
+    names = (*META_COLUMNS, *rows.rows.schema.names)
     merge = Merge(
         winners,
         MergeSpec(
@@ -69,25 +71,28 @@ def merged_rows(
             yield _without(batch.select(names), gone)
         for batch in merge.arrivals():
             counts.updates += batch.num_rows
-            yield batch
+            yield _stamped(batch, stamp)
     for batch in merge.inserts():
         counts.inserts += batch.num_rows
-        yield batch
+        yield _stamped(batch, stamp)
     counts.deletes = gone_rows - counts.updates
 
 
-def appended_rows(base: BaseFile, stamped: pa.RecordBatch, counts: RewriteCounts) -> Iterator[pa.RecordBatch]:
-    """The rows of `base`, then `stamped`, without a search for equal keys (operation insert)."""
+def appended_rows(
+    base: BaseFile, stamped: Iterable[pa.RecordBatch], names: Sequence[str], counts: RewriteCounts
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `base`, then `stamped`, without a search for equal keys (operation insert). names: all columns."""
     for group in base.row_groups(WholeFile(), BATCH):
         for batch in group.batches():
-            yield batch.select(stamped.schema.names)
-    counts.inserts += stamped.num_rows
-    yield stamped
+            yield batch.select(names)
+    for batch in stamped:
+        counts.inserts += batch.num_rows
+        yield batch
 
 
-def _winners(rows: KeyedRows, stamped: pa.RecordBatch, mode: MergeMode) -> LogWinners:
-    table, numbers = number_keys([rows.keys])
-    ordering = OrderingTuples(rows.ordering) if rows.ordering else None
+def _winners(rows: KeyedRows, mode: MergeMode) -> LogWinners:
+    table, numbers = number_keys(rows.keys.chunks)
+    ordering = OrderingTuples(rows.ordering_arrays()) if rows.ordering else None
     folded = fold(mode, numbers, table.count, rows.kinds, ordering.ranks() if ordering else None)
     data = rows.kinds == RecordKind.DATA
     place = np.cumsum(data) - 1
@@ -97,9 +102,15 @@ def _winners(rows: KeyedRows, stamped: pa.RecordBatch, mode: MergeMode) -> LogWi
         kinds=rows.kinds[winning],
         ordering=ordering.take(winning) if ordering else None,
         row_of=np.where(data[winning], place[winning], -1).astype(np.int64),
-        rows=LogRows([stamped]),
+        rows=LogRows(batch.append_column(RECORD_KEY, keys) for batch, keys in rows.data().batches()),
         folded=folded,
     )
+
+
+def _stamped(rows: pa.RecordBatch, stamp: RowStamp) -> pa.RecordBatch:
+    """Rows of the write, whose last column is their key, with the meta columns."""
+    last = rows.num_columns - 1
+    return stamp.stamped(rows.select(range(last)), rows.column(last))
 
 
 def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:

@@ -43,15 +43,11 @@ def average_row_bytes(written: Sequence[tuple[int, int]], sizes: FileSizes, defa
     return max(1, default)
 
 
-def place_new_rows(
-    partition: str,
-    rows: np.ndarray,
-    slices: Sequence[LatestSlice],
-    locked: Collection[GroupId],
-    sizes: FileSizes,
-    new_file_id: Callable[[], str],
-) -> list[GroupWrite]:
-    """The new rows of a partition by file group, in their order."""
+def files_of_new_rows(
+    count: int, slices: Sequence[LatestSlice], locked: Collection[GroupId], sizes: FileSizes
+) -> list[tuple[LatestSlice | None, int]]:
+    """The files of so many new rows of a partition, in their order: (slice that is filled, or None for a new group; how
+    many of the rows)."""
     small = [
         item
         for item in slices
@@ -62,14 +58,39 @@ def place_new_rows(
         and 0 < item.size_bytes < sizes.small_file_bytes
     ]
     small.sort(key=lambda item: (item.size_bytes, item.file_id))
-    writes: list[GroupWrite] = []
-    begin = 0
+    files: list[tuple[LatestSlice | None, int]] = []
     for item in small[: sizes.small_files]:
         room = (sizes.max_file_bytes - item.size_bytes) // max(1, sizes.row_bytes)
-        if room > 0 and begin < len(rows):
-            writes.append(GroupWrite(partition, item.file_id, item, rows[begin : begin + room], rewrites=True))
-            begin += room
-    while begin < len(rows):
-        writes.append(GroupWrite(partition, new_file_id(), None, rows[begin : begin + sizes.rows_of_file]))
-        begin += sizes.rows_of_file
+        if room > 0 and count > 0:
+            files.append((item, min(room, count)))
+            count -= files[-1][1]
+    while count > 0:
+        files.append((None, min(sizes.rows_of_file, count)))
+        count -= files[-1][1]
+    return files
+
+
+def place_new_rows(
+    partition: str,
+    rows: np.ndarray,
+    slices: Sequence[LatestSlice],
+    locked: Collection[GroupId],
+    sizes: FileSizes,
+    new_file_id: Callable[[], str],
+) -> list[GroupWrite]:
+    """The new rows of a partition by file group, in their order."""
+    writes: list[GroupWrite] = []
+    begin = 0
+    for item, count in files_of_new_rows(len(rows), slices, locked, sizes):
+        writes.append(write_of_new_rows(partition, item, rows[begin : begin + count], new_file_id))
+        begin += count
     return writes
+
+
+def write_of_new_rows(
+    partition: str, item: LatestSlice | None, rows: np.ndarray, new_file_id: Callable[[], str]
+) -> GroupWrite:
+    """New rows that fill a slice, or those of a new group."""
+    if item is None:
+        return GroupWrite(partition, new_file_id(), None, rows)
+    return GroupWrite(partition, item.file_id, item, rows, rewrites=True)

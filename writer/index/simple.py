@@ -50,8 +50,7 @@ def locate(rows: KeyedRows, slices: TableSlices, keys_of: KeysOf, where: str) ->
     group without a base file: its keys cannot be searched, as in Hudi's simple index, which would repeat them.
     """
     for one in unlocated(rows, slices):
-        keys = rows.keys.take(pa.array(one.rows))
-        yield replace(one, places=_places(keys, one.slices, keys_of, where))
+        yield replace(one, places=_places(rows.keys_at(one.rows).chunks, one.slices, keys_of, where))
 
 
 def unlocated(rows: KeyedRows, slices: TableSlices) -> Iterator[Location]:
@@ -64,8 +63,8 @@ def unlocated(rows: KeyedRows, slices: TableSlices) -> Iterator[Location]:
             yield Location(partition, mine, slices.of(partition), np.full(len(mine), -1, np.int64))
 
 
-def _places(keys: pa.Array, slices: Sequence[LatestSlice], keys_of: KeysOf, where: str) -> np.ndarray:
-    table, numbers = number_keys([keys])
+def _places(keys: Sequence[pa.Array], slices: Sequence[LatestSlice], keys_of: KeysOf, where: str) -> np.ndarray:
+    table, numbers = number_keys(keys)
     place_of_key = np.full(table.count, -1, np.int64)
     for place, item in enumerate(slices):
         if item.base is None:

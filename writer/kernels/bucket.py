@@ -45,12 +45,7 @@ def bucket_numbers(
         raise InvariantViolation(
             f"buckets of {keys.null_count} null keys among {buckets} by {len(hash_fields)} columns"
         )
-    names = [name.encode() for name in hash_fields]
-    name_bytes = np.frombuffer(b"".join(names), np.uint8)
-    name_offsets = np.cumsum([0, *map(len, names)])
-    hashes, problems = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint8)
-    data, offsets = key_bytes(keys)
-    hash_keys(data, offsets, name_bytes, name_offsets, _NULL, _EMPTY, hashes, problems)
+    hashes, problems = _hashes(keys, hash_fields)
     refused = problems == ENDLESS if not as_hudi_0_15 else problems != FINE
     if refused.any():
         row = int(np.flatnonzero(refused)[0])
@@ -65,6 +60,22 @@ def bucket_numbers(
             + "; use index='simple', or another record key"
         )
     return ((hashes & 0x7FFFFFFF) % buckets).astype(np.int32)
+
+
+def spread(keys: pa.StringArray, parts: int) -> np.ndarray:
+    """One of so many parts for each key, int64 from 0 on; equal keys have the same one."""
+    return np.asarray(_hashes(keys, ("",))[0] % parts)
+
+
+def _hashes(keys: pa.StringArray, hash_fields: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(hash of each key, its problem)."""
+    names = [name.encode() for name in hash_fields]
+    name_bytes = np.frombuffer(b"".join(names) or b"\0", np.uint8)
+    name_offsets = np.cumsum([0, *map(len, names)])
+    hashes, problems = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint8)
+    data, offsets = key_bytes(keys)
+    hash_keys(data, offsets, name_bytes, name_offsets, _NULL, _EMPTY, hashes, problems)
+    return hashes, problems
 
 
 def key_bytes(keys: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:

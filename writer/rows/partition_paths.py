@@ -63,7 +63,7 @@ class PartitionPaths:
             column = rows.column(name)
             if name in self.times and pa.types.is_timestamp(column.type):
                 column = column.cast(pa.int64())  # Hudi's writers have the number that Avro stores
-            encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+            encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
             segments.append([self._segment(name, value, where) for value in encoded.dictionary.to_pylist()])
             combinations *= max(1, len(segments[-1]))
             if combinations > _MAX_COMBINATIONS:

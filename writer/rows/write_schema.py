@@ -241,15 +241,16 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
     return cast
 
 
-def check_required(rows: pa.Table, names: Collection[str], what: str, where: str) -> None:
-    """SchemaMismatch, beginning with `where`, if one of the columns is missing from the data or has a null."""
+def check_required(rows: pa.Table, names: Collection[str], what: str, where: str, first_row: int = 0) -> None:
+    """SchemaMismatch, beginning with `where`, if one of the columns is missing from the data or has a null.
+    `first_row`: the number of the first row in error texts."""
     for name in names:
         if name not in rows.schema.names:
             raise SchemaMismatch(
                 f"{where}: the data lacks {what} {name!r}; it has {', '.join(rows.schema.names)[:500]}"
             )
         if nulls := rows.column(name).null_count:
-            place = pc.index(pc.is_null(rows.column(name)), True).as_py()
+            place = first_row + pc.index(pc.is_null(rows.column(name)), True).as_py()
             raise SchemaMismatch(
                 f"{where}: {what} {name!r} is null in {nulls} rows, the first is row {place}: got null, expected a "
                 "value; nothing was written"

@@ -56,7 +56,7 @@ def test_groups_of_another_index_are_refused(file_ids: list[str], words: str) ->
 def test_rows_are_assigned_by_partition_and_bucket() -> None:
     rows = KeyedRows(
         rows=pa.table({"id": list("uvwxyz")}),
-        keys=pa.array(list("uvwxyz")),
+        keys=pa.chunked_array([list("uvwxyz")]),
         partitions=RowPartitions(("a", "b"), np.array([1, 0, 0, 1, 0, 1])),
         kinds=np.full(6, RecordKind.DATA, np.uint8),
         ordering=(),

@@ -28,7 +28,7 @@ def rows(*keys: tuple[str, str]) -> KeyedRows:
     paths = tuple(sorted({partition for partition, _ in keys}))
     return KeyedRows(
         rows=pa.table({"id": [key for _, key in keys]}),
-        keys=pa.array([key for _, key in keys]),
+        keys=pa.chunked_array([[key for _, key in keys]]),
         partitions=RowPartitions(paths, np.array([paths.index(partition) for partition, _ in keys])),
         kinds=np.full(len(keys), RecordKind.DATA, np.uint8),
         ordering=(),

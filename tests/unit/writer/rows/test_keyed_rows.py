@@ -16,9 +16,10 @@ from penstock.writer.rows.keyed_rows import (
     KeyedRows,
     check_keys,
     combined,
+    compacted,
     kinds_of,
     marked_deletes,
-    one_batch,
+    one_array,
 )
 from penstock.writer.rows.partition_paths import RowPartitions
 
@@ -28,15 +29,24 @@ RECORDS = st.lists(
 )
 
 
+CHUNK_ROWS = 4
+
+
+def chunked(values: list[object], kind: pa.DataType) -> pa.ChunkedArray:
+    """The values in chunks of CHUNK_ROWS."""
+    chunks = [values[begin : begin + CHUNK_ROWS] for begin in range(0, len(values), CHUNK_ROWS)]
+    return pa.chunked_array(chunks, kind)
+
+
 def keyed(records: list[tuple[str, int, int, bool]], *, by_event_time: bool) -> KeyedRows:
     """Rows of (key, partition, ordering value, whether it deletes)."""
     keys, places, order, deletes = (list(column) for column in zip(*records, strict=True))
     return KeyedRows(
-        rows=pa.table({"n": range(len(records))}),
-        keys=pa.array(keys),
+        rows=pa.Table.from_batches(pa.table({"n": range(len(records))}).to_batches(max_chunksize=CHUNK_ROWS)),
+        keys=chunked(keys, pa.string()),
         partitions=RowPartitions(PATHS, np.array(places, np.int64)),
         kinds=np.where(deletes, RecordKind.DELETE, RecordKind.DATA).astype(np.uint8),
-        ordering=(pa.array(order, pa.int64()),) if by_event_time else (),
+        ordering=(chunked(order, pa.int64()),) if by_event_time else (),
     )
 
 
@@ -82,21 +92,56 @@ def test_only_a_boolean_column_marks_deletes(column: pa.Array) -> None:
 
 
 def test_key_of_nulls_alone_is_refused() -> None:
-    check_keys(pa.array(["a:__null__,b:1", "a:x,b:__empty__"]), ["a", "b"], "table t")
-    check_keys(pa.array(["a:__null__,b.c:__null__x"]), ["a", "b.c"], "table t")
+    check_keys(pa.chunked_array([["a:__null__,b:1", "a:x,b:__empty__"]]), ["a", "b"], "table t")
+    check_keys(pa.chunked_array([["a:__null__,b.c:__null__x"]]), ["a", "b.c"], "table t")
     with pytest.raises(SchemaMismatch, match="all key columns a, b are null or empty in row 1"):
-        check_keys(pa.array(["a:1,b:1", "a:__null__,b:__empty__"]), ["a", "b"], "table t")
+        check_keys(pa.chunked_array([["a:1,b:1", "a:__null__,b:__empty__"]]), ["a", "b"], "table t")
 
 
-def test_one_batch_has_all_chunks() -> None:
-    rows = pa.table({"a": pa.chunked_array([["x"], [], ["y", None]]), "b": pa.chunked_array([[1, 2, 3]])})
-    assert one_batch(rows, "table t").to_pydict() == rows.to_pydict()
-    assert one_batch(rows.slice(0, 0), "table t").num_rows == 0
+@given(RECORDS, st.data())
+def test_taken_rows_are_those_at_their_places(records: list[tuple[str, int, int, bool]], data: st.DataObject) -> None:
+    places = sorted(data.draw(st.sets(st.integers(0, len(records) - 1))))
+    rows = keyed(records, by_event_time=True)
+    taken = rows.take(np.array(places, np.int64))
+    assert taken.rows.column("n").to_pylist() == places
+    assert taken.keys.to_pylist() == rows.keys_at(np.array(places, np.int64)).to_pylist()
+    assert taken.keys.to_pylist() == [records[place][0] for place in places]
+    assert taken.ordering[0].to_pylist() == [records[place][2] for place in places]
+    assert [taken.partitions.paths[n] for n in taken.partitions.numbers] == [PATHS[records[p][1]] for p in places]
+    batches = list(taken.batches())
+    assert [n for batch, _ in batches for n in batch.column("n").to_pylist()] == places
+    assert [key for _, keys in batches for key in keys.to_pylist()] == taken.keys.to_pylist()
+    assert rows.data().rows.column("n").to_pylist() == [n for n, record in enumerate(records) if not record[3]]
+
+
+def test_batches_are_joined_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = pa.table({"n": pa.array(range(10), pa.int64())}).to_batches(max_chunksize=2)
+    empty = batches[0].slice(0, 0)
+    joined = compacted([batches[0], empty, *batches[1:]], batches[0].schema)
+    assert joined.column(0).num_chunks == 1 and joined.column(0).to_pylist() == list(range(10))
+    monkeypatch.setattr("penstock.writer.rows.keyed_rows.CHUNK_BYTES", 40)
+    joined = compacted([batches[0], empty, *batches[1:]], batches[0].schema)
+    assert [len(chunk) for chunk in joined.column(0).chunks] == [4, 4, 2]
+    assert joined.column(0).to_pylist() == list(range(10))
+    assert compacted([empty], empty.schema).num_rows == 0
 
 
 @pytest.mark.exhaustive
-def test_text_beyond_two_gib_is_refused() -> None:
-    part = pa.array(["x" * (1 << 20)] * 1100)
-    rows = pa.table({"a": pa.chunked_array([part, part])})
-    with pytest.raises(SchemaMismatch, match=r"more than 2 GiB of text .* in 2200 rows"):
-        one_batch(rows, "table t")
+def test_rows_have_columns_with_more_text_than_two_gib() -> None:
+    """Arrow cannot have such a column in one array, nor take from its chunks."""
+    rows = 2200
+    part = pa.array(["x" * (1 << 20)] * (rows // 2))
+    table = pa.table({"a": pa.chunked_array([part, part])})
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        table.take(pa.array([1, 2]))
+    texts = compacted(table.to_batches(), table.schema)
+    keys = KeyedRows(
+        rows=texts,
+        keys=texts.column(0),
+        partitions=RowPartitions(("",), np.zeros(rows, np.int64)),
+        kinds=np.full(rows, RecordKind.DATA, np.uint8),
+        ordering=(texts.column(0),),
+    )
+    some = keys.take(np.arange(0, rows, 2))
+    assert len(some.rows.column("a")) == len(some.keys) == len(some.ordering[0]) == rows // 2
+    assert one_array(keys.keys).type == pa.large_string() and one_array(some.keys).type == pa.string()
