@@ -198,7 +198,7 @@ def _time_options(given: list[str] | None) -> dict[str, str]:
     return options
 
 
-def _rows_of(file: str) -> pa.Table:
+def _rows_of(file: str) -> pa.RecordBatchReader:
     from penstock.engine.write.data_files import read_rows
 
     return read_rows(file)
