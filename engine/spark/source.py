@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from penstock.proto.options.registry import EntryPoint
 
 log = logging.getLogger("penstock.engine.spark")
+_SET_BY_STREAMS: Final = {
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What `PythonStreamingSourceRunner.init` puts into the map of a source; Spark replaces these values by its own."""
 
 
 class PenstockDataSource(DataSource):
@@ -109,6 +116,19 @@ class PenstockDataSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Registers the format `penstock` with this session. Calling it again has no effect.
 
-    Needed only if the module `pyspark_penstock` is not on the Python path of the driver.
+    Needed if the module `pyspark_penstock` is not on the Python path of the driver, and before a session starts several
+    streams at once: Spark 4 adds environment variables to one map that all streams share, without a lock, and two
+    streams that add at once damage it. Every later task of the session then fails (OptionalDataException). The map of
+    a source that is registered here has these variables from the start. A session of Spark Connect cannot set them.
     """
-    spark.dataSource.register(PenstockDataSource)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        spark.dataSource.register(PenstockDataSource)
+        return
+    environment = spark.sparkContext.environment  # `register` copies it into the map of the source
+    added = {name: value for name, value in _SET_BY_STREAMS.items() if name not in environment}
+    environment.update(added)
+    try:
+        spark.dataSource.register(PenstockDataSource)
+    finally:
+        for name in added:
+            environment.pop(name, None)

@@ -14,6 +14,8 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
+import penstock.spark
+from penstock.engine.spark.source import PenstockDataSource
 from penstock.enumerator.server.run import serve
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
@@ -260,3 +262,27 @@ def test_golden_tables_have_the_expected_services(golden: Any) -> None:
         assert len(data_commits(golden, case)) == 9
         for service in SERVICES:
             assert golden.expected(case, service).num_rows == 0
+
+
+def environment(spark: SparkSession) -> dict[str, str]:
+    """The environment variables that all queries of the session share, in the JVM."""
+    sources: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    return dict(sources.lookupDataSource("penstock").dataSourceCls().envVars())
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_stream_of_a_registered_source_adds_no_variable(
+    spark: SparkSession, golden: Any, tmp_path: pathlib.Path, is_registered: bool
+) -> None:
+    """A variable that two streams add at once damages the map, and then every task of the session fails. Without
+    `register` a stream adds variables: the check sees them."""
+    session = spark.newSession()
+    if is_registered:
+        penstock.spark.register(session)
+    else:
+        session.dataSource.register(PenstockDataSource)
+    before = environment(session)
+    drained(stream(session, str(golden.table("B_v9_inc_mor")), MicroBatches(), tmp_path / "checkpoint"))
+    after = environment(session)
+    assert (after.keys() == before.keys()) == is_registered
+    assert spark.sparkContext.environment.keys() & set(after) <= {"PYTHONHASHSEED", "PENSTOCK_HISTORY"}

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from penstock.spark import register
+
 AT_ONCE = 2
 """One stream alone does not use more than one core: its tasks, planner and driver wait for each other."""
 MARK = "ahead"
@@ -42,5 +44,6 @@ def run_all(
 def _run(item: Any, folder: pathlib.Path, spark: Any, recorded: Any) -> Any:
     run = item.get_closest_marker(MARK).kwargs["run"]
     session = spark.newSession()
+    register(session)  # two streams start at once
     session.conf.set("spark.sql.shuffle.partitions", "1")  # each partition adds the same cost to each micro-batch
     return run(session, recorded, folder, **item.callspec.params)
