@@ -10,7 +10,6 @@ import numpy as np
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex
 from penstock.engine.write.operations import Operation
-from penstock.engine.write.row_sizes import row_bytes
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.reader.merge.fold import RecordKind
 from penstock.table.files.slices import GroupId
@@ -118,7 +117,7 @@ class Assigner:
         if isinstance(self.index, BucketIndex):  # it fills no files
             return self.sizes
         small = 1 if current.table.properties.is_merge_on_read else None
-        return replace(self.sizes, row_bytes=row_bytes(current, self.sizes), small_files=small)
+        return replace(self.sizes, row_bytes=current.row_bytes(self.sizes), small_files=small)
 
     def new_file_id(self) -> str:
         """The id of a new file group."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,14 +16,18 @@ from penstock.reader.base.file import BaseFile
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
-from penstock.table.schema.avro import META_COLUMNS, OPERATION, RecordSchema, parse_record_schema
+from penstock.table.schema.avro import OPERATION, RecordSchema, parse_record_schema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.writer.files.rewritten_base import BATCH
+from penstock.writer.index.new_groups import FileSizes, average_row_bytes
 from penstock.writer.index.slices import LatestSlice, TableSlices
 
-_META = frozenset(META_COLUMNS)
+_COMMITS: Final = 32
+"""How many commits the average size of a row is looked for in, from the newest."""
+_DEFAULT_ROW_BYTES: Final = 1024
+"""Hudi's `hoodie.copyonwrite.record.size.estimate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,14 @@ class CurrentTable:
             for group in base.row_groups(WholeFile(), BATCH):
                 for batch in group.batches():
                     yield batch.column(0)
+
+    def row_bytes(self, sizes: FileSizes) -> int:
+        """The average size of a row in base files, by the newest commits (Hudi `AverageRecordSizeEstimator`)."""
+        written: list[tuple[int, int]] = []
+        for instant in reversed(self.table.timeline().completed_writes[-_COMMITS:]):
+            stats = [stat for stat in self.table.commit(instant).stats if not stat.file_name.startswith(".")]
+            written.append((sum(stat.file_size_bytes for stat in stats), sum(stat.num_writes for stat in stats)))
+        return average_row_bytes(written, sizes, _DEFAULT_ROW_BYTES)
 
 
 def current_table(table: HudiTable) -> CurrentTable:

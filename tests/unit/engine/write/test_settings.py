@@ -1,0 +1,89 @@
+"""Settings of a write, and the refusal of tables whose files it could not keep."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+from dataclasses import replace
+
+import pytest
+
+from penstock.engine.write.settings import timeline_zone, write_settings
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.table.hudi_table import HudiTable, open_table
+from tests.unit.engine.write.recorded_storage import SCHEMA, Lake
+
+
+@pytest.fixture
+def lake(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    return Lake(tmp_path / "t", (9, "merge_on_read", "bucket"), monkeypatch)
+
+
+def with_properties(lake: Lake, **values: str) -> HudiTable:
+    """The table with other properties; `__` stands for a dot."""
+    file = lake.path / ".hoodie/hoodie.properties"
+    given = {name.replace("__", "."): value for name, value in values.items()}
+    lines = [line for line in file.read_text().splitlines() if line.partition("=")[0] not in given]
+    file.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in given.items()), ""]))
+    return open_table(str(lake.path))
+
+
+def test_settings_are_those_of_table(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, lake: Lake) -> None:
+    settings = write_settings(lake.table(), {})
+    assert settings.mode == EventTimeOrdering(("seq",)) and settings.ordering_fields == ("seq",)
+    assert settings.key_fields == ("id",) and not settings.key_is_named and settings.paths.fields == ("city",)
+    ordering = settings.ordering(SCHEMA)
+    assert (ordering.names, [str(kind) for kind in ordering.types]) == (("seq",), ["int64"])
+    plain = Lake(tmp_path / "plain", (9, "copy_on_write", "simple"), monkeypatch, ordering=(), key_generator="COMPLEX")
+    settings = write_settings(plain.table(), {})
+    assert settings.mode == CommitTimeOrdering() and settings.ordering_fields == ()
+    assert settings.key_is_named, "a complex key of one column is <column>:<value>"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("hoodie__table__version", "8", "version 8"),
+        ("hoodie__table__metadata__partitions", "files", "write it once by Hudi with hoodie.metadata.enable=false"),
+        ("hoodie__table__metadata__partitions__inflight", "files", r"has a metadata table .*=files\)"),
+        ("hoodie__table__cdc__enabled", "true", "hoodie.table.cdc.enabled=true are not written yet"),
+        ("hoodie__populate__meta__fields", "false", "hoodie.populate.meta.fields=false"),
+        ("hoodie__datasource__write__drop__partition__columns", "true", "drop.partition.columns=true are not written"),
+        ("hoodie__table__recordkey__fields", "", "has no record key"),
+        ("hoodie__table__keygenerator__type", "HOODIE_TABLE_METADATA", "partitions of key generator"),
+    ],
+    ids=lambda value: value.replace("__", ".") if "__" in value else None,
+)
+def test_table_that_write_cannot_keep_is_refused(lake: Lake, name: str, value: str, words: str) -> None:
+    table = with_properties(lake, **{name: value})
+    with pytest.raises(UnsupportedFeature, match=words) as raised:
+        write_settings(table, {})
+    assert f"table {lake.path}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [(".bucket_index", "consistent hashing or partition-level bucket index"), (".schema", "schema-on-read history")],
+)
+def test_folder_of_unknown_feature_is_refused(lake: Lake, folder: str, words: str) -> None:
+    write_settings(lake.table(), {})  # an empty folder is none
+    file = lake.path / ".hoodie" / folder / "x"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    with pytest.raises(UnsupportedFeature, match=f"table {lake.path} has a {words}"):
+        write_settings(lake.table(), {})
+
+
+def test_zone_of_utc_timeline_is_utc_only(lake: Lake) -> None:
+    properties = lake.table().properties
+    assert timeline_zone(properties, "") is timeline_zone(properties, "UTC") is datetime.UTC
+    with pytest.raises(ConfigurationError, match=f"'Europe/Oslo', and table {lake.path} has .*in UTC; leave it out"):
+        timeline_zone(properties, "Europe/Oslo")
+
+
+def test_zone_of_local_timeline_must_be_given(lake: Lake) -> None:
+    properties = replace(lake.table().properties, timezone="LOCAL")
+    with pytest.raises(ConfigurationError, match=f"table {lake.path} .*=LOCAL: .* give timeline_timezone, such as UTC"):
+        timeline_zone(properties, "")
+    assert str(timeline_zone(properties, "Europe/Oslo")) == "Europe/Oslo"
