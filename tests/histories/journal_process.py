@@ -2,7 +2,12 @@
 
 Each line on stdin is a JSON request; a new child, forked from this process, which has no state, answers it with a line
 on stdout. Request: `directory` (a copy, which may change), `reports` (what a server said about its groups, by time),
-the members that `joined` and `left`, what was `assigned` and `committed`, `entries` of plans. Answer: `differences`.
+the members that `joined` and `left`, what was `assigned` and `committed`, `entries` of plans, all by time. Answer:
+`differences`.
+
+A log that was compacted has nothing of what was over by then. What a server said before that is not compared: reports
+before the first one that the records have, members with an older epoch, rounds before the first one that was planned
+since, and what was handed out of a round that was open.
 """
 
 from __future__ import annotations
@@ -11,18 +16,21 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.enumerator.coordinator.plan_store import DurablePlanStore
-from penstock.enumerator.core.records import GroupKey, ReaderJoined, RoundPlanned, SplitsAssigned
+from penstock.enumerator.core.records import Durable, GroupKey, NumbersUsed, ReaderJoined, RoundPlanned, SplitsAssigned
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.slot_assigner import Assigned, Sealed
 from penstock.enumerator.core.state import Group, State, apply
 from penstock.enumerator.core.stored.codec import decode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.store.sqlite.open import open_sqlite
 
 Json = dict[str, Any]
+MAX_COMPACTED = 1_000
+"""Records among which the end of a compaction is looked for."""
 
 
 def described(group: Group | None) -> Json | None:
@@ -53,8 +61,13 @@ class Replayed:
         self.rounds: set[str] = set()
         self.joined: set[tuple[str, int]] = set()
         self.assigned: set[tuple[str, str, int]] = set()
-        for stored in self.store.records():
-            record = decode_record(stored)
+        records = [decode_record(stored) for stored in self.store.records()]
+        compacted = _compacted(records)
+        self.compacted_at = records[0].last if compacted and isinstance(records[0], NumbersUsed) else None
+        """The last number before the compaction of the log; None: it was not compacted."""
+        self.open_rounds = {one.plan_id for one in records[:compacted] if isinstance(one, RoundPlanned)}
+        """The rounds that were open at the compaction."""
+        for record in records:
             apply(self.state, record)
             if isinstance(record, RoundPlanned):
                 self.rounds.add(record.plan_id)
@@ -65,6 +78,24 @@ class Replayed:
             key = getattr(record, "key", None)
             if isinstance(key, GroupKey):
                 self.groups.setdefault(key, [None]).append(described(self.state.groups.get(key)))
+
+    def since_compaction(self, said: Iterable[Json], plan_id: Callable[[Any], str]) -> Iterator[Any]:
+        """What a server said of rounds, without what it said before the log was compacted."""
+        begun = self.compacted_at is None
+        for one in said:
+            begun = begun or plan_id(one) in self.rounds - self.open_rounds
+            if begun or plan_id(one) in self.rounds:
+                yield one
+
+
+def _compacted(records: Sequence[Durable]) -> int:
+    """How many of the first records are those that compacted a log; 0: the log was not compacted."""
+    state, count = State(), 0
+    if records and isinstance(records[0], NumbersUsed):
+        for place, record in enumerate(records[:MAX_COMPACTED], 1):
+            apply(state, record)
+            count = place if list(compacted_records(state)) == list(records[:place]) else count
+    return count
 
 
 def differences(request: Json) -> Iterator[str]:
@@ -85,29 +116,30 @@ def _reports(replayed: Replayed, reports: list[Json]) -> Iterator[str]:
         first = max((place for place, answered in seen if answered < report["asked_ns"]), default=0)
         states = replayed.groups.get(key, [None])
         at = next((place for place in range(first, len(states)) if states[place] == report["described"]), None)
-        if at is None:
+        if at is None and (seen or replayed.compacted_at is None):
             yield f"the server said of {key}: {report['described']}; after all records it is {states[-1]}"
             return
-        seen.append((at, report["answered_ns"]))
+        if at is not None:
+            seen.append((at, report["answered_ns"]))
 
 
 def _members(replayed: Replayed, request: Json) -> Iterator[str]:
     """Who joined and left, and what was handed out, is in a record."""
     for reader_id, epoch in request["joined"]:
-        if (reader_id, epoch) not in replayed.joined:
+        if epoch > (replayed.compacted_at or 0) and (reader_id, epoch) not in replayed.joined:
             yield f"the server gave epoch {epoch} to {reader_id}, and no record has it"
     for table, group, reader_id, epoch in request["left"]:
         here = replayed.state.groups.get(GroupKey(table, group))
         if here is not None and reader_id in here.readers and here.readers[reader_id].epoch == epoch:
             yield f"{reader_id} left group {group}, and after all records it is a member"
-    for reader_id, plan_id, index in request["assigned"]:
-        if (reader_id, plan_id, index) not in replayed.assigned:
+    for reader_id, plan_id, index in replayed.since_compaction(request["assigned"], lambda one: one[1]):
+        if (reader_id, plan_id, index) not in replayed.assigned and plan_id not in replayed.open_rounds:
             yield f"the server handed out split {index} of round {plan_id} to {reader_id}, and no record has it"
 
 
 def _commits(replayed: Replayed, committed: list[Json]) -> Iterator[str]:
     """What was accepted is committed after all records, unless the group was reset or deleted since."""
-    for one in committed:
+    for one in replayed.since_compaction(committed, lambda one: one["done"][0]):
         plan_id, index, ordinal, finished = one["done"]
         group = replayed.state.groups.get(GroupKey(one["table"], one["group"]))
         if plan_id not in replayed.rounds:

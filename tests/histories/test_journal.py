@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.enumerator.core.state import State, apply
+from penstock.enumerator.core.stored.codec import decode_record, encode_record
+from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.server.assembly import running_service
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.server.run import serve_enumerator
@@ -113,6 +116,36 @@ def test_each_changed_record_is_found(recorded: tuple[History, pathlib.Path], tm
         changed = replace(record, payload=json.dumps(fields).encode())
         left = [*records[:index], changed, *records[index + 1 :]]
         assert doctored(left, directory, calls, tmp_path / str(index)), f"record {index} is changed: {record}"
+
+
+def compacted(records: list[StoredRecord], count: int) -> list[StoredRecord]:
+    """The log whose first records are compacted."""
+    state = State()
+    for record in records[:count]:
+        apply(state, decode_record(record))
+    return [*(encode_record(record) for record in compacted_records(state)), *records[count:]]
+
+
+def test_compacted_log_agrees_with_what_was_said_since(
+    recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    calls, directory = calls_of(recorded[0])
+    records = stored(directory, tmp_path)
+    for count in range(len(records) + 1):
+        assert doctored(compacted(records, count), directory, calls, tmp_path / str(count)) == [], count
+
+
+def test_record_that_is_lost_after_a_compaction_is_found(
+    recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    """The state is that of the first member's first split, so that what follows is comparable."""
+    calls, directory = calls_of(recorded[0])
+    records = stored(directory, tmp_path)
+    count = 1 + next(place for place, record in enumerate(records) if record.kind == "splits-assigned")
+    log = compacted(records, count)
+    for index in range(len(log) - len(records) + count, len(log)):
+        left = log[:index] + log[index + 1 :]
+        assert doctored(left, directory, calls, tmp_path / str(index)), f"record {index} is lost: {log[index]}"
 
 
 def test_state_at_a_kill_is_compared(recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path) -> None:
