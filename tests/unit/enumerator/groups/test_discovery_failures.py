@@ -32,7 +32,7 @@ from penstock.proto.model.groups import GroupLag, GroupScope, GroupSpec, StartAt
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Incremental, PlanRequest
 from tests.memory_store import DirectJournal, MemoryStore
-from tests.unit.enumerator.groups.test_discovery_threads import until
+from tests.unit.enumerator.groups.test_discovery_threads import until, until_expired
 from tests.unit.enumerator.scripted_service import LAG, Clock, Script, at
 
 FAILURES = (
@@ -115,11 +115,12 @@ class World:
         return self.service.describe_group(table, "g").summary.planned
 
     def until_no_readers(self) -> None:
-        """Moves the clock by three leases in steps; a larger gap between ticks would count as a standstill."""
-        for _ in range(8):
-            self.clock.now_ms += 400
-            until(lambda: self.coordinator.ticked_ms == self.clock.now_ms)
-        until(lambda: not any(self.service.describe_group(table, "g").readers for table in ("bad", "good")))
+        """Moves the clock until the leases have expired."""
+
+        def expired() -> bool:
+            return not any(self.service.describe_group(table, "g").readers for table in ("bad", "good"))
+
+        until_expired(self.clock, self.coordinator, expired)
 
 
 @contextmanager
