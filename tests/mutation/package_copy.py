@@ -50,7 +50,7 @@ CORE = Part(
     ("unit/enumerator", "simulation", "state_space", "mutation", "fixtures/state"),
     ("unit/enumerator/core", "mutation/part_of_models.py"),
 )
-PLANNER = Part("enumerator/planning", ("unit/enumerator", "oracle"), ("unit/enumerator/planning",))
+PLANNER = Part("enumerator/planning", ("unit/enumerator", "oracle", "golden"), ("unit/enumerator/planning",))
 MERGE = Part(
     "reader/merge",
     ("unit/reader", "oracle"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.reader.merge.delete_markers import has_text, java_text, matches_marker
-from penstock.table.schema.avro import ArrayType, AvroType, Decimal, EnumType, Fixed, Primitive
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.splits import DeleteMarker
+from penstock.reader.merge.delete_markers import delete_markers, has_text, java_text, matches_marker
+from penstock.table.schema.avro import (
+    ArrayType,
+    AvroType,
+    Decimal,
+    EnumType,
+    Fixed,
+    Primitive,
+    RecordSchema,
+    parse_record_schema,
+)
 
 TIMESTAMP = Primitive("long", "timestamp-micros")
 DAY = datetime.date(2020, 1, 1)
@@ -95,3 +108,36 @@ def test_any_text_is_a_mark_or_none(mark: str) -> None:
 def test_nested_values_have_no_text() -> None:
     assert not has_text(ArrayType(Primitive("int")))
     assert has_text(Fixed(3)) and has_text(Decimal(3, 1))
+
+
+def record_of(**types: Any) -> RecordSchema:
+    fields = [{"name": name, "type": kind} for name, kind in types.items()]
+    return parse_record_schema(json.dumps({"type": "record", "name": "r", "fields": fields}))
+
+
+def scan_of(marker: DeleteMarker | None = None) -> Any:
+    return SimpleNamespace(table="t", delete_marker=marker)
+
+
+def test_markers_are_columns_of_their_types() -> None:
+    record = record_of(id="string", _hoodie_is_deleted="boolean", _hoodie_operation="string", state="int")
+    markers = delete_markers(scan_of(DeleteMarker("state", "7")), record)
+    assert markers.columns == ("_hoodie_is_deleted", "_hoodie_operation", "state")
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "_hoodie_is_deleted": [True, False, None, False, False],
+            "_hoodie_operation": ["I", "D", "I", "-U", "I"],
+            "state": pa.array([0, 0, 7, 0, 0], pa.int32()),
+        }
+    )
+    marked = markers.marked(batch)
+    assert marked is not None and marked.tolist() == [True, True, True, True, False]
+    assert markers.marked(batch.slice(4)) is None
+    others = record_of(id="string", _hoodie_is_deleted="string", _hoodie_operation="int")
+    assert delete_markers(scan_of(DeleteMarker("state", "7")), others).columns == ()
+
+
+def test_nested_marker_is_refused() -> None:
+    record = record_of(state={"type": "array", "items": "int"})
+    with pytest.raises(ConfigurationError, match=r"table t: column 'state' marks deletes and is .*name a column"):
+        delete_markers(scan_of(DeleteMarker("state", "7")), record)

@@ -44,6 +44,21 @@ def test_sliced_and_large_log_keys() -> None:
         assert table.match(pa.array(["b", "x", "a"], pa.large_string()), 0).numbers.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_matches_among_rows_are_those_of_these_rows(compiled: bool) -> None:
+    table, _ = number_keys([pa.array(["c", "a", "e"])], compiled=compiled)
+    matches = table.match_among(np.array([0, 1, 4]), pa.array(["a", "b", "c", "d", "e"]), 9)
+    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([0, 4], [1, 2])
+
+
+def test_matches_among_rows_by_position() -> None:
+    table, _ = number_positions([np.array([10, 12, 14])], [pa.array(["a", "c", "e"])], "table t")
+    matches = table.match_among(np.array([0, 1, 4]), pa.array(["a", "b", "c", "d", "e"]), 10)
+    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([0, 4], [0, 2])
+    with pytest.raises(CorruptBlock):  # also of a row that is not among them
+        table.match_among(np.array([0]), pa.array(["a", "b", "x", "d", "e"]), 10)
+
+
 def test_matches_of_a_row_group_are_cut_to_batches() -> None:
     matches = Matches(np.array([0, 3, 4, 9]), np.array([5, 6, 7, 8]))
     cut = matches.between(3, 9)

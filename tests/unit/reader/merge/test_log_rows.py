@@ -43,6 +43,7 @@ def test_wide_rows_make_small_batches() -> None:
     assert rows_within(wide, 1 << 20, 10_000) in (9, 10)
     assert rows_within(wide, 5, 10_000) == 5
     assert rows_within(wide, 1 << 20, 1) == 1
+    assert [rows_within(wide.slice(0, 0), most, 1) for most in (0, 1, 7)] == [1, 1, 7], "no rows have no size"
     assert all(batch.num_rows <= 10 for batch in LogRows([wide]).take(np.arange(100), 1 << 20, 10_000))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.proto.errors import CorruptBlock
-from penstock.reader.merge.ordering_columns import in_microseconds
+from penstock.proto.errors import CorruptBlock, SchemaMismatch
+from penstock.reader.merge.ordering_columns import OrderingColumns, check_same_type, in_microseconds
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
 from penstock.table.log.deletes import DeleteRecords, OrderingItems
-from penstock.table.schema.avro import AvroField, Primitive
+from penstock.table.schema.avro import AvroField, Primitive, parse_record_schema
 
 PLACE: Any = "block 3"
 LARGEST = (1 << 63) // 1000
@@ -116,3 +117,38 @@ def test_number_beyond_any_timestamp_is_corrupt(sign: int) -> None:
         in_microseconds(deletes_of([(LONG, 1), (LONG, sign * LARGEST)]), [column])
     beyond = deletes_of([(LONG, sign * LARGEST)])
     assert in_microseconds(beyond, [field("long")]) is beyond
+
+
+def columns_of(*types: pa.DataType, deletes_win: bool = False) -> OrderingColumns:
+    names = tuple(f"c{place}" for place in range(len(types)))
+    return OrderingColumns(names=names, types=types, dotted=False, deletes_win=deletes_win, place="table t")
+
+
+@pytest.mark.parametrize(
+    ("parts", "deletes_win", "expected"),
+    [
+        ([pa.array([None, 0, 1], pa.int32())], False, [True, True, False]),
+        ([pa.array([None, 0, 1], pa.int64())], False, [True, False, False]),
+        ([pa.array([None, "", "a"], pa.string())], False, [True, False, False]),
+        ([pa.array([None, 0], pa.int32()), pa.array([None, 0], pa.int32())], False, [False, False]),
+        ([pa.array([5, None], pa.int32())], True, [True, True]),
+        ([], False, []),
+    ],
+    ids=["int", "long", "text", "two columns", "deletes win", "none"],
+)
+def test_marked_records_without_value_are_default_deletes(
+    parts: list[pa.Array], deletes_win: bool, expected: list[bool]
+) -> None:
+    columns = columns_of(*(part.type for part in parts), deletes_win=deletes_win)
+    assert columns.without_value(parts).tolist() == expected
+
+
+@pytest.mark.parametrize(("written", "fits"), [("long", True), ("int", False), ("string", False), (None, True)])
+def test_deletes_of_former_type_of_column_are_refused(written: str | None, fits: bool) -> None:
+    fields = [{"name": "other", "type": "int"}, *([{"name": "ts", "type": written}] if written else [])]
+    writer = parse_record_schema(json.dumps({"type": "record", "name": "r", "fields": fields}))
+    if fits:
+        check_same_type(writer, field("long"), "block 3")
+        return
+    with pytest.raises(SchemaMismatch, match=f"block 3: deletes with values of ordering column 'ts' as {written}"):
+        check_same_type(writer, field("long"), "block 3")
