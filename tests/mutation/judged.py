@@ -19,6 +19,8 @@ class Equivalent(NamedTuple):
 
 
 CORE: Final = "penstock.enumerator.core."
+PLANNER: Final = "penstock.enumerator.planning."
+MERGE: Final = "penstock.reader.merge."
 EQUIVALENT: Final = (
     Equivalent(
         CORE + "over_tables.x_add",
@@ -43,5 +45,35 @@ EQUIVALENT: Final = (
         "self._started[slot] = True",
         "self._started[slot] = None",
         "each call offers the slot's share again, and a second offer of the same share changes no answer",
+    ),
+    Equivalent(
+        PLANNER + "event_time.bounds.x_stated_us",
+        "case _: return None",
+        "",
+        "a function without a return returns None",
+    ),
+    Equivalent(
+        MERGE + "filling.x__gap_flags",
+        "for answers, batch in zip(flags, batches, strict=True)",
+        "for answers, batch in zip(flags, batches, strict=False)",
+        "there is one flag for each batch",
+    ),
+    Equivalent(
+        MERGE + "filling.x__gap_flags",
+        "_truths(answers, batch.num_rows).to_numpy(zero_copy_only=False)",
+        "_truths(answers, batch.num_rows).to_numpy(zero_copy_only=None)",
+        "None is false, too",
+    ),
+    Equivalent(
+        MERGE + "chains.x_chains",
+        "deleted_at = np.full(count, -1, np.int64)",
+        "deleted_at = np.full(count, -1, )",
+        "NumPy's type of -1 is int64",
+    ),
+    Equivalent(
+        MERGE + "keys.x__number_compiled",
+        "slots = np.full(max(16, 1 << (2 * total - 1).bit_length() if total else 0), winners.EMPTY, np.int64)",
+        "slots = np.full(max(16, 1 << (3 * total - 1).bit_length() if total else 0), winners.EMPTY, np.int64)",
+        "a larger hash table has the same keys",
     ),
 )

@@ -43,6 +43,8 @@ class Part(NamedTuple):
     """Folders of tests that are copied, beside the modules of `tests` itself."""
     selected: tuple[str, ...]
     """What judges a mutant, below `tests`."""
+    least_caught: float = 0.9
+    """The part of its mutants that must be caught, without those that are the same program."""
 
 
 CORE = Part(
@@ -50,7 +52,8 @@ CORE = Part(
     ("unit/enumerator", "simulation", "state_space", "mutation", "fixtures/state"),
     ("unit/enumerator/core", "mutation/part_of_models.py"),
 )
-PLANNER = Part("enumerator/planning", ("unit/enumerator", "oracle", "golden"), ("unit/enumerator/planning",))
+PLANNER = Part("enumerator/planning", ("unit/enumerator", "oracle", "golden"), ("unit/enumerator/planning",), 0.7)
+"""Its other judges, reads of all golden tables, take minutes for each mutant and are not run."""
 MERGE = Part(
     "reader/merge",
     ("unit/reader", "oracle"),
