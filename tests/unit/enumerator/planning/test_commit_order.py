@@ -11,17 +11,20 @@ from hypothesis import strategies as st
 
 from penstock.enumerator.planning.commit_order import (
     completed_in_order,
+    cut_at,
     horizon,
     newest_position,
     resolved_range,
+    stat_groups,
 )
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import newest
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, PositionExpired, StateVersionError
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Incremental, Latest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.active import Timeline, build_timeline
+from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant, parse_instant_file
 
 
@@ -212,3 +215,80 @@ class TestGoldenTimelines:
         assert first.action == "commit" and facts.is_data(first)
         services = [i.action for i in facts.timeline.completed_writes if not facts.is_data(i)]
         assert "replacecommit" in services
+
+
+def commit(requested: str, groups: str, operation: str = "UPSERT", *, replaces: bool = False) -> CommitMetadata:
+    """A commit with a write stat for each letter, in this order. Capital letters are in partition `a`, others in `b`."""
+    stats = tuple(
+        WriteStat(
+            partition="a" if letter.isupper() else "b",
+            file_id=letter.lower(),
+            path="",
+            num_writes=place,
+            num_deletes=0,
+            num_inserts=0,
+            num_update_writes=0,
+            file_size_bytes=0,
+            base_file="",
+            log_files=(),
+            prev_commit="",
+        )
+        for place, letter in enumerate(groups)
+    )
+    return CommitMetadata(
+        requested_time=InstantTime(requested),
+        operation=operation,
+        compacted=operation == "COMPACT",
+        schema_json="",
+        extra={},
+        stats=stats,
+        replaced=(("a", "z"),) if replaces else (),
+    )
+
+
+class TestCuts:
+    """A position inside a commit counts write stats by partition and file group, whatever their order in the file."""
+
+    LINE = timeline(2, "10_11.deltacommit", "20_21.deltacommit")
+
+    @staticmethod
+    def inside(index: int, order_key: str = "11") -> Position:
+        return Position(InstantTime(order_key), index)
+
+    def test_groups_are_sorted_and_keep_the_order_of_their_stats(self) -> None:
+        groups = [(group, [stat.num_writes for stat in stats]) for group, stats in stat_groups(commit("10", "yXbXB"))]
+        assert groups == [(("a", "b"), [4]), (("a", "x"), [1, 3]), (("b", "b"), [2]), (("b", "y"), [0])]
+
+    @pytest.mark.parametrize(("index", "before"), [(0, ""), (1, "B"), (3, "BX"), (4, "BXb"), (5, "BXby")])
+    def test_position_divides_the_groups(self, index: int, before: str) -> None:
+        cut = cut_at(self.inside(index), self.LINE, {"10": commit("10", "yXbXB")}, "t")
+        assert cut is not None and (cut.instant, cut.order_key) == ("10", "11")
+        expected = {("a" if letter.isupper() else "b", letter.lower()) for letter in before}
+        assert cut.before == expected
+        assert cut.after == {("a", "b"), ("a", "x"), ("b", "b"), ("b", "y")} - expected
+
+    def test_position_after_a_whole_instant_cuts_nothing(self) -> None:
+        assert cut_at(at("11"), self.LINE, {}, "t") is None
+
+    def test_position_between_stats_of_a_group_is_refused(self) -> None:
+        nearest = "the nearest position is .*11.*1"
+        with pytest.raises(StateVersionError, match=f"of table t is not valid: instant 10 has no boundary.*{nearest}"):
+            cut_at(self.inside(2), self.LINE, {"10": commit("10", "yXbXB")}, "t")
+
+    @pytest.mark.parametrize(
+        "written", [commit("10", "ab", "COMPACT"), commit("10", "ab", "INSERT_OVERWRITE", replaces=True)]
+    )
+    def test_services_and_replacements_are_never_cut(self, written: CommitMetadata) -> None:
+        with pytest.raises(StateVersionError, match=rf"of table t is not valid: instant 10 \({written.operation}\) is"):
+            cut_at(self.inside(1), self.LINE, {"10": written}, "t")
+
+    def test_instants_of_one_order_key_are_never_cut(self) -> None:
+        line = timeline(2, "10_21.deltacommit", "20_21.deltacommit")
+        with pytest.raises(StateVersionError, match="never cut"):
+            cut_at(self.inside(1, "21"), line, {"10": commit("10", "ab"), "20": commit("20", "ab")}, "t")
+
+    def test_unknown_instant_is_expired_or_no_position(self) -> None:
+        with pytest.raises(StateVersionError, match="no completed write has order key 15; give a position after"):
+            cut_at(self.inside(1, "15"), self.LINE, {}, "t")
+        with pytest.raises(PositionExpired, match="table t lies inside an instant that was archived"):
+            cut_at(self.inside(1, "05"), self.LINE, {}, "t", complete_from="09")
