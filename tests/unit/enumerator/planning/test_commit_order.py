@@ -218,7 +218,7 @@ class TestGoldenTimelines:
 
 
 def commit(requested: str, groups: str, operation: str = "UPSERT", *, replaces: bool = False) -> CommitMetadata:
-    """A commit with a write stat for each letter, in this order. Capital letters are in partition `a`, others in `b`."""
+    """A commit with a write stat for each letter, in this order; capital ones are in partition `a`, others in `b`."""
     stats = tuple(
         WriteStat(
             partition="a" if letter.isupper() else "b",
