@@ -26,7 +26,7 @@ from penstock.table.timeline.archive_v2 import archived_completions, has_archive
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.service_plans import (
+from penstock.table.timeline.services.plans import (
     CleanMetadata,
     CompactionGroup,
     RequestedReplace,

@@ -15,7 +15,7 @@ from penstock.enumerator.continuous.round_limits import amount_after, data_insta
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.table.timeline.zones import instant_ms
 
 if TYPE_CHECKING:

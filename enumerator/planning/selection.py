@@ -36,7 +36,7 @@ from penstock.table.files.slices import Everything, GroupId, OrderedBefore, Orde
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.services.plans import CleanMetadata
 
 RESCALE = "BUCKET_RESCALE"
 _STAMPING = frozenset({"LOG_COMPACT", RESCALE})

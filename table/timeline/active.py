@@ -53,7 +53,7 @@ class Timeline:
     def pending(self) -> tuple[Instant, ...]:
         """Write instants that are requested or inflight, by requested time.
 
-        On layout 1 only the requested file says whether a pending replacecommit is a clustering (`service_plans`).
+        On layout 1 only the requested file says whether a pending replacecommit is a clustering (`services.plans`).
         """
         return tuple(item for item in self.instants if not item.is_completed and item.action in WRITE_ACTIONS)
 

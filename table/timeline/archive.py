@@ -26,7 +26,7 @@ from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commit_cache import FileIdentity
 from penstock.table.timeline.commits import CommitMetadata, commit_of, parse_commit
 from penstock.table.timeline.instants import WRITE_ACTIONS, Action, Instant, State, comparable_action
-from penstock.table.timeline.service_plans import (
+from penstock.table.timeline.services.plans import (
     CleanMetadata,
     RolledBack,
     clean_of,

@@ -1,7 +1,7 @@
 """Encodes the metadata of completed writes, and of requested replacecommits. Pure.
 
 Source: Hudi `HoodieCommitMetadata`, `HoodieWriteStat`, `HoodieDeltaWriteStat`. Layout 1 stores JSON, layout 2 Avro.
-`commits` and `service_plans` decode both.
+`commits` and `services.plans` decode both.
 """
 
 from __future__ import annotations

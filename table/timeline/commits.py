@@ -1,7 +1,7 @@
 """Decodes commit metadata: the files that a completed instant wrote and replaced. Pure.
 
 Source: Hudi `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`. Commit, deltacommit and replacecommit files are JSON
-or Avro, by their magic. `service_plans` decodes plans, requested files and cleans.
+or Avro, by their magic. `services.plans` decodes plans, requested files and cleans.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from penstock.table.timeline.archive_v2 import archived_completions, history_fil
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commits import parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
-from penstock.table.timeline.service_plans import parse_clean, parse_compaction_plan, parse_requested_replace
+from penstock.table.timeline.services.plans import parse_clean, parse_compaction_plan, parse_requested_replace
 from tests.fuzz.corpus import Member, schema_of_parquet
 from tests.fuzz.memory_storage import PROPERTIES, MemoryStorage, history_of
 

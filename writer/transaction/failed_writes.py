@@ -32,7 +32,7 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.rollback_encoder import (
+from penstock.table.timeline.services.rollback_encoder import (
     RollbackRequest,
     RolledBackPartition,
     encode_rollback,

@@ -27,7 +27,7 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.rollback_encoder import RollbackPlan, parse_rollback_plan
+from penstock.table.timeline.services.rollback_encoder import RollbackPlan, parse_rollback_plan
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,

@@ -14,7 +14,7 @@ import pytest
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.service_plans import CompactionGroup
+from penstock.table.timeline.services.plans import CompactionGroup
 
 
 def _commit(schema: str = "") -> str:

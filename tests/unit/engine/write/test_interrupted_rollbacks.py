@@ -17,7 +17,7 @@ from penstock.proto.errors import WriteConflict
 from penstock.table.hudi_table import open_table
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action, State, instant_file_name
-from penstock.table.timeline.rollback_encoder import encode_rollback_plan
+from penstock.table.timeline.services.rollback_encoder import encode_rollback_plan
 from penstock.writer.transaction import failed_writes
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, timeline_path
 

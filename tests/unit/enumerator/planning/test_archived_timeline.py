@@ -18,7 +18,7 @@ from penstock.table.timeline.active import build_timeline
 from penstock.table.timeline.archive import Archive
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant, parse_instant_file
-from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.services.plans import CleanMetadata
 
 
 def stat(group: str, instant: str, prev: str = "") -> WriteStat:

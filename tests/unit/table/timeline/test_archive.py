@@ -21,7 +21,7 @@ from penstock.table.timeline import archive as archive_module
 from penstock.table.timeline.archive import Archive, ArchiveCache, ArchivedInstant, read_archive
 from penstock.table.timeline.commit_cache import FileIdentity
 from penstock.table.timeline.instants import Action, Instant, State
-from penstock.table.timeline.service_plans import CleanMetadata
+from penstock.table.timeline.services.plans import CleanMetadata
 
 pytestmark = pytest.mark.golden
 

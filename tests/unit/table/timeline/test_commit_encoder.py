@@ -18,7 +18,7 @@ from penstock.table.timeline.commit_encoder import encode_commit, encode_request
 from penstock.table.timeline.commits import CommitMetadata, WriteStat, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, parse_instant_file
 from penstock.table.timeline.metadata_schemas.writes import COMMIT, REPLACE_COMMIT, REQUESTED_REPLACE
-from penstock.table.timeline.service_plans import RequestedReplace, parse_requested_replace
+from penstock.table.timeline.services.plans import RequestedReplace, parse_requested_replace
 
 T = "20260131235959123"
 GROUP = "8d2f6c37-7c7d-47a0-b032-54bc196b1bed-0"

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.instants import Instant, parse_instant_file
-from penstock.table.timeline.service_plans import (
+from penstock.table.timeline.services.plans import (
     CleanedPartition,
     CompactionGroup,
     RequestedReplace,

@@ -15,7 +15,8 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.container_encoder import encode_container
 from penstock.table.timeline.instants import Action, Instant, parse_instant_file
 from penstock.table.timeline.metadata_schemas.rollbacks import ROLLBACK, ROLLBACK_PLAN
-from penstock.table.timeline.rollback_encoder import (
+from penstock.table.timeline.services.plans import parse_rollback
+from penstock.table.timeline.services.rollback_encoder import (
     RollbackPlan,
     RollbackRequest,
     RolledBackPartition,
@@ -23,7 +24,6 @@ from penstock.table.timeline.rollback_encoder import (
     encode_rollback_plan,
     parse_rollback_plan,
 )
-from penstock.table.timeline.service_plans import parse_rollback
 
 T, R = "20260131235959123", "20260131235959999"
 GROUP = "8d2f6c37-7c7d-47a0-b032-54bc196b1bed-0"
