@@ -80,7 +80,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "merge_on_read output_schema",
         "read_split",
     ),
-    "writer": ("kernels rows transaction", "index", "files"),
+    "writer": ("kernels rows transaction", "index", "files table_services"),
     "engine": (
         "kafka_access requests split_retry stream_offsets",
         "event_time_scan instants",
@@ -88,6 +88,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "read_tasks",
         "parallel",
         "arrow group spark write",
+        "table_services",
         "consumer demo flight sync table",
         "adapters",
         "doctor",
@@ -111,6 +112,7 @@ PLANNING_MODULES = re.compile(
 WRITE_DECISIONS = (
     "writer/rows/*.py",
     "writer/index/*.py",
+    "writer/table_services/*.py",
     "writer/transaction/clock.py",
     "writer/transaction/conflicts.py",
 )

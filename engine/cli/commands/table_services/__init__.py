@@ -1,0 +1,4 @@
+"""`penstock compact`, `cluster`, `clean`, `archive`, `savepoint`, `restore`, `maintain`.
+
+Belongs here: the commands. Not here: what a service does (`engine.table_services`).
+"""
