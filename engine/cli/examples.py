@@ -29,6 +29,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
     ),
     "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),
+    "savepoint": (
+        "penstock savepoint /lake/orders --comment 'before the load'",
+        "penstock savepoint /lake/orders 20261123160217300 --delete",
+    ),
+    "restore": ("penstock restore /lake/orders --dry-run", "penstock restore /lake/orders 20261123160217300"),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

@@ -33,6 +33,7 @@ from penstock.engine.cli.commands import (
     top,
 )
 from penstock.engine.cli.commands.sync.command import sync
+from penstock.engine.cli.commands.table_services.savepoint import restore, savepoint
 from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
@@ -113,6 +114,8 @@ app.command("sync")(sync)
 app.command("create")(create)
 app.command("write")(write)
 app.command("rollback")(rollback)
+app.command("savepoint")(savepoint)
+app.command("restore")(restore)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

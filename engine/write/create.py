@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.write.settings import BUCKETS, INDEX_TYPE
+from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.config.java_properties import format_properties
@@ -82,7 +82,7 @@ def create_table(
     )
     properties = {
         **new_table_properties(table),
-        **_index_properties(index, buckets, where),
+        **_index_properties(index, buckets, keys, where),
         **_time_properties(table, time_partitions or {}, where),
     }
     layout = int(properties["hoodie.timeline.layout.version"])
@@ -146,11 +146,13 @@ def _check_columns(
             )
 
 
-def _index_properties(index: str, buckets: int | None, where: str) -> dict[str, str]:
+def _index_properties(index: str, buckets: int | None, keys: Sequence[str], where: str) -> dict[str, str]:
+    """The index, which Hudi's writers and procedures then use. Its procedures know the record key only from the option
+    of writers, and fail without it on a bucket index (Hudi `HoodieIndexConfig.validateBucketIndexConfig`)."""
     if index == "simple" and buckets is None:
         return {INDEX_TYPE: "SIMPLE"}
     if index == "bucket" and buckets is not None and 1 <= buckets < MAX_BUCKETS:
-        return {INDEX_TYPE: "BUCKET", BUCKETS: str(buckets)}
+        return {INDEX_TYPE: "BUCKET", BUCKETS: str(buckets), RECORD_KEY_OPTION: ",".join(keys)}
     raise ConfigurationError(
         f"{where}: got index={index[:40]!r} and buckets={buckets}, expected index='bucket' with the number of "
         "buckets of a partition (about its final size in GB), or index='simple' without"

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from penstock.engine.write.settings import timeline_zone
+from penstock.engine.write.settings import refuse_metadata_table, timeline_zone
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.table.config.properties import load_properties
+from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.local_writes import open_writable
-from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
+from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.timeline.instants import Action, Instant
+from penstock.writer.table_services.restore import dependents
+from penstock.writer.transaction.failed_writes import finish_rollback, plan_rollback, roll_back, roll_back_failed
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
-from penstock.writer.transaction.transaction import WriteEnvironment
+from penstock.writer.transaction.rollback_requests import requests_of
+from penstock.writer.transaction.transaction import WriteEnvironment, locked
 
 
 def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = "") -> tuple[str, ...]:
-    """Rolls back the pending write `instant`; without it, all pending writes whose writers no longer run. Returns the
-    instants that were rolled back.
+    """Rolls back the write `instant`; without it, all pending writes whose writers no longer run. Returns the instants
+    that were rolled back.
 
-    The caller vouches that the writer of a write without a heartbeat no longer runs, by naming it. WriteConflict for a
-    writer that runs, or may run; ConfigurationError for an instant that is not pending.
+    Of the completed writes only the newest can be rolled back: its rows are gone then, and replaced ones are back.
+    Consumers that have read it must be reset. The caller vouches that the writer of a pending write without a heartbeat
+    no longer runs, by naming it.
+
+    WriteConflict for a writer that runs, or may run, and for a completed write that later instants depend on, that has
+    a savepoint, or whose older files a clean deleted; ConfigurationError for an unknown instant.
     """
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     if instant is None:
         return roll_back_failed(table, storage, environment, sole_writer=False)
-    pending = {item.requested_time for item in table.timeline().pending}
+    timeline = table.timeline()
+    completed = timeline.completed_write(instant)
+    if completed is not None:
+        _roll_back_completed(table, storage, environment, completed)
+        return (instant,)
+    pending = {item.requested_time for item in timeline.pending}
     if instant not in pending:
         raise ConfigurationError(
-            f"table {storage.base_path}: {instant[:40]!r} is no pending write; pending are "
+            f"table {storage.base_path}: {instant[:40]!r} is no write of the active timeline; pending are "
             f"{', '.join(sorted(pending)) or 'none'}"
         )
     age = age_s(storage, instant, environment.now().timestamp())
@@ -38,3 +51,35 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
         )
     roll_back(table, storage, environment, instant)
     return (instant,)
+
+
+def _roll_back_completed(
+    table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, instant: Instant
+) -> None:
+    refuse_metadata_table(table.properties)
+    where = f"table {storage.base_path}: {instant.requested_time}"
+    with locked(storage, environment):
+        timeline = table.timeline()
+        if any(item.requested_time == instant.requested_time for item in timeline.savepoints):
+            raise WriteConflict(f"{where} has a savepoint: delete that first")
+        for item in dependents(timeline, instant):
+            raise WriteConflict(
+                f"{where} is not the newest write: {item.action} {item.requested_time} came after it; roll that back "
+                "first, or restore a savepoint"
+            )
+        commit = table.commit(instant)
+        written = {*((stat.partition, stat.file_id) for stat in commit.stats), *commit.replaced}
+        for clean in timeline.instants:
+            if clean.action is not Action.CLEAN or clean.requested_time < instant.requested_time:
+                continue
+            if not clean.is_completed:
+                raise WriteConflict(f"{where}: clean {clean.requested_time} is pending: complete it first")
+            for partition in table.clean(clean).partitions:
+                names = [parse_file_name(name) for name in partition.file_names]
+                if any(name is not None and (partition.partition, name.file_id) in written for name in names):
+                    raise WriteConflict(
+                        f"{where}: clean {clean.requested_time} deleted older files of the file groups that it wrote, "
+                        "so that a rollback would lose rows"
+                    )
+        planned = plan_rollback(table, storage, environment, timeline, instant, requests_of(table, storage, instant))
+    finish_rollback(table, storage, environment, planned)

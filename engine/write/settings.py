@@ -24,7 +24,9 @@ from penstock.writer.rows.partition_paths import PartitionPaths
 
 INDEX_TYPE: Final = "hoodie.index.type"
 BUCKETS: Final = "hoodie.bucket.index.num.buckets"
-"""Hudi's options of the index. Hudi stores neither; `create_table` keeps both among the table's properties."""
+RECORD_KEY_OPTION: Final = "hoodie.datasource.write.recordkey.field"
+"""Hudi's options of the index, and of the record key. Hudi stores none; `create_table` keeps them among the table's
+properties."""
 METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
 _INFLIGHT_PARTITIONS: Final = "hoodie.table.metadata.partitions.inflight"
 _VERSIONS: Final = (6, 9)
@@ -82,14 +84,8 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         raise UnsupportedFeature(
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
         )
+    refuse_metadata_table(properties)
     raw = properties.raw
-    metadata = ",".join(raw[name].strip() for name in (METADATA_PARTITIONS, _INFLIGHT_PARTITIONS) if raw.get(name))
-    if metadata.strip(","):
-        raise UnsupportedFeature(
-            f"{where} has a metadata table ({METADATA_PARTITIONS}={metadata[:200]}), which this write would not "
-            "update, so that Hudi's readers would not see the rows: write it once by Hudi with "
-            "hoodie.metadata.enable=false, which removes the metadata table, and keep that option in all its writers"
-        )
     for name, value in (("hoodie.table.cdc.enabled", "true"), ("hoodie.populate.meta.fields", "false")):
         if raw.get(name, "").strip().lower() == value:
             raise UnsupportedFeature(f"{where}: tables with {name}={value} are not written yet")
@@ -110,6 +106,19 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         key_fields=_key_fields(properties, where),
         key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
     )
+
+
+def refuse_metadata_table(properties: TableProperties) -> None:
+    """UnsupportedFeature for a table with a metadata table, which a change of files would not update."""
+    names = (METADATA_PARTITIONS, _INFLIGHT_PARTITIONS)
+    metadata = ",".join(properties.raw[name].strip() for name in names if properties.raw.get(name))
+    if metadata.strip(","):
+        raise UnsupportedFeature(
+            f"table {redacted_uri(properties.base_path)} has a metadata table ({METADATA_PARTITIONS}="
+            f"{metadata[:200]}), which this write would not update, so that Hudi's readers would not see the rows: "
+            "write it once by Hudi with hoodie.metadata.enable=false, which removes the metadata table, and keep that "
+            "option in all its writers"
+        )
 
 
 def timeline_zone(properties: TableProperties, given: str) -> tzinfo:

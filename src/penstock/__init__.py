@@ -1,10 +1,10 @@
 """Penstock: consume and write Apache Hudi tables from Python and Spark, row for row what Hudi returns.
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
-member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls pending
-writes back; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
-`duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
-is internal and may change.
+member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls writes
+back; `savepoint`, `delete_savepoint` and `restore` are table services; `errors` holds the exceptions, `spark` the
+functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those for these engines. The classes are those of
+results. Everything else in this package is internal and may change.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
+    from penstock.engine.table_services.restore import RestoreResult, restore
+    from penstock.engine.table_services.savepoints import SavepointResult, delete_savepoint, savepoint
     from penstock.engine.write.create import create_table
     from penstock.engine.write.results import WriteResult
     from penstock.engine.write.rollback import rollback
@@ -36,6 +38,8 @@ __all__ = [
     "PlannedSplit",
     "Position",
     "ResetOutcome",
+    "RestoreResult",
+    "SavepointResult",
     "Scan",
     "Table",
     "TableInstant",
@@ -44,13 +48,16 @@ __all__ = [
     "__version__",
     "create_table",
     "daft",
+    "delete_savepoint",
     "duckdb",
     "errors",
     "open_table",
     "polars",
     "ray",
     "read",
+    "restore",
     "rollback",
+    "savepoint",
     "spark",
     "write",
 ]
@@ -64,15 +71,20 @@ _MODULES = {
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
     "ResetOutcome": "penstock.proto.model.groups",
+    "RestoreResult": "penstock.engine.table_services.restore",
+    "SavepointResult": "penstock.engine.table_services.savepoints",
     "Scan": "penstock.engine.table.scan",
     "Table": "penstock.engine.table.table",
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
     "WriteResult": "penstock.engine.write.results",
     "create_table": "penstock.engine.write.create",
+    "delete_savepoint": "penstock.engine.table_services.savepoints",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
+    "restore": "penstock.engine.table_services.restore",
     "rollback": "penstock.engine.write.rollback",
+    "savepoint": "penstock.engine.table_services.savepoints",
     "write": "penstock.engine.write.write",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""

@@ -9,30 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from penstock.proto.errors import CorruptFile, PenstockError, WriteConflict
+from penstock.proto.errors import PenstockError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.table.files.markers import (
-    MARKER_TYPE_FILE,
-    MAX_MARKER_BYTES,
-    TEMPORARY_FOLDER,
-    Marker,
-    has_marker_lists,
-    marker_folder,
-    parse_marker,
-    parse_marker_list,
-)
+from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import LogName, log_file_name, parse_file_name
-from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.block_encoder import rollback_block
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
-from penstock.table.timeline.active import Timeline
-from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
+from penstock.table.timeline.active import Timeline, list_timeline
+from penstock.table.timeline.instants import (
+    Action,
+    Instant,
+    State,
+    comparable_action,
+    instant_file_name,
+    parse_instant_file,
+)
 from penstock.table.timeline.services.rollback_encoder import (
+    CompletedRollback,
+    RollbackPlan,
     RollbackRequest,
     RolledBackPartition,
     encode_rollback,
@@ -41,6 +39,7 @@ from penstock.table.timeline.services.rollback_encoder import (
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
+from penstock.writer.transaction.rollback_requests import foreign_file, markers_of, requests_by_markers
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
@@ -85,7 +84,7 @@ def roll_back_failed(
     """
     timeline = table.timeline()
     for instant in pending_rollbacks(timeline):
-        _finish(table, storage, environment, instant)
+        finish_rollback(table, storage, environment, instant)
     failed = []
     for instant in reversed(_rollable(table, table.timeline())):
         if _has_failed(table, storage, environment, instant, sole_writer=sole_writer):
@@ -165,18 +164,31 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
                 remove_traces(storage, requested_time)
                 return
             pending = _rolled_back_instant(table, requested_time)
-        instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
-        requests = _requests(table, storage, requested_time)
-        plan = encode_rollback_plan(pending, requests, storage.base_path)
-        storage.create(_file(table, instant, State.REQUESTED), plan)
-    planned = Instant(
+        planned = plan_rollback(
+            table, storage, environment, timeline, pending, requests_by_markers(table, storage, requested_time)
+        )
+    finish_rollback(table, storage, environment, planned)
+
+
+def plan_rollback(
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    timeline: Timeline,
+    target: Instant,
+    requests: Iterable[RollbackRequest],
+) -> Instant:
+    """Creates the plan of a rollback of the instant `target`, and returns the rollback. The caller holds the lock."""
+    instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+    path = _file(table, instant, State.REQUESTED)
+    storage.create(path, encode_rollback_plan(target, requests, storage.base_path))
+    return Instant(
         requested_time=instant,
         completion_time=None,
         action=Action.ROLLBACK,
         state=State.REQUESTED,
-        file_name=_file(table, instant, State.REQUESTED).rpartition("/")[2],
+        file_name=path.rpartition("/")[2],
     )
-    _finish(table, storage, environment, planned)
 
 
 def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
@@ -192,96 +204,60 @@ def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
     )
 
 
-def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant) -> None:
-    """Carries out a planned rollback, also one that another process began."""
+def finish_rollback(
+    table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant
+) -> CompletedRollback:
+    """Carries out a planned rollback, also one that another process began. The write may have completed."""
     instant = planned.requested_time
     plan = rollback_plan(table, storage, planned)
     with contextlib.suppress(FileExistsError):
         storage.create(_file(table, instant, State.INFLIGHT), b"")
-    # Hudi also plans rollbacks of completed writes: readers see them whole first
-    for item in table.timeline().instants:
-        if item.requested_time == plan.target and item.is_completed and item.action is plan.action:
+    # readers see a completed write whole until now
+    for item in _files_of(table, storage, plan):
+        if item.is_completed:
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
-    partitions = [_remove_files(table, storage, instant, plan.target, request) for request in plan.requests]
-    for state in (State.INFLIGHT, State.REQUESTED):
-        storage.remove(_write_file(table, plan.target, plan.action, state))
-    took_ms = int((environment.monotonic() - began) * 1000)
+    partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in plan.requests)
+    for item in sorted(_files_of(table, storage, plan), key=lambda item: item.state is State.REQUESTED):
+        storage.remove(timeline_path(table.properties, item.file_name))
+    done = CompletedRollback(
+        instant=instant,
+        target=plan.target,
+        action=plan.action,
+        partitions=partitions,
+        took_ms=int((environment.monotonic() - began) * 1000),
+    )
     with locked(storage, environment):
         timeline = table.timeline()
-        if any(
-            item.requested_time == instant for item in pending_rollbacks(timeline)
-        ):  # else another writer did it too
-            completion = next_time(
-                environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path)
-            )
-            completed = completion if table.properties.layout == 2 else None
-            name = instant_file_name(instant, Action.ROLLBACK, State.COMPLETED, completed, table.properties.layout)
-            data = encode_rollback(instant, plan.target, plan.action, partitions, took_ms, storage.base_path)
-            storage.create(timeline_path(table.properties, name), data)
+        if any(item.requested_time == instant for item in pending_rollbacks(timeline)):
+            name = completed_name(table, timeline, environment, instant, Action.ROLLBACK)
+            storage.create(timeline_path(table.properties, name), encode_rollback(done, storage.base_path))
+        # else another writer carried it out too
     remove_traces(storage, plan.target)
+    return done
 
 
-def _requests(table: HudiTable, storage: WritableStorage, requested_time: str) -> tuple[RollbackRequest, ...]:
-    """What the rollback removes, by the markers of the write.
-
-    On layout 1 a log belongs to the slice in its name, and may have blocks of other writes: a block of its own cancels
-    those of this write. CorruptFile for a marker of a file that another instant wrote.
-    """
-    removed: dict[GroupId, list[str]] = defaultdict(list)
-    cancelled: dict[GroupId, dict[str, int]] = defaultdict(dict)
-    for marker in markers_of(storage, requested_time):
-        name = parse_file_name(marker.file_name)
-        if name is None:
-            continue
-        group = (marker.partition, name.file_id)
-        if name.instant == requested_time:
-            removed[group].append(marker.file_name)
-        elif table.properties.layout == 1 and isinstance(name, LogName) and not name.is_cdc:
-            info = storage.file_info(joined(marker.partition, marker.file_name))
-            if info is not None:
-                cancelled[group][marker.file_name] = info.size_bytes
-        else:
-            raise _foreign_file(table, requested_time, marker.partition, marker.file_name)
-    return tuple(
-        RollbackRequest(
-            partition=partition,
-            file_id=file_id,
-            file_names=tuple(removed.get((partition, file_id), ())),
-            logs=(logs := cancelled.get((partition, file_id), {})),
-            base_instant=max((name.instant for log in logs if (name := parse_file_name(log))), default=""),
-        )
-        for partition, file_id in sorted({*removed, *cancelled})
-    )
+def completed_name(
+    table: HudiTable, timeline: Timeline, environment: WriteEnvironment, instant: str, action: Action
+) -> str:
+    """The name of the completed file of an instant that completes now. The caller holds the lock."""
+    completion = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+    layout = table.properties.layout
+    return instant_file_name(instant, action, State.COMPLETED, completion if layout == 2 else None, layout)
 
 
-def _foreign_file(table: HudiTable, requested_time: str, partition: str, name: str) -> CorruptFile:
-    return CorruptFile(
-        f"table {redacted_uri(table.base_path)}: the rollback of {requested_time} would remove "
-        f"{joined(partition, name)[:300]}, which another instant wrote: a marker or a plan is damaged; nothing was "
-        "removed"
-    )
-
-
-def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
-    """The data files that a write began, by its markers: files, or lists that Hudi's timeline server keeps."""
-    folder = marker_folder(instant)
-    names = {info.name for info in storage.list_dir(folder) if not info.is_dir}
-    if MARKER_TYPE_FILE in names and has_marker_lists(
-        storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
-    ):
-        lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
-        return [
-            marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)
-        ]
-    found: list[Marker] = []
-    level = [folder]
-    while level:
-        infos = [info for one in level for info in storage.list_dir(one)]
-        level = [info.path for info in infos if info.is_dir]
-        parsed = (parse_marker(info.path) for info in infos if not info.is_dir)
-        found += [marker for marker in parsed if marker is not None]
-    return found
+def _files_of(table: HudiTable, storage: WritableStorage, plan: RollbackPlan) -> list[Instant]:
+    """The timeline files of the instant that a rollback removes. A compaction that completed as a commit has requested
+    and inflight files of another action."""
+    names = [info.name for info in list_timeline(storage, table.properties)]
+    files = (parse_instant_file(name, table.properties.layout, plan.target) for name in names)
+    return [
+        item
+        for item in files
+        if item is not None
+        and item.requested_time == plan.target
+        and comparable_action(item.action) is comparable_action(plan.action)
+    ]
 
 
 def _remove_files(
@@ -290,7 +266,7 @@ def _remove_files(
     for name in request.file_names:
         parsed = parse_file_name(name)
         if parsed is None or parsed.instant != target:
-            raise _foreign_file(table, target, request.partition, name)
+            raise foreign_file(table, target, request.partition, name)
     for name in request.file_names:
         storage.remove(joined(request.partition, name))
     blocks: dict[str, int] = {}
@@ -326,9 +302,5 @@ def _command_log(storage: WritableStorage, request: RollbackRequest) -> str:
 
 
 def _file(table: HudiTable, instant: str, state: State) -> str:
-    return _write_file(table, instant, Action.ROLLBACK, state)
-
-
-def _write_file(table: HudiTable, instant: str, action: Action, state: State) -> str:
-    name = instant_file_name(instant, action, state, None, table.properties.layout)
+    name = instant_file_name(instant, Action.ROLLBACK, state, None, table.properties.layout)
     return timeline_path(table.properties, name)

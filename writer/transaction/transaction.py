@@ -236,6 +236,11 @@ def pending_rollbacks(timeline: Timeline) -> list[Instant]:
     return [item for item in timeline.instants if item.action is Action.ROLLBACK and not item.is_completed]
 
 
+def pending_restores(timeline: Timeline) -> list[Instant]:
+    """The restores that are planned and not completed."""
+    return [item for item in timeline.instants if item.action is Action.RESTORE and not item.is_completed]
+
+
 def rollback_plan(table: HudiTable, storage: WritableStorage, instant: Instant) -> RollbackPlan:
     """The plan of a pending rollback."""
     name = instant_file_name(instant.requested_time, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
@@ -268,6 +273,11 @@ def transaction(
     """
     with locked(storage, environment):
         timeline = table.timeline()
+        for restore in pending_restores(timeline):
+            raise TableError(
+                f"table {_name(table)}: restore {restore.requested_time} was interrupted, or is running: nothing was "
+                "written; carry it on by `penstock restore`"
+            )
         instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
         name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
         begun = (timeline_path(table.properties, name), heartbeat_path(instant))

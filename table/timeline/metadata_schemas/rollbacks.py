@@ -15,7 +15,8 @@ from penstock.table.timeline.metadata_schemas.parts import (
     top_level,
 )
 
-_INSTANT: Final = record("HoodieInstantInfo", [field("commitTime", TEXT), field("action", TEXT)])
+INSTANT: Final = record("HoodieInstantInfo", [field("commitTime", TEXT), field("action", TEXT)])
+"""An instant that a rollback or restore removes."""
 
 _REQUEST: Final = record(
     "HoodieRollbackRequest",
@@ -42,23 +43,23 @@ _PARTITION: Final = record(
 ROLLBACK_PLAN: Final = top_level(
     "HoodieRollbackPlan",
     [
-        optional("instantToRollback", _INSTANT, doc="Hoodie instant that needs to be rolled back"),
+        optional("instantToRollback", INSTANT, doc="Hoodie instant that needs to be rolled back"),
         optional("RollbackRequests", array(_REQUEST)),
         VERSION,
     ],
 )
 """A requested rollback."""
 
-ROLLBACK: Final = top_level(
-    "HoodieRollbackMetadata",
-    [
-        field("startRollbackTime", TEXT),
-        field("timeTakenInMillis", "long"),
-        field("totalFilesDeleted", "int"),
-        field("commitsRollback", array(TEXT)),
-        field("partitionMetadata", text_map(_PARTITION)),
-        VERSION,
-        {**field("instantsRollback", array(_INSTANT, default=[])), "default": []},
-    ],
-)
+ROLLBACK_FIELDS: Final[list[object]] = [
+    field("startRollbackTime", TEXT),
+    field("timeTakenInMillis", "long"),
+    field("totalFilesDeleted", "int"),
+    field("commitsRollback", array(TEXT)),
+    field("partitionMetadata", text_map(_PARTITION)),
+    VERSION,
+    {**field("instantsRollback", array(INSTANT, default=[])), "default": []},
+]
+"""The fields of `ROLLBACK`, which restores have too."""
+
+ROLLBACK: Final = top_level("HoodieRollbackMetadata", ROLLBACK_FIELDS)
 """A completed rollback."""

@@ -7,7 +7,7 @@ absolute paths; only the names in them are read, so that a plan never names a fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,6 +67,22 @@ class RolledBackPartition:
     """Name -> size of the logs whose blocks these cancel."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedRollback:
+    """A rollback that was carried out."""
+
+    instant: str
+    """Requested time of the rollback."""
+    target: str
+    """Requested time of the instant that it removed."""
+    action: Action
+    """Action of that instant."""
+    partitions: tuple[RolledBackPartition, ...]
+    """What it did."""
+    took_ms: int
+    """Milliseconds that the deletion took."""
+
+
 def encode_rollback_plan(target: Instant, requests: Iterable[RollbackRequest], base_path: str) -> bytes:
     """The requested file of a rollback: the inverse of `parse_rollback_plan`.
 
@@ -107,23 +123,19 @@ def _request_fields(request: RollbackRequest, base_path: str) -> list[dict[str, 
     return parts
 
 
-def encode_rollback(
-    instant: str,
-    target: str,
-    action: Action,
-    partitions: Sequence[RolledBackPartition],
-    took_ms: int,
-    base_path: str = "",
-) -> bytes:
+def encode_rollback(rollback: CompletedRollback, base_path: str = "") -> bytes:
     """The completed file of a rollback; `parse_rollback` decodes its instants.
 
-    instant: requested time of the rollback. target and action: the instant that it removed. partitions: several entries
-    of a partition are joined. took_ms: milliseconds that the deletion took. base_path: with it, files have absolute
-    paths, as Hudi stores them.
+    base_path: with it, files have absolute paths, as Hudi stores them.
     """
+    return encode_container(ROLLBACK, rollback_record(rollback, base_path))
+
+
+def rollback_record(rollback: CompletedRollback, base_path: str) -> dict[str, object]:
+    """The record of a completed rollback, which a restore's file has too. Several entries of a partition are joined."""
     entries: dict[str, dict[str, object]] = {}
-    for partition in sorted({part.partition for part in partitions}):
-        parts = [part for part in partitions if part.partition == partition]
+    for partition in sorted({part.partition for part in rollback.partitions}):
+        parts = [part for part in rollback.partitions if part.partition == partition]
         entries[partition] = {
             "partitionPath": partition,
             "successDeleteFiles": [_absolute(base_path, partition, name) for part in parts for name in part.deleted],
@@ -131,18 +143,15 @@ def encode_rollback(
             "rollbackLogFiles": _absolute_sizes(base_path, partition, *(part.blocks for part in parts)),
             "logFilesFromFailedCommit": _absolute_sizes(base_path, partition, *(part.logs for part in parts)),
         }
-    return encode_container(
-        ROLLBACK,
-        {
-            "startRollbackTime": instant,
-            "timeTakenInMillis": took_ms,
-            "totalFilesDeleted": sum(len(part.deleted) for part in partitions),
-            "commitsRollback": [str(target)],
-            "partitionMetadata": entries,
-            "version": 1,
-            "instantsRollback": [{"commitTime": str(target), "action": str(action)}],
-        },
-    )
+    return {
+        "startRollbackTime": rollback.instant,
+        "timeTakenInMillis": rollback.took_ms,
+        "totalFilesDeleted": sum(len(part.deleted) for part in rollback.partitions),
+        "commitsRollback": [rollback.target],
+        "partitionMetadata": entries,
+        "version": 1,
+        "instantsRollback": [{"commitTime": rollback.target, "action": str(rollback.action)}],
+    }
 
 
 def parse_rollback_plan(data: bytes, instant: Instant, table: str = "") -> RollbackPlan:

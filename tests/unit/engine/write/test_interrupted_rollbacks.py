@@ -18,7 +18,7 @@ from penstock.table.hudi_table import open_table
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action, State, instant_file_name
 from penstock.table.timeline.services.rollback_encoder import encode_rollback_plan
-from penstock.writer.transaction import failed_writes
+from penstock.writer.transaction import failed_writes, rollback_requests
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, timeline_path
 
 SCHEMA = pa.schema([("id", pa.string()), ("seq", pa.int64())])
@@ -46,7 +46,7 @@ def plan_rollback(path: str, requested_time: str) -> None:
     table, storage = open_table(path), LocalStorage(path)
     timeline = table.timeline()
     target = next(item for item in timeline.instants if item.requested_time == requested_time)
-    requests = failed_writes._requests(table, storage, requested_time)
+    requests = rollback_requests.requests_by_markers(table, storage, requested_time)
     later = f"{int(timeline.instants[-1].requested_time) + 1:017d}"
     name = instant_file_name(later, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
     plan = encode_rollback_plan(target, requests, storage.base_path)

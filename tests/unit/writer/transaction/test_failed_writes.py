@@ -12,7 +12,8 @@ from penstock.engine.write.rollback import rollback
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, WriteConflict
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action
-from penstock.writer.transaction.failed_writes import markers_of, roll_back, roll_back_failed
+from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
+from penstock.writer.transaction.rollback_requests import markers_of
 from penstock.writer.transaction.transaction import WriteEnvironment
 from tests.unit.engine.write.recorded_storage import FIRST, SECOND, Kind, Lake, upserted
 from tests.unit.engine.write.test_kills import leftovers
@@ -59,7 +60,7 @@ def test_write_of_a_running_process_is_left_alone(
     assert roll_back_failed(lake.table(), LocalStorage(str(lake.path)), UTC, sole_writer=False) == ()
     with pytest.raises(WriteConflict, match=f"the writer of {instant} runs"):
         rollback(str(lake.path), instant)
-    with pytest.raises(ConfigurationError, match="'1' is no pending write"):
+    with pytest.raises(ConfigurationError, match="'1' is no write of the active timeline"):
         rollback(str(lake.path), "1")
     later = WriteEnvironment(
         zone=datetime.UTC, now=lambda: datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=121)

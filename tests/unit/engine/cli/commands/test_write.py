@@ -85,7 +85,7 @@ REMOTE = ("s3://b/t", "S3A://b/t", "gs://b/t", "abfs://c@a.dfs.core.windows.net/
 
 
 @pytest.mark.parametrize("uri", REMOTE)
-@pytest.mark.parametrize("command", ["create", "write", "rollback"])
+@pytest.mark.parametrize("command", ["create", "write", "rollback", "savepoint", "restore"])
 def test_remote_storage_is_refused_without_being_opened(
     cli: Cli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, uri: str, command: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_remote_storage_is_refused_without_being_opened(
     monkeypatch.setattr("penstock.table.storage.local_writes.open_folder", opened.append)
     file = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": ["a"]}), file)
-    rest = {"create": ["--schema", str(file), "--record-key", "id"], "write": [str(file)], "rollback": []}[command]
+    rest = {"create": ["--schema", str(file), "--record-key", "id"], "write": [str(file)]}.get(command, [])
     refused = cli(command, uri, *rest)
     assert refused.code
     assert f"writing to {uri.partition(':')[0].lower()}: is not supported: nothing was written" in refused.stderr
@@ -106,6 +106,8 @@ def test_refusal_of_remote_storage_has_its_code_and_no_secret() -> None:
         lambda path: penstock.create_table(path, pa.schema([("id", pa.string())]), record_key="id", buckets=1),
         lambda path: penstock.write(path, pa.table({"id": ["a"]})),
         penstock.rollback,
+        penstock.savepoint,
+        penstock.restore,
     ):
         with pytest.raises(penstock.errors.UnsupportedFeature) as caught:
             call("s3://key:secret@bucket/table?secret_key=x")

@@ -17,6 +17,7 @@ from penstock.table.timeline.instants import Action, Instant, parse_instant_file
 from penstock.table.timeline.metadata_schemas.rollbacks import ROLLBACK, ROLLBACK_PLAN
 from penstock.table.timeline.services.plans import parse_rollback
 from penstock.table.timeline.services.rollback_encoder import (
+    CompletedRollback,
     RollbackPlan,
     RollbackRequest,
     RolledBackPartition,
@@ -103,7 +104,7 @@ def test_files_have_the_fields_of_hudi(golden: Any, case: str) -> None:
     completed = min(file for file in timeline.glob(f"{planned.name[:17]}*.rollback"))
     of_hudi = fields_of(completed.read_bytes())
     assert json.loads(fastavro.reader(io.BytesIO(completed.read_bytes())).metadata["avro.schema"]) == ROLLBACK
-    partitions = [
+    partitions = tuple(
         RolledBackPartition(
             partition,
             tuple(path.rpartition("/")[2] for path in done["successDeleteFiles"]),
@@ -111,10 +112,15 @@ def test_files_have_the_fields_of_hudi(golden: Any, case: str) -> None:
             {path.rpartition("/")[2]: size for path, size in done["logFilesFromFailedCommit"].items()},
         )
         for partition, done in of_hudi["partitionMetadata"].items()
-    ]
-    data = encode_rollback(
-        of_hudi["startRollbackTime"], plan.target, plan.action, partitions, of_hudi["timeTakenInMillis"], GOLDEN[case]
     )
+    done = CompletedRollback(
+        instant=of_hudi["startRollbackTime"],
+        target=plan.target,
+        action=plan.action,
+        partitions=partitions,
+        took_ms=of_hudi["timeTakenInMillis"],
+    )
+    data = encode_rollback(done, GOLDEN[case])
     if GOLDEN[case]:
         assert fields_of(data) == of_hudi
     assert parse_rollback(data, COMPLETED).instants == (plan.target,)
@@ -122,7 +128,11 @@ def test_files_have_the_fields_of_hudi(golden: Any, case: str) -> None:
 
 def test_entries_of_a_partition_are_joined() -> None:
     parts = [RolledBackPartition("p", (BASE,)), RolledBackPartition("p", (), {LOG: 105}, {LOG: 9})]
-    fields = fields_of(encode_rollback(R, T, Action.COMMIT, parts, 5))
+    fields = fields_of(
+        encode_rollback(
+            CompletedRollback(instant=R, target=T, action=Action.COMMIT, partitions=tuple(parts), took_ms=5)
+        )
+    )
     assert fields["totalFilesDeleted"] == 1
     assert fields["partitionMetadata"] == {
         "p": {

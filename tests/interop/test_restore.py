@@ -1,0 +1,83 @@
+"""Savepoints and restores by Hudi and by Penstock, on one table: both read the rows of the savepoint, and go on."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.engine.table_services.restore import restore
+from penstock.engine.table_services.savepoints import savepoint
+from penstock.engine.write.create import create_table
+from penstock.engine.write.rollback import rollback
+from penstock.engine.write.write import write
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, hudis_options, rows_of, table_of
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+
+FIRST: list[Row] = [(f"k{n}", 1, n, "oslo" if n % 2 else "riga") for n in range(6)]
+SECOND: list[Row] = [("k1", 2, 20, "oslo"), ("new", 2, 21, "bern")]
+THIRD: list[Row] = [("k1", 3, 30, "oslo"), ("k2", 3, 31, "riga"), ("later", 3, 32, "riga")]
+
+
+def merged(*writes: list[Row]) -> list[Row]:
+    rows = {(row[3], row[0]): row for part in writes for row in part}
+    return sorted(rows.values())
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "index"),
+    [
+        (9, "merge_on_read", "bucket"),
+        (6, "merge_on_read", "simple"),
+        pytest.param(9, "copy_on_write", "simple", marks=pytest.mark.exhaustive),
+        pytest.param(6, "copy_on_write", "simple", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str) -> None:
+    path = tmp_path / "trip"
+    options = hudis_options(version, kind, index)
+
+    def by_hudi(rows: list[Row], **more: str) -> None:
+        hudi.write(path, HUDIS_COLUMNS, [list(row) for row in rows], options | more)
+
+    def check(expected: list[Row]) -> None:
+        assert rows_of(penstock.read(str(path)).read_all()) == expected
+        assert rows_of(hudi.read(path)) == expected
+
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type=kind,
+        table_version=version,
+        index=index,
+        buckets=3 if index == "bucket" else None,
+        name="trip",
+    )
+    write(str(path), table_of(FIRST))
+    by_hudi(SECOND)
+    saved = savepoint(str(path)).instant
+    write(str(path), table_of(THIRD))
+    compaction = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    by_hudi([("k3", 4, 40, "oslo")], **(compaction if kind == "merge_on_read" else {}))
+    write(str(path), table_of([("k1", 5, 50, "oslo")]))
+    check(merged(FIRST, SECOND, THIRD, [("k3", 4, 40, "oslo"), ("k1", 5, 50, "oslo")]))
+
+    assert len(restore(str(path)).removed) >= 3
+    check(merged(FIRST, SECOND))
+    by_hudi(THIRD, **(compaction if kind == "merge_on_read" else {}))
+    check(merged(FIRST, SECOND, THIRD))
+
+    last = write(str(path), table_of([("k4", 6, 60, "riga")])).instant
+    assert rollback(str(path), last) == (last,)
+    check(merged(FIRST, SECOND, THIRD))
+    statement = f"CALL rollback_to_savepoint(path => '{path}', instant_time => '{saved}')"
+    hudi.script({"hoodie.metadata.enable": "false"}, [statement])
+    check(merged(FIRST, SECOND))
+    write(str(path), table_of(THIRD))
+    check(merged(FIRST, SECOND, THIRD))

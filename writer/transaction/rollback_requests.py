@@ -1,0 +1,129 @@
+"""What a rollback of an instant removes: by the markers of a write that is not complete, else by its metadata.
+
+Source: Hudi `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from penstock.proto.errors import CorruptFile
+from penstock.table.files.markers import (
+    MARKER_TYPE_FILE,
+    MAX_MARKER_BYTES,
+    Marker,
+    has_marker_lists,
+    marker_folder,
+    parse_marker,
+    parse_marker_list,
+)
+from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.slices import GroupId
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.timeline.instants import Action, Instant
+from penstock.table.timeline.services.rollback_encoder import RollbackRequest
+from penstock.writer.transaction.transaction import joined
+
+
+def requests_by_markers(table: HudiTable, storage: WritableStorage, requested_time: str) -> tuple[RollbackRequest, ...]:
+    """What the rollback of a pending write removes, by its markers. CorruptFile for a marker of a file that another
+    instant wrote."""
+    files = [(marker.partition, marker.file_name) for marker in markers_of(storage, requested_time)]
+    return _requests(table, storage, requested_time, files)
+
+
+def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) -> tuple[RollbackRequest, ...]:
+    """What the rollback of an instant in any state removes, when no later instant is left.
+
+    Of a completed write: the files in its metadata, and all others with its instant in the same partitions, such as
+    those of attempts. On layout 1 the logs of later writes have the instant of their slice: they go with it, also those
+    of a pending compaction.
+    """
+    files: dict[tuple[str, str], None] = {}
+    partitions: set[str] = set()
+    if instant.is_completed:
+        for stat in table.commit(instant).stats:
+            partitions.add(stat.partition)
+            files.update(dict.fromkeys((stat.partition, path.rpartition("/")[2]) for path in stat.change_logs))
+            if stat.file_name:
+                files[stat.partition, stat.file_name] = None
+    else:
+        files.update(
+            dict.fromkeys(
+                (marker.partition, marker.file_name) for marker in markers_of(storage, instant.requested_time)
+            )
+        )
+        partitions.update(partition for partition, _ in files)
+        if instant.action is Action.COMPACTION:
+            partitions.update(group.partition for group in table.compaction_plan(instant))
+    for partition in sorted(partitions):
+        for info in storage.list_dir(partition):
+            name = parse_file_name(info.name)
+            if name is not None and name.instant == instant.requested_time:
+                files[partition, info.name] = None
+    return _requests(table, storage, instant.requested_time, files)
+
+
+def _requests(
+    table: HudiTable, storage: WritableStorage, requested_time: str, files: Iterable[tuple[str, str]]
+) -> tuple[RollbackRequest, ...]:
+    """files: (partition, name). On layout 1 a log belongs to the slice in its name, and may have blocks of other
+    writes: a block of its own cancels those of this write."""
+    removed: dict[GroupId, list[str]] = defaultdict(list)
+    cancelled: dict[GroupId, dict[str, int]] = defaultdict(dict)
+    for partition, file_name in files:
+        name = parse_file_name(file_name)
+        if name is None:
+            continue
+        group = (partition, name.file_id)
+        if name.instant == requested_time:
+            removed[group].append(file_name)
+        elif table.properties.layout == 1 and isinstance(name, LogName) and not name.is_cdc:
+            info = storage.file_info(joined(partition, file_name))
+            if info is not None:
+                cancelled[group][file_name] = info.size_bytes
+        else:
+            raise foreign_file(table, requested_time, partition, file_name)
+    return tuple(
+        RollbackRequest(
+            partition=partition,
+            file_id=file_id,
+            file_names=tuple(removed.get((partition, file_id), ())),
+            logs=(logs := cancelled.get((partition, file_id), {})),
+            base_instant=max((name.instant for log in logs if (name := parse_file_name(log))), default=""),
+        )
+        for partition, file_id in sorted({*removed, *cancelled})
+    )
+
+
+def foreign_file(table: HudiTable, requested_time: str, partition: str, name: str) -> CorruptFile:
+    """The error of a rollback that would remove a file of another instant."""
+    return CorruptFile(
+        f"table {redacted_uri(table.base_path)}: the rollback of {requested_time} would remove "
+        f"{joined(partition, name)[:300]}, which another instant wrote: a marker or a plan is damaged; nothing was "
+        "removed"
+    )
+
+
+def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
+    """The data files that a write began, by its markers: files, or lists that Hudi's timeline server keeps."""
+    folder = marker_folder(instant)
+    names = {info.name for info in storage.list_dir(folder) if not info.is_dir}
+    if MARKER_TYPE_FILE in names and has_marker_lists(
+        storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
+    ):
+        lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
+        return [
+            marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)
+        ]
+    found: list[Marker] = []
+    level = [folder]
+    while level:
+        infos = [info for one in level for info in storage.list_dir(one)]
+        level = [info.path for info in infos if info.is_dir]
+        parsed = (parse_marker(info.path) for info in infos if not info.is_dir)
+        found += [marker for marker in parsed if marker is not None]
+    return found
