@@ -16,6 +16,7 @@ from penstock.engine.table_services.runs import ServiceRun, run_service
 from penstock.engine.table_services.serviced_table import (
     ServicedTable,
     busy_groups,
+    check_parts,
     open_serviced,
     pending_clusterings,
     planned_slices,
@@ -53,6 +54,7 @@ def cluster(
     index: str | None = None,
     dry_run: bool = False,
     schedule_only: bool = False,
+    run_only: bool = False,
     timeline_timezone: str = "",
     sole_writer: bool = False,
 ) -> tuple[ServiceResult, ...]:
@@ -65,6 +67,7 @@ def cluster(
     * index: the index of the table's writers, for a table that does not record it (`penstock.write`).
     * dry_run: returns what would be done, and writes nothing.
     * schedule_only: writes the plan, for another process to carry it out; pending plans stay.
+    * run_only: carries out pending plans alone.
     * timeline_timezone, sole_writer: as of `penstock.write`.
 
     Rows and their commit times do not change, and readers go on meanwhile; writers cannot change the groups. Memory: to
@@ -74,6 +77,7 @@ def cluster(
     carries out the plan, or changed its groups. After an error the clustering is rolled back; the plan of another
     process stays.
     """
+    check_parts(schedule_only=schedule_only, run_only=run_only)
     serviced = open_serviced(str(path), timeline_timezone)
     refuse_buckets(serviced, index)
     sizes = sizes or ClusteringSizes()
@@ -84,14 +88,14 @@ def cluster(
     if not schedule_only:
         for instant in pending_clusterings(serviced.table, serviced.table.timeline()):
             results.append(_run(serviced, instant, sizes, sole_writer=sole_writer))
-    scheduled = _schedule(serviced, sort_by, partitions, sizes)
+    scheduled = None if run_only else _schedule(serviced, sort_by, partitions, sizes)
     if scheduled is None:
         return tuple(results)
-    instant_time, plan = scheduled
+    requested_time, plan = scheduled
     if schedule_only:
-        results.append(planned_result(instant_time, plan.slices, ServiceState.SCHEDULED))
+        results.append(planned_result(requested_time, plan.slices, ServiceState.SCHEDULED))
     else:
-        results.append(_run_own(serviced, instant_time, sizes))
+        results.append(_run_own(serviced, requested_time, sizes))
     return tuple(results)
 
 

@@ -14,6 +14,7 @@ from penstock.engine.table_services.runs import run_service
 from penstock.engine.table_services.serviced_table import (
     ServicedTable,
     busy_groups,
+    check_parts,
     open_serviced,
     pending,
     pending_clusterings,
@@ -38,6 +39,7 @@ def compact(
     partitions: Sequence[str] = (),
     dry_run: bool = False,
     schedule_only: bool = False,
+    run_only: bool = False,
     timeline_timezone: str = "",
     sole_writer: bool = False,
 ) -> tuple[ServiceResult, ...]:
@@ -47,6 +49,7 @@ def compact(
     * partitions: only groups of these partition paths are planned.
     * dry_run: returns what would be done, and writes nothing.
     * schedule_only: writes the plan, for another process to carry it out; pending plans stay.
+    * run_only: carries out pending plans alone.
     * timeline_timezone, sole_writer: as of `penstock.write`.
 
     Rows and their commit times do not change, and readers go on meanwhile. Writers do too: their logs belong to the
@@ -56,6 +59,7 @@ def compact(
     plan, or, on version 6, if a write is pending, whose logs might belong to the old slices. After an error the plan
     stays, and the next call carries it out.
     """
+    check_parts(schedule_only=schedule_only, run_only=run_only)
     serviced = open_serviced(str(path), timeline_timezone)
     if not serviced.table.properties.is_merge_on_read:
         raise ConfigurationError(f"{serviced.where} is copy-on-write: it has no logs to compact")
@@ -66,13 +70,14 @@ def compact(
     if not schedule_only:
         for instant in pending(serviced.table.timeline(), Action.COMPACTION):
             results.append(_run(serviced, instant, sole_writer=sole_writer))
-    scheduled = _schedule(serviced, partitions)
-    if scheduled is not None:
-        instant, plan = scheduled
-        if schedule_only:
-            results.append(planned_result(instant, plan.slices, ServiceState.SCHEDULED))
-        else:
-            results.append(_run(serviced, _pending(serviced, instant), sole_writer=False))
+    scheduled = None if run_only else _schedule(serviced, partitions)
+    if scheduled is None:
+        return tuple(results)
+    requested_time, plan = scheduled
+    if schedule_only:
+        results.append(planned_result(requested_time, plan.slices, ServiceState.SCHEDULED))
+    else:
+        results.append(_run(serviced, _pending(serviced, requested_time), sole_writer=False))
     return tuple(results)
 
 
@@ -108,9 +113,9 @@ def _schedule(serviced: ServicedTable, partitions: Sequence[str]) -> tuple[Insta
         writes = pending_deltas(timeline, clusterings) if table.properties.layout == 1 else ()
         if writes:
             raise WriteConflict(
-                f"{serviced.where}: {writes[0].action} {writes[0].requested_time} is pending, and on version 6 its logs "
-                f"might belong to slices that compaction {instant} reads: nothing was planned; compact when it has "
-                "completed or was rolled back"
+                f"{serviced.where}: {writes[0].action} {writes[0].requested_time} is pending, and on version 6 its "
+                f"logs might belong to slices that compaction {instant} reads: nothing was planned; compact when it "
+                "has completed or was rolled back"
             )
         plans.append(plan)
         return encode_compaction_plan(plan.groups(), plan.left_out)

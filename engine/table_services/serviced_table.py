@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.settings import refuse_unwritten, timeline_zone
-from penstock.proto.errors import CorruptFile, InvariantViolation
+from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation
 from penstock.proto.model.files import FileRef
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -51,6 +51,12 @@ def open_serviced(path: str, timeline_timezone: str) -> ServicedTable:
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     return ServicedTable(table=table, storage=storage, environment=environment)
+
+
+def check_parts(*, schedule_only: bool, run_only: bool) -> None:
+    """ConfigurationError if both parts of a service are asked for alone."""
+    if schedule_only and run_only:
+        raise ConfigurationError("got schedule_only and run_only: give one of them, or neither to plan and carry out")
 
 
 def pending(timeline: Timeline, action: Action) -> tuple[Instant, ...]:

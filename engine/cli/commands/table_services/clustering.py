@@ -10,6 +10,7 @@ from penstock.engine.cli.commands.table_services.options import (
     DryRun,
     Form,
     Partitions,
+    RunOnly,
     ScheduleOnly,
     SoleWriter,
     Table,
@@ -40,6 +41,7 @@ def cluster(
     ] = None,
     dry_run: DryRun = False,
     schedule_only: ScheduleOnly = False,
+    run_only: RunOnly = False,
     timeline_timezone: Zone = "",
     sole_writer: SoleWriter = False,
     form: Form = ReportFormat.TABLE,
@@ -57,6 +59,7 @@ def cluster(
         index=index,
         dry_run=dry_run,
         schedule_only=schedule_only,
+        run_only=run_only,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
     )

@@ -6,6 +6,7 @@ from penstock.engine.cli.commands.table_services.options import (
     DryRun,
     Form,
     Partitions,
+    RunOnly,
     ScheduleOnly,
     SoleWriter,
     Table,
@@ -19,6 +20,7 @@ def compact(
     partition: Partitions = None,
     dry_run: DryRun = False,
     schedule_only: ScheduleOnly = False,
+    run_only: RunOnly = False,
     timeline_timezone: Zone = "",
     sole_writer: SoleWriter = False,
     form: Form = ReportFormat.TABLE,
@@ -32,6 +34,7 @@ def compact(
         partitions=partition or (),
         dry_run=dry_run,
         schedule_only=schedule_only,
+        run_only=run_only,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
     )

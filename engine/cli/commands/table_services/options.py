@@ -17,6 +17,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be don
 ScheduleOnly = Annotated[
     bool, typer.Option("--schedule-only", help="Write the plan, for another process to carry it out.")
 ]
+RunOnly = Annotated[bool, typer.Option("--run-only", help="Carry out pending plans, and plan nothing.")]
 Zone = Annotated[
     str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
 ]
