@@ -42,15 +42,23 @@ def _names(planned: CompactionGroup | ClusteringSlice, where: str) -> tuple[dict
     """The parsed names of the base file and of the logs, these in scan order."""
     if _META_FOLDER in planned.partition.split("/"):
         raise CorruptFile(f"{where}: got partition {planned.partition[:200]!r}, a metadata folder")
-    base = {name: parse_file_name(name) for name in (planned.base_file,) if name}
-    logs = {name: parse_file_name(name) for name in planned.logs}
-    bases = {name: parsed for name, parsed in base.items() if isinstance(parsed, BaseName) and parsed.write_token}
-    parts = {name: parsed for name, parsed in logs.items() if isinstance(parsed, LogName) and not parsed.is_cdc}
-    known = {**bases, **parts}
-    wrong = [name for name in (*base, *logs) if name not in known or known[name].file_id != planned.file_id]
-    if wrong or not known:
+    bases: dict[str, BaseName] = {}
+    logs: dict[str, LogName] = {}
+    wrong: list[str] = []
+    for name in (planned.base_file, *planned.logs):
+        parsed = parse_file_name(name)
+        is_base = name == planned.base_file
+        if parsed is not None and parsed.file_id != planned.file_id:
+            wrong.append(name)
+        elif is_base and isinstance(parsed, BaseName) and parsed.write_token and name not in planned.logs:
+            bases[name] = parsed
+        elif not is_base and isinstance(parsed, LogName) and not parsed.is_cdc:
+            logs[name] = parsed
+        elif name:
+            wrong.append(name)
+    if wrong or not (bases or logs):
         raise CorruptFile(
             f"{where}: the plan has {wrong[0][:200] if wrong else 'no file'!r} in file group {planned.file_id[:100]!r} "
             f"of partition {planned.partition[:200]!r}, expected its base file and logs: the plan is damaged"
         )
-    return bases, dict(sorted(parts.items(), key=lambda item: item[1].order))
+    return bases, dict(sorted(logs.items(), key=lambda item: item[1].order))
