@@ -34,6 +34,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock savepoint /lake/orders 20261123160217300 --delete",
     ),
     "restore": ("penstock restore /lake/orders --dry-run", "penstock restore /lake/orders 20261123160217300"),
+    "compact": ("penstock compact /lake/orders --dry-run", "penstock compact /lake/orders --partition 2026-11-23"),
+    "cluster": (
+        "penstock cluster /lake/orders --sort-by city --dry-run",
+        "penstock cluster /lake/orders --sort-by city",
+    ),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from penstock.engine.write.settings import refuse_metadata_table, timeline_zone
+from penstock.engine.table_services.serviced_table import open_serviced, pending_clusterings
 from penstock.proto.errors import ConfigurationError, TableError, WriteConflict
-from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import (
     Action,
@@ -36,7 +35,7 @@ from penstock.writer.transaction.failed_writes import (
     plan_rollback,
     roll_back_failed,
 )
-from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
+from penstock.writer.transaction.heartbeat import is_beating
 from penstock.writer.transaction.rollback_requests import requests_of
 from penstock.writer.transaction.transaction import (
     WriteEnvironment,
@@ -81,10 +80,8 @@ def restore(
     ConfigurationError without such a savepoint, or if a later one is left; WriteConflict while a write is running;
     TableError if a later instant was archived, or a file of the savepoint does not exist. Nothing is changed then.
     """
-    storage = open_writable(str(path))
-    table = HudiTable(storage, load_properties(storage))
-    refuse_metadata_table(table.properties)
-    environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
+    serviced = open_serviced(str(path), timeline_timezone)
+    table, storage, environment = serviced.table, serviced.storage, serviced.environment
     if not dry_run:
         roll_back_failed(table, storage, environment, sole_writer=sole_writer)
     with locked(storage, environment):
@@ -124,7 +121,7 @@ def _plan(
     time = max(savepoints) if savepoint is None else savepoint
     if time not in savepoints or timeline.completed_write(time) is None:
         raise ConfigurationError(f"{where}: {time[:40]!r} has no savepoint; {', '.join(sorted(savepoints))} have one")
-    clusterings = {item.requested_time for item in timeline.pending if _is_clustering(table, item)}
+    clusterings = {item.requested_time for item in pending_clusterings(table, timeline)}
     removed = removed_instants(
         timeline, savepoints[time], is_merge_on_read=table.properties.is_merge_on_read, clusterings=clusterings
     )
@@ -137,7 +134,7 @@ def _plan(
         item
         for item in timeline.pending
         if not (item.action is Action.COMPACTION or item.requested_time in clusterings)
-        or is_running(storage, item, now_s)
+        or is_beating(storage, item.requested_time, now_s)
     ]
     if running:
         raise WriteConflict(
@@ -153,18 +150,6 @@ def _plan(
         )
     _check_files(table, storage, savepoints[time], where)
     return RestorePlan(savepoint=time, removed=removed)
-
-
-def is_running(storage: WritableStorage, item: Instant, now_s: float) -> bool:
-    """Whether the process that carries out the instant runs, by its heartbeat."""
-    age = age_s(storage, item.requested_time, now_s)
-    return age is not None and age <= EXPIRES_S and not writer_is_dead(storage, item.requested_time)
-
-
-def _is_clustering(table: HudiTable, item: Instant) -> bool:
-    if item.action is Action.CLUSTERING:
-        return True
-    return item.action is Action.REPLACE_COMMIT and table.requested_replace(item).is_clustering
 
 
 def _check_files(table: HudiTable, storage: WritableStorage, savepoint: Instant, where: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.write.settings import refuse_metadata_table, timeline_zone
+from penstock.engine.write.settings import refuse_unwritten, timeline_zone
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.table.config.properties import load_properties
 from penstock.table.files.names import parse_file_name
@@ -15,6 +15,8 @@ from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_de
 from penstock.writer.transaction.rollback_requests import requests_of
 from penstock.writer.transaction.transaction import WriteEnvironment, locked
 
+_PLANS = (Action.COMPACTION, Action.LOG_COMPACTION)
+
 
 def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = "") -> tuple[str, ...]:
     """Rolls back the write `instant`; without it, all pending writes whose writers no longer run. Returns the instants
@@ -25,10 +27,12 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
     no longer runs, by naming it.
 
     WriteConflict for a writer that runs, or may run, and for a completed write that later instants depend on, that has
-    a savepoint, or whose older files a clean deleted; ConfigurationError for an unknown instant.
+    a savepoint, or whose older files a clean deleted; ConfigurationError for an unknown instant, and for a pending
+    compaction; UnsupportedFeature for a table that is not written.
     """
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
+    refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     if instant is None:
         return roll_back_failed(table, storage, environment, sole_writer=False)
@@ -43,6 +47,11 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
             f"table {storage.base_path}: {instant[:40]!r} is no write of the active timeline; pending are "
             f"{', '.join(sorted(pending)) or 'none'}"
         )
+    if any(item.requested_time == instant and item.action in _PLANS for item in table.timeline().pending):
+        raise ConfigurationError(
+            f"table {storage.base_path}: {instant} is a pending compaction, which is not rolled back: on version 6 the "
+            "rows of logs that belong to it would be lost; carry it out by `penstock compact`"
+        )
     age = age_s(storage, instant, environment.now().timestamp())
     if age is not None and age <= EXPIRES_S and not writer_is_dead(storage, instant):
         raise WriteConflict(
@@ -56,7 +65,6 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
 def _roll_back_completed(
     table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, instant: Instant
 ) -> None:
-    refuse_metadata_table(table.properties)
     where = f"table {storage.base_path}: {instant.requested_time}"
     with locked(storage, environment):
         timeline = table.timeline()

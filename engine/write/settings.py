@@ -72,11 +72,23 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
     """The settings of a table's writes.
 
     time_options: `hoodie.keygen.timebased.*`, with or without this prefix, if the table does not record them.
-    ConfigurationError if they do not fit the table.
-
-    UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's writers
-    do: a wrong write destroys a table. Nothing is written then.
+    ConfigurationError if they do not fit the table. UnsupportedFeature as `refuse_unwritten`.
     """
+    refuse_unwritten(table)
+    properties = table.properties
+    where = f"table {redacted_uri(properties.base_path)}"
+    return WriteSettings(
+        properties=properties,
+        mode=_mode(properties, where),
+        paths=partition_paths(properties, time_options, where),
+        key_fields=_key_fields(properties, where),
+        key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+    )
+
+
+def refuse_unwritten(table: HudiTable) -> None:
+    """UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's
+    writers do: a wrong write destroys a table. Nothing is written then."""
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
     refuse_unsupported(properties)
@@ -99,13 +111,7 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         )
     if table.storage.list_dir(".hoodie/.schema"):
         raise UnsupportedFeature(f"{where} has a schema-on-read history (.hoodie/.schema), which is not written yet")
-    return WriteSettings(
-        properties=properties,
-        mode=_mode(properties, where),
-        paths=partition_paths(properties, time_options, where),
-        key_fields=_key_fields(properties, where),
-        key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
-    )
+    _mode(properties, where)
 
 
 def refuse_metadata_table(properties: TableProperties) -> None:

@@ -9,15 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.files.markers import (
-    MARKER_TYPE_FILE,
-    MAX_MARKER_BYTES,
-    Marker,
-    has_marker_lists,
-    marker_folder,
-    parse_marker,
-    parse_marker_list,
-)
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -25,6 +16,7 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.rollback_encoder import RollbackRequest
+from penstock.writer.transaction.markers import markers_of
 from penstock.writer.transaction.transaction import joined
 
 
@@ -106,24 +98,3 @@ def foreign_file(table: HudiTable, requested_time: str, partition: str, name: st
         f"{joined(partition, name)[:300]}, which another instant wrote: a marker or a plan is damaged; nothing was "
         "removed"
     )
-
-
-def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
-    """The data files that a write began, by its markers: files, or lists that Hudi's timeline server keeps."""
-    folder = marker_folder(instant)
-    names = {info.name for info in storage.list_dir(folder) if not info.is_dir}
-    if MARKER_TYPE_FILE in names and has_marker_lists(
-        storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
-    ):
-        lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
-        return [
-            marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)
-        ]
-    found: list[Marker] = []
-    level = [folder]
-    while level:
-        infos = [info for one in level for info in storage.list_dir(one)]
-        level = [info.path for info in infos if info.is_dir]
-        parsed = (parse_marker(info.path) for info in infos if not info.is_dir)
-        found += [marker for marker in parsed if marker is not None]
-    return found

@@ -193,7 +193,11 @@ class Transaction:
             for item, commit in commits
             if not is_harmless(commit, layout, writes_base_files=writes_base_files)
         ]
-        others += [(item, planned_groups(table, item)) for item in pending_services(timeline)]
+        others += [
+            (item, planned_groups(table, item))
+            for item in pending_services(timeline)
+            if item.requested_time != self.requested_time
+        ]
         others += [
             (item, planned_groups(table, item))
             for item in timeline.pending
@@ -241,6 +245,15 @@ def pending_restores(timeline: Timeline) -> list[Instant]:
     return [item for item in timeline.instants if item.action is Action.RESTORE and not item.is_completed]
 
 
+def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:
+    """TableError while a restore is pending: it would not remove what begins now."""
+    for restore in pending_restores(timeline):
+        raise TableError(
+            f"table {_name(table)}: restore {restore.requested_time} was interrupted, or is running: nothing was done; "
+            "carry it on by `penstock restore`"
+        )
+
+
 def rollback_plan(table: HudiTable, storage: WritableStorage, instant: Instant) -> RollbackPlan:
     """The plan of a pending rollback."""
     name = instant_file_name(instant.requested_time, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
@@ -273,14 +286,9 @@ def transaction(
     """
     with locked(storage, environment):
         timeline = table.timeline()
-        for restore in pending_restores(timeline):
-            raise TableError(
-                f"table {_name(table)}: restore {restore.requested_time} was interrupted, or is running: nothing was "
-                "written; carry it on by `penstock restore`"
-            )
+        refuse_restoring(table, timeline)
         instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
-        name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
-        begun = (timeline_path(table.properties, name), heartbeat_path(instant))
+        begun = (requested_path(instant, action, table), heartbeat_path(instant))
         with _removed_on_failure(storage, begun):
             start_heartbeat(storage, instant)
             storage.create(begun[0], requested)
@@ -310,6 +318,12 @@ def _removed_on_failure(storage: WritableStorage, paths: Sequence[str]) -> Itera
         raise
 
 
+def requested_path(instant: str, action: Action, table: HudiTable) -> str:
+    """The path of the requested file of an instant."""
+    name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
+    return timeline_path(table.properties, name)
+
+
 def inflight_name(instant: str, action: Action, table: HudiTable) -> str:
     """The name of the inflight file of an instant."""
     return instant_file_name(instant, action, State.INFLIGHT, None, table.properties.layout)
@@ -324,6 +338,13 @@ def remove_traces(storage: WritableStorage, instant: str) -> None:
     """Removes the markers and the heartbeat of an instant that ended."""
     storage.remove_folder(marker_folder(instant))
     storage.remove(heartbeat_path(instant))
+
+
+def is_clustering(table: HudiTable, instant: Instant) -> bool:
+    """Whether a pending instant is a clustering. On layout 1 its requested file says so."""
+    if instant.action is Action.REPLACE_COMMIT:
+        return table.requested_replace(instant).is_clustering
+    return instant.action is Action.CLUSTERING
 
 
 def planned_groups(table: HudiTable, instant: Instant) -> TouchedGroups:

@@ -18,12 +18,14 @@ from tests.golden.rows import difference as compare_rows
 from tests.interop.hudi_process import NEWEST
 from tests.interop.mixed.oracle import Model
 from tests.interop.mixed.shapes import ADDED, Shape, partition_path, record_key, schema_of, shape_of, values_of
-from tests.interop.mixed.steps import Compaction, Crash, Rollback, Step, StepGenerator, Write
+from tests.interop.mixed.steps import Clustering, Compaction, Crash, Rollback, Step, StepGenerator, Write
 from tests.interop.mixed.writers import WRITES, Writers
 
 TIME, KEY, PATH = "_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 SEQUENCE = "_hoodie_commit_seqno"
+AFTER_ALL = "9" * 17
+"""An instant after all others: a clustering merges every log."""
 
 
 def row_difference(actual: pa.Table, expected: pa.Table) -> str:
@@ -120,14 +122,16 @@ class History:
                     model.compact(compaction)
                 if "clean" in services:
                     del self.states[:-1]
-            case Compaction("schedule"):
-                model.planned = writers.compact("schedule")
-            case Compaction("execute"):
-                writers.compact("execute")
-                model.compact(model.planned)
-                model.planned = ""
-            case Compaction(both):
-                model.compact(writers.compact(both))
+            case Compaction(part, by_penstock):
+                compacted = writers.compacted(part) if by_penstock else writers.compact(part)
+                if part == "schedule":
+                    model.planned = compacted
+                else:
+                    model.compact(model.planned or compacted)
+                    model.planned = ""
+            case Clustering(sort_by):
+                if writers.clustered(sort_by):
+                    model.compact(AFTER_ALL)
             case Rollback():
                 writers.roll_back(self.states.pop().instant)
                 self.model = copy.deepcopy(self.states[-1].model) if self.states else Model(self.shape)

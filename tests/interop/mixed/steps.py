@@ -26,9 +26,17 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Hudi's compaction: `schedule`, `execute` of the scheduled one, or `scheduleAndExecute`."""
+    """A compaction: `schedule`, `execute` of the scheduled one, or `scheduleAndExecute`."""
 
     step: str
+    by_penstock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """Penstock's clustering of all file groups, sorted by a column."""
+
+    sort_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Crash:
     """Of Penstock: the call of storage at which the process is killed."""
 
 
-Step = Write | Compaction | Rollback | Crash
+Step = Write | Compaction | Clustering | Rollback | Crash
 
 
 @dataclass(slots=True)
@@ -88,18 +96,23 @@ class StepGenerator:
         kinds["crash"] = 1.0
         if self.shape.merge_on_read:
             kinds["compact"] = 2.5
+        if not self.shape.buckets:
+            kinds["cluster"] = 1.2
         if isinstance(self.last, Write) and not self.last.services and self.can_roll_back and self.writes > 1:
             kinds["rollback"] = 1.0
         if model.planned:
-            kinds |= {"overwrite": 0.0, "rollback": 0.0, "crash": 0.0}
+            kinds |= {"overwrite": 0.0, "rollback": 0.0, "crash": 0.0, "cluster": 0.0}
         if self.crashed:  # a write rolls it back
-            kinds |= {"compact": 0.0, "rollback": 0.0, "crash": 0.0}
+            kinds |= {"compact": 0.0, "rollback": 0.0, "crash": 0.0, "cluster": 0.0}
         kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
         match kind:
             case "compact" if model.planned:
-                return Compaction("execute")
+                return Compaction("execute", by_penstock=self.draw.random() < 0.5)
             case "compact":
-                return Compaction(self.draw.choice(("schedule", "scheduleAndExecute")))
+                step = self.draw.choice(("schedule", "scheduleAndExecute"))
+                return Compaction(step, by_penstock=self.draw.random() < 0.5)
+            case "cluster":
+                return Clustering(self.draw.choice(("id", "qty")))
             case "rollback":
                 return Rollback()
             case "crash":

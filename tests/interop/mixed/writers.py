@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.table_services.clustering import cluster
+from penstock.engine.table_services.compaction import compact
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.writer.index.new_groups import FileSizes
@@ -173,6 +175,22 @@ class Writers:
     def _refused(self, operation: str, rows: tuple[Row, ...], **more: str) -> None:
         with pytest.raises(RuntimeError):
             self.by_hudi(operation, rows, **more)
+
+    def compacted(self, step: str) -> str:
+        """Penstock's compaction; its instant, '' if there was nothing to compact."""
+        results = compact(
+            str(self.path),
+            schedule_only=step == "schedule",
+            run_only=step == "execute",
+            timeline_timezone="UTC",
+            sole_writer=True,
+        )
+        return results[-1].instant if results else ""
+
+    def clustered(self, sort_by: str) -> str:
+        """Penstock's clustering; its instant, '' if there was nothing to cluster."""
+        results = cluster(str(self.path), sort_by=[sort_by], index="simple", timeline_timezone="UTC", sole_writer=True)
+        return results[-1].instant if results else ""
 
     def compact(self, step: str) -> str:
         """Hudi's compaction; its instant."""

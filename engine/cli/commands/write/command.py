@@ -142,12 +142,22 @@ def write(
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
     time_partition: _Times = None,
+    compact_after: Annotated[
+        int | None,
+        typer.Option(
+            "--compact-after",
+            metavar="N",
+            min=1,
+            help="Compact the table if N delta commits completed since the last compaction.",
+            show_default=False,
+        ),
+    ] = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
     from dataclasses import asdict
 
-    from penstock.engine.write.write import write as write_table
+    from penstock.engine.table_services.inline_compaction import write as write_table
 
     result = write_table(
         table,
@@ -158,6 +168,7 @@ def write(
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
         time_partitions=_time_options(time_partition),
+        compact_after=compact_after,
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:

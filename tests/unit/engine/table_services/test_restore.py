@@ -95,7 +95,7 @@ def test_restore_that_is_killed_goes_on(tmp_path: pathlib.Path, monkeypatch: pyt
         storage = KilledStorage(copy.path, step, after=bool(step % 2))
         with monkeypatch.context() as patch:
             as_other_process(patch)
-            patch.setattr("penstock.engine.table_services.restore.open_writable", lambda path, own=storage: own)
+            patch.setattr("penstock.engine.table_services.serviced_table.open_writable", lambda path, own=storage: own)
             try:
                 restore(str(copy.path))
             except Killed:
@@ -132,7 +132,7 @@ def test_interrupted_restore_goes_on_to_its_own_savepoint_only(
     storage = KilledStorage(lake.path, 3, after=True)
     with monkeypatch.context() as patch:
         as_other_process(patch)
-        patch.setattr("penstock.engine.table_services.restore.open_writable", lambda path: storage)
+        patch.setattr("penstock.engine.table_services.serviced_table.open_writable", lambda path: storage)
         with pytest.raises(Killed):
             restore(str(lake.path))
     assert is_restoring(lake)

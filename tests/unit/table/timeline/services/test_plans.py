@@ -14,6 +14,8 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.instants import Instant, parse_instant_file
 from penstock.table.timeline.services.plans import (
     CleanedPartition,
+    ClusteringGroup,
+    ClusteringSlice,
     CompactionGroup,
     RequestedReplace,
     parse_clean,
@@ -47,7 +49,7 @@ def test_compaction_plan() -> None:
     }
     plan = {"operations": [operation, {"fileId": "g-0", "partitionPath": "", "baseInstantTime": None}], "version": 2}
     assert parse_compaction_plan(_json(plan), COMPACTION) == (
-        CompactionGroup("p=a", "f-0", "001"),
+        CompactionGroup("p=a", "f-0", "001", "f-0_0-1-2_001.parquet", (".f-0_002.log.1_0-1-2",)),
         CompactionGroup("", "g-0", ""),
     )
     assert parse_compaction_plan(_json({"operations": None}), COMPACTION) == ()
@@ -58,7 +60,13 @@ def test_requested_clustering() -> None:
     other = {"fileId": "e-0", "partitionPath": "p=a", "deltaFilePaths": ["/abs"]}
     plan = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": [part]}, {"slices": [other]}]}}
     assert parse_requested_replace(_json(plan), CLUSTERING) == RequestedReplace(
-        "CLUSTER", True, (("p=a", "e-0"), ("p=a", "f-0"))
+        "CLUSTER",
+        True,
+        (("p=a", "e-0"), ("p=a", "f-0")),
+        (
+            ClusteringGroup((ClusteringSlice("p=a", "f-0", "f-0.parquet"),)),
+            ClusteringGroup((ClusteringSlice("p=a", "e-0", "", ("abs",)),)),
+        ),
     )
 
 
