@@ -51,11 +51,18 @@ class Part:
     """Whether the table is partitioned by PARTITION."""
     one_in: int = 1
     """Every nth row of the table is written: n."""
+    service: str = ""
+    """The table service that is measured, `compaction` or `clustering`, after the writes; '' to measure the write."""
 
     @property
     def upserts(self) -> bool:
         """Whether the table has all rows before."""
         return self.operation == "upsert"
+
+    @property
+    def index(self) -> str:
+        """The index of the table: groups of buckets cannot be clustered."""
+        return "simple" if self.service == "clustering" else "bucket"
 
 
 PARTS = (
@@ -65,7 +72,17 @@ PARTS = (
     Part(name="upsert of 0.1 %, copy on write", operation="upsert", one_in=1000),
     Part(name="upsert of 10 %, merge on read", operation="upsert", table_type="MERGE_ON_READ", one_in=10),
     Part(name="upsert of 0.1 %, merge on read", operation="upsert", table_type="MERGE_ON_READ", one_in=1000),
+    Part(
+        name="compaction of an upsert of 10 %",
+        operation="upsert",
+        table_type="MERGE_ON_READ",
+        one_in=10,
+        service="compaction",
+    ),
+    Part(name="clustering of 4 bulk inserts, sorted", operation="bulk_insert", service="clustering"),
 )
+BULK_INSERTS = 4
+SORT_BY = "l_partkey"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +116,22 @@ class Hudi:
         _, cost = self._worker.costed({**request, "options": hudis_options(part, operation)})
         return Figures(cost.cpu_s, cost.wall_s, new_bytes(table, before))
 
+    def serve(self, table: pathlib.Path, part: Part) -> Figures:
+        """Plans and carries out the part's service."""
+        before = data_files(table)
+        options = {name: value for name, value in hudis_options(part, "upsert").items() if value}
+        options |= {
+            "hoodie.compact.inline.max.delta.commits": "1",
+            "hoodie.clustering.plan.strategy.small.file.limit": str(1 << 40),
+            "hoodie.clustering.plan.strategy.target.file.max.bytes": str(1 << 40),
+            "hoodie.clustering.plan.strategy.max.bytes.per.group": str(1 << 40),
+            "hoodie.clustering.plan.strategy.sort.columns": SORT_BY,
+        }
+        text = ",".join(f"{name}={value}" for name, value in options.items())
+        call = f"CALL run_{part.service}(op => 'scheduleAndExecute', path => '{table}', options => '{text}')"
+        _, cost = self._worker.costed({"do": "sql", "text": call})
+        return Figures(cost.cpu_s, cost.wall_s, new_bytes(table, before))
+
 
 class Penstock:
     """Writes with Penstock, in this process."""
@@ -116,9 +149,21 @@ class Penstock:
                 ordering=ORDERING,
                 partition_by=PARTITION if part.partitioned else (),
                 table_type=part.table_type.lower(),
-                buckets=1 if part.partitioned else BUCKETS,
+                index=part.index,
+                buckets=None if part.index == "simple" else 1 if part.partitioned else BUCKETS,
             )
         penstock.write(str(table), data, operation)
+        return Figures(time.process_time() - cpu, time.perf_counter() - wall, new_bytes(table, before))
+
+    def serve(self, table: pathlib.Path, part: Part) -> Figures:
+        """Plans and carries out the part's service."""
+        before = data_files(table)
+        cpu, wall = time.process_time(), time.perf_counter()
+        if part.service == "compaction":
+            penstock.compact(str(table))
+        else:
+            sizes = penstock.ClusteringSizes(target_file_bytes=1 << 40, small_file_bytes=1 << 40)
+            penstock.cluster(str(table), sort_by=[SORT_BY], sizes=sizes)
         return Figures(time.process_time() - cpu, time.perf_counter() - wall, new_bytes(table, before))
 
 
@@ -131,7 +176,7 @@ def hudis_options(part: Part, operation: str) -> dict[str, str]:
         "hoodie.datasource.write.precombine.field": ORDERING,
         "hoodie.datasource.write.partitionpath.field": PARTITION if part.partitioned else "",
         "hoodie.datasource.write.operation": operation,
-        "hoodie.index.type": "BUCKET",
+        "hoodie.index.type": part.index.upper(),
         "hoodie.bucket.index.num.buckets": "1" if part.partitioned else str(BUCKETS),
         "hoodie.metadata.enable": "false",
         "hoodie.embed.timeline.server": "false",
@@ -170,17 +215,22 @@ def rounds_of(
 ) -> Iterator[tuple[Figures, Figures]]:
     """(Penstock, Hudi) of each round after the first."""
     tables = {"penstock": Penstock(), "hudi": hudi}
-    if part.upserts:
-        for name, writer in tables.items():
+    for name, writer in tables.items() if part.upserts or part.service else ():
+        for _ in range(BULK_INSERTS if part.service == "clustering" else 1):
             writer.write(scratch / f"{name}-before", sources[0], part, "bulk_insert")
+        if part.service == "compaction":
+            writer.write(scratch / f"{name}-before", sources[part.one_in], part, part.operation)
     for number in range(rounds + 1):
         figures = []
         for name, writer in tables.items():
             table = scratch / name
             shutil.rmtree(table, ignore_errors=True)
-            if part.upserts:
+            if part.upserts or part.service:
                 shutil.copytree(scratch / f"{name}-before", table)
-            figures.append(writer.write(table, sources[part.one_in if part.upserts else 0], part, part.operation))
+            if part.service:
+                figures.append(writer.serve(table, part))
+            else:
+                figures.append(writer.write(table, sources[part.one_in if part.upserts else 0], part, part.operation))
         check_equal(scratch / "penstock", scratch / "hudi")
         if number:
             yield figures[0], figures[1]

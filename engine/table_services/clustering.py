@@ -36,8 +36,8 @@ from penstock.writer.index.slices import LatestSlice
 from penstock.writer.table_services.clustering import ClusteringPlan, ClusteringSizes, plan_clustering, slice_bytes
 from penstock.writer.transaction.conflicts import TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
-from penstock.writer.transaction.heartbeat import age_s
-from penstock.writer.transaction.services import schedule
+from penstock.writer.transaction.heartbeat import has_heartbeat
+from penstock.writer.transaction.services import ScheduledService, schedule
 
 log = logging.getLogger("penstock.writer")
 
@@ -88,14 +88,14 @@ def cluster(
     if not schedule_only:
         for instant in pending_clusterings(serviced.table, serviced.table.timeline()):
             results.append(_run(serviced, instant, sizes, sole_writer=sole_writer))
-    scheduled = None if run_only else _schedule(serviced, sort_by, partitions, sizes)
-    if scheduled is None:
+    planned = None if run_only else _schedule(serviced, sort_by, partitions, sizes, begins=not schedule_only)
+    if planned is None:
         return tuple(results)
-    requested_time, plan = scheduled
+    scheduled, plan = planned
     if schedule_only:
-        results.append(planned_result(requested_time, plan.slices, ServiceState.SCHEDULED))
+        results.append(planned_result(scheduled.instant, plan.slices, ServiceState.SCHEDULED))
     else:
-        results.append(_run_own(serviced, requested_time, sizes))
+        results.append(_run_own(serviced, scheduled, sizes))
     return tuple(results)
 
 
@@ -155,8 +155,13 @@ def _clusterings(table: HudiTable) -> frozenset[str]:
 
 
 def _schedule(
-    serviced: ServicedTable, sort_by: Sequence[str], partitions: Sequence[str], sizes: ClusteringSizes
-) -> tuple[InstantTime, ClusteringPlan] | None:
+    serviced: ServicedTable,
+    sort_by: Sequence[str],
+    partitions: Sequence[str],
+    sizes: ClusteringSizes,
+    *,
+    begins: bool,
+) -> tuple[ScheduledService, ClusteringPlan] | None:
     """Writes the plan of a clustering; None if there is nothing to join."""
     plans: list[ClusteringPlan] = []
 
@@ -170,12 +175,13 @@ def _schedule(
         return encode_clustering_plan(plan.encoded(), sort_by, table.storage.base_path, plan.left_out)
 
     action = Action.CLUSTERING if serviced.table.properties.layout == 2 else Action.REPLACE_COMMIT
-    instant = schedule(serviced.table, serviced.storage, serviced.environment, action, planned)
-    return None if instant is None else (instant, plans[0])
+    scheduled = schedule(serviced.table, serviced.storage, serviced.environment, action, planned, begins=begins)
+    return None if scheduled is None else (scheduled, plans[0])
 
 
-def _run_own(serviced: ServicedTable, requested_time: str, sizes: ClusteringSizes) -> ServiceResult:
+def _run_own(serviced: ServicedTable, scheduled: ScheduledService, sizes: ClusteringSizes) -> ServiceResult:
     """Carries out the plan of this call. After an error it is rolled back: it would block writes to its groups."""
+    requested_time = scheduled.instant
     planned = next(
         (
             item
@@ -187,20 +193,29 @@ def _run_own(serviced: ServicedTable, requested_time: str, sizes: ClusteringSize
     if planned is None:
         raise WriteConflict(f"{serviced.where}: another process removed or completed clustering {requested_time}")
     try:
-        return _run(serviced, planned, sizes, sole_writer=False)
+        return _run(serviced, planned, sizes, sole_writer=False, heartbeat=scheduled.heartbeat)
     except BaseException:
         try:
-            if age_s(serviced.storage, requested_time, 0) is None:  # else another process carries it out
+            if has_heartbeat(serviced.storage, requested_time, scheduled.heartbeat):  # else it is another process's
                 roll_back(serviced.table, serviced.storage, serviced.environment, requested_time)
         except PenstockError as error:
             log.warning("%s: clustering %s stays pending: %s", serviced.where, requested_time, error)
         raise
 
 
-def _run(serviced: ServicedTable, planned: Instant, sizes: ClusteringSizes, *, sole_writer: bool) -> ServiceResult:
+def _run(
+    serviced: ServicedTable,
+    planned: Instant,
+    sizes: ClusteringSizes,
+    *,
+    sole_writer: bool,
+    heartbeat: bytes = b"",
+) -> ServiceResult:
     """Carries out a pending clustering."""
     most_bytes = sizes.target_file_bytes + sizes.target_file_bytes // 2
-    with run_service(serviced, planned, "CLUSTER", sole_writer=sole_writer, most_bytes=most_bytes) as run:
+    with run_service(
+        serviced, planned, "CLUSTER", sole_writer=sole_writer, heartbeat=heartbeat, most_bytes=most_bytes
+    ) as run:
         request = run.current.table.requested_replace(planned)
         groups = _groups(run.current, planned)
         slices = [item for group in groups for item in group]

@@ -30,7 +30,7 @@ from penstock.writer.index.slices import LatestSlice
 from penstock.writer.table_services.compaction import CompactionPlan, pending_deltas, plan_compaction
 from penstock.writer.transaction.conflicts import TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back_failed
-from penstock.writer.transaction.services import schedule
+from penstock.writer.transaction.services import ScheduledService, leave, schedule
 
 
 def compact(
@@ -70,14 +70,19 @@ def compact(
     if not schedule_only:
         for instant in pending(serviced.table.timeline(), Action.COMPACTION):
             results.append(_run(serviced, instant, sole_writer=sole_writer))
-    scheduled = None if run_only else _schedule(serviced, partitions)
-    if scheduled is None:
+    planned = None if run_only else _schedule(serviced, partitions, begins=not schedule_only)
+    if planned is None:
         return tuple(results)
-    requested_time, plan = scheduled
+    scheduled, plan = planned
     if schedule_only:
-        results.append(planned_result(requested_time, plan.slices, ServiceState.SCHEDULED))
+        results.append(planned_result(scheduled.instant, plan.slices, ServiceState.SCHEDULED))
     else:
-        results.append(_run(serviced, _pending(serviced, requested_time), sole_writer=False))
+        try:
+            instant = _pending(serviced, scheduled.instant)
+            results.append(_run(serviced, instant, sole_writer=False, heartbeat=scheduled.heartbeat))
+        except BaseException:
+            leave(serviced.storage, scheduled)
+            raise
     return tuple(results)
 
 
@@ -99,7 +104,9 @@ def _pending(serviced: ServicedTable, requested_time: str) -> Instant:
     raise WriteConflict(f"{serviced.where}: another process removed or completed compaction {requested_time}")
 
 
-def _schedule(serviced: ServicedTable, partitions: Sequence[str]) -> tuple[InstantTime, CompactionPlan] | None:
+def _schedule(
+    serviced: ServicedTable, partitions: Sequence[str], *, begins: bool
+) -> tuple[ScheduledService, CompactionPlan] | None:
     """Writes the plan of a compaction; None if no group has logs."""
     plans: list[CompactionPlan] = []
 
@@ -120,8 +127,10 @@ def _schedule(serviced: ServicedTable, partitions: Sequence[str]) -> tuple[Insta
         plans.append(plan)
         return encode_compaction_plan(plan.groups(), plan.left_out)
 
-    instant = schedule(serviced.table, serviced.storage, serviced.environment, Action.COMPACTION, planned)
-    return None if instant is None else (instant, plans[0])
+    scheduled = schedule(
+        serviced.table, serviced.storage, serviced.environment, Action.COMPACTION, planned, begins=begins
+    )
+    return None if scheduled is None else (scheduled, plans[0])
 
 
 def _slices(current: CurrentTable, instant: Instant) -> tuple[LatestSlice, ...]:
@@ -129,9 +138,9 @@ def _slices(current: CurrentTable, instant: Instant) -> tuple[LatestSlice, ...]:
     return planned_slices(current, current.table.compaction_plan(instant), where)
 
 
-def _run(serviced: ServicedTable, planned: Instant, *, sole_writer: bool) -> ServiceResult:
+def _run(serviced: ServicedTable, planned: Instant, *, sole_writer: bool, heartbeat: bytes = b"") -> ServiceResult:
     """Carries out a pending compaction."""
-    with run_service(serviced, planned, "COMPACT", sole_writer=sole_writer) as run:
+    with run_service(serviced, planned, "COMPACT", sole_writer=sole_writer, heartbeat=heartbeat) as run:
         slices = _slices(run.current, planned)
         _check_bases(run.current, slices, planned)
         stats = [run.files.compacted(item) for item in slices]

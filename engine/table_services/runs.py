@@ -60,11 +60,17 @@ def run_service(
     operation: str,
     *,
     sole_writer: bool,
+    heartbeat: bytes = b"",
     most_bytes: int = ClusteringSizes().target_file_bytes,
 ) -> Iterator[ServiceRun]:
     """Carries out a planned service while the block runs. Errors as `service_transaction`."""
     with service_transaction(
-        serviced.table, serviced.storage, serviced.environment, planned, sole_writer=sole_writer
+        serviced.table,
+        serviced.storage,
+        serviced.environment,
+        planned,
+        sole_writer=sole_writer,
+        heartbeat=heartbeat,
     ) as begun:
         current = current_table(begun.table)
         name = current.table.properties.name

@@ -47,6 +47,7 @@ from penstock.writer.transaction.transaction import (
     joined,
     locked,
     refuse_restoring,
+    removed_on_failure,
     requested_path,
     timeline_path,
 )
@@ -59,11 +60,31 @@ Planner = Callable[[HudiTable, InstantTime], bytes | None]
 """Makes the requested file of a service at this instant of a pinned table; None if there is nothing to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduledService:
+    """A planned service."""
+
+    instant: InstantTime
+    """Its requested time."""
+    heartbeat: bytes
+    """The content of its heartbeat, which says that this process carries it out; b"" if it has none."""
+
+
 def schedule(
-    table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, action: Action, planner: Planner
-) -> InstantTime | None:
-    """Plans a service, under the table's lock: no write completes between the plan's instant and its file. Returns the
-    instant; None, and nothing changes, if there is nothing to do."""
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    action: Action,
+    planner: Planner,
+    *,
+    begins: bool,
+) -> ScheduledService | None:
+    """Plans a service, under the table's lock: no write completes between the plan's instant and its file. None, and
+    nothing changes, if there is nothing to do.
+
+    begins: this process carries the plan out next. It has a heartbeat from the start, so that others know if the
+    process is killed.
+    """
     with locked(storage, environment) as check_lock:
         table = table.refreshed().pinned()
         refuse_restoring(table, table.timeline())
@@ -72,9 +93,12 @@ def schedule(
         requested = planner(table, instant)
         if requested is None:
             return None
-        check_lock()
-        storage.create(requested_path(instant, action, table), requested)
-    return instant
+        path = requested_path(instant, action, table)
+        with removed_on_failure(storage, (path, heartbeat_path(instant))):
+            heartbeat = start_heartbeat(storage, instant) if begins else b""
+            check_lock()
+            storage.create(path, requested)
+    return ScheduledService(instant, heartbeat)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,7 +190,6 @@ class ServiceTransaction(Transaction):
         remove_marked_files(self.storage, self.requested_time, self._own_markers())
         if has_heartbeat(self.storage, self.requested_time, self.heartbeat):
             _remove_run(self.table, self.storage, self.requested_time, self.action)
-            self.storage.remove(heartbeat_path(self.requested_time))
 
 
 @contextlib.contextmanager
@@ -177,12 +200,14 @@ def service_transaction(
     planned: Instant,
     *,
     sole_writer: bool,
+    heartbeat: bytes = b"",
 ) -> Iterator[ServiceTransaction]:
-    """A run of a planned service while the block runs.
+    """A run of a planned service while the block runs. `heartbeat`: that of `schedule`, if this process planned it.
 
     WriteConflict if another process runs it: its heartbeat has not expired, or the instant is inflight without a
     heartbeat, as in a writer of Hudi, and it is not said that there is no other writer. What a dead run left is removed
-    first. If the block ends with an error, the files of this run are removed, and the plan stays.
+    first. If the block ends with an error, the files of this run are removed, and the plan stays; so does a heartbeat
+    of `schedule`, for `leave` or a rollback.
     """
     instant = planned.requested_time
     with locked(storage, environment):
@@ -195,9 +220,11 @@ def service_transaction(
                 f"table {redacted_uri(table.base_path)}: {planned.action} {instant} is no longer pending: another "
                 "process completed it, or rolled it back"
             )
-        if not sole_writer:
-            _refuse_running(storage, environment, pending)
-        heartbeat = start_heartbeat(storage, instant)
+        is_own = bool(heartbeat) and has_heartbeat(storage, instant, heartbeat)
+        if not is_own:
+            if not sole_writer:
+                _refuse_running(storage, environment, pending)
+            heartbeat = start_heartbeat(storage, instant)
     with beating(storage, instant):
         begun = ServiceTransaction(
             table=table,
@@ -214,15 +241,23 @@ def service_transaction(
             storage.create(timeline_path(table.properties, inflight_name(instant, pending.action, table)), b"")
             yield begun
         except BaseException:
-            _revert(begun)
+            _revert(begun, leaves=not is_own)
             raise
 
 
-def _revert(begun: ServiceTransaction) -> None:
+def leave(storage: WritableStorage, scheduled: ScheduledService) -> None:
+    """Leaves a planned service to the next process that carries it out."""
+    if has_heartbeat(storage, scheduled.instant, scheduled.heartbeat):
+        storage.remove(heartbeat_path(scheduled.instant))
+
+
+def _revert(begun: ServiceTransaction, *, leaves: bool) -> None:
     if begun.is_complete:
         return
     try:
         begun.revert()
+        if leaves:
+            leave(begun.storage, ScheduledService(begun.requested_time, begun.heartbeat))
     except PenstockError as error:
         name = redacted_uri(begun.table.base_path)
         log.warning("table %s: files of %s %s stay: %s", name, begun.action, begun.requested_time, error)

@@ -289,12 +289,12 @@ def transaction(
         refuse_restoring(table, timeline)
         instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
         begun = (requested_path(instant, action, table), heartbeat_path(instant))
-        with _removed_on_failure(storage, begun):
+        with removed_on_failure(storage, begun):
             start_heartbeat(storage, instant)
             storage.create(begun[0], requested)
     inflight = timeline_path(table.properties, inflight_name(instant, action, table))
     with beating(storage, instant):
-        with _removed_on_failure(storage, (inflight, *begun)):
+        with removed_on_failure(storage, (inflight, *begun)):
             storage.create(inflight, b"")
         yield Transaction(
             table=table,
@@ -307,7 +307,7 @@ def transaction(
 
 
 @contextlib.contextmanager
-def _removed_on_failure(storage: WritableStorage, paths: Sequence[str]) -> Iterator[None]:
+def removed_on_failure(storage: WritableStorage, paths: Sequence[str]) -> Iterator[None]:
     """Removes the files of an instant that could not begin, such as on a full disk: it has no data files yet."""
     try:
         yield

@@ -40,9 +40,9 @@ def with_logs(path: pathlib.Path, kind: Kind, monkeypatch: pytest.MonkeyPatch, *
     return lake
 
 
-def with_small_files(path: pathlib.Path, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def with_small_files(path: pathlib.Path, kind: Kind, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Lake:
     """A table with three small files in each of two partitions, and, if it is merge-on-read, logs."""
-    lake = Lake(path, kind, monkeypatch)
+    lake = Lake(path, kind, monkeypatch, **settings)
     for n in range(3):
         lake.write([(f"k{9 - i}{n}", i, "oslo" if i % 2 else "riga") for i in range(8)], "bulk_insert")
     lake.write([("k90", 9, "riga"), ("k81", 9, "oslo")], deleted=["k81"])
@@ -57,6 +57,8 @@ def commit_of(path: pathlib.Path, instant: str) -> CommitMetadata:
     return table.commit(completed)
 
 
-def upsert(path: pathlib.Path, *rows: tuple[str, int, str], operation: str = "upsert") -> penstock.WriteResult:
+def upsert(
+    path: pathlib.Path, *rows: tuple[str, int, str], operation: str = "upsert", sole_writer: bool = False
+) -> penstock.WriteResult:
     """A write by another process."""
-    return write(str(path), arrow(rows), operation)
+    return write(str(path), arrow(rows), operation, sole_writer=sole_writer)
