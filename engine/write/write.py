@@ -11,6 +11,7 @@ from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.file_writes import FileWrites
 from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
 from penstock.engine.write.index_choice import BucketIndex, chosen_index
+from penstock.engine.write.index_of_files import index_of_files
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
@@ -72,14 +73,18 @@ def write(
     settings = write_settings(table, time_partitions or {})
     kind = parse_operation(operation)
     chosen = chosen_index(index, buckets, table.properties)
+    environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
+    batches = batches_of(data)
+    roll_back_failed(table, storage, environment, sole_writer=sole_writer)
+    early = current_table(table)
     planned = _Write(
         table=table,
         storage=storage,
         settings=settings,
         operation=kind,
-        environment=WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone)),
+        environment=environment,
         assigner=Assigner(
-            index=chosen,
+            index=index_of_files(chosen, early, settings),
             operation=kind,
             sizes=sizes or FileSizes(),
             new_uuid=lambda: str(uuid.uuid4()),
@@ -87,9 +92,7 @@ def write(
             where=settings.where,
         ),
     )
-    batches = batches_of(data)
-    roll_back_failed(table, storage, planned.environment, sole_writer=sole_writer)
-    return planned.run(batches)
+    return planned.run(early, batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +106,9 @@ class _Write:
     environment: WriteEnvironment
     assigner: Assigner
 
-    def run(self, data: Batches) -> WriteResult:
-        """Plans the table and prepares the rows before the timeline changes, so that an error of the data leaves no
-        trace; and once more if another writer completed an instant since then."""
-        early = current_table(self.table)
+    def run(self, early: CurrentTable, data: Batches) -> WriteResult:
+        """Prepares the rows for the table in the state `early` before the timeline changes, so that an error of the
+        data leaves no trace; and plans the table once more if another writer completed an instant since then."""
         preparation = RowPreparation(self.settings, self.operation)
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
@@ -123,6 +125,7 @@ class _Write:
             current = early
             if StartOfWrite.of(early.table.timeline()) != begun.start:
                 current = current_table(self.table)
+                index_of_files(self.assigner.index, current, self.settings)
             return self._written(begun, current, rows)
 
     def _changes_nothing(self, current: CurrentTable, rows: IncomingRows) -> bool:

@@ -26,7 +26,7 @@ VALUES: dict[pa.DataType, Any] = {
     pa.string(): "2020-01-05",
     pa.binary(): b"abc",
     pa.date32(): datetime.date(2020, 1, 5),
-    pa.timestamp("us", "UTC"): datetime.datetime(2020, 1, 5, tzinfo=datetime.timezone.utc),
+    pa.timestamp("us", "UTC"): datetime.datetime(2020, 1, 5, tzinfo=datetime.UTC),
 }
 KINDS = ("merge_on_read", "copy_on_write")
 
