@@ -150,7 +150,7 @@ def test_trap_06_keys_of_groups_with_only_logs_are_compared(
     for file in lake.timeline_folder.glob(first.name[:17] + "*"):
         file.unlink()
     assert lake.rows() == [(key, 2, city) for key, _, city in sorted(FIRST)]
-    with pytest.raises(TableError, match="got buckets=4, .* its files have 2 buckets"):
+    with pytest.raises(TableError, match=r"got buckets=4, .* its files have 2 buckets"):
         lake.write(FIRST, index="bucket", buckets=4)
     lake.write([("k1", 3, "oslo")], index="bucket")
     assert lake.rows() == upserted([(key, 2, city) for key, _, city in FIRST], [("k1", 3, "oslo")])
