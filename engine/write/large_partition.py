@@ -47,8 +47,8 @@ class LargePartition:
 
     @contextlib.contextmanager
     def located(self, rows: SpilledRows, part: int) -> Iterator[tuple[SpilledRows, int, set[int]]]:
-        """(the rows by the slice that has their key, how many, the places of slices that have one of the keys in several
-        rows), where `part` has the rows of the partition.
+        """(the rows by the slice that has their key, how many, the places of the slices that have one of the keys in
+        several rows), where `part` has the rows of the partition.
 
         Rows of one key are combined. Deletes of keys that the table does not have are left out, but counted.
         """

@@ -13,6 +13,7 @@ from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
 from penstock.engine.write.index_choice import BucketIndex, chosen_index
 from penstock.engine.write.index_of_files import index_of_files
 from penstock.engine.write.operations import Operation, parse_operation
+from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
@@ -113,6 +114,7 @@ class _Write:
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
                 return result(None, "", self.operation, rows.num_rows, (), ())
+            self._check_partitions(early, rows)
             return self._transacted(early, rows)
 
     def _transacted(self, early: CurrentTable, rows: IncomingRows) -> WriteResult:
@@ -126,7 +128,12 @@ class _Write:
             if StartOfWrite.of(early.table.timeline()) != begun.start:
                 current = current_table(self.table)
                 index_of_files(self.assigner.index, current, self.settings)
+                self._check_partitions(current, rows)
             return self._written(begun, current, rows)
+
+    def _check_partitions(self, current: CurrentTable, rows: IncomingRows) -> None:
+        if not self.operation.deletes and not self.operation.deletes_partitions:
+            check_new_partitions(self.settings.paths, current, rows.partitions, self.settings.where)
 
     def _changes_nothing(self, current: CurrentTable, rows: IncomingRows) -> bool:
         """Whether there is nothing to write. Deletes in a table without a schema are that too: its first commit would
