@@ -10,7 +10,7 @@ import numpy as np
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex
 from penstock.engine.write.operations import Operation
-from penstock.proto.errors import ConfigurationError, WriteConflict
+from penstock.proto.errors import ConfigurationError, TableError, WriteConflict
 from penstock.reader.merge.fold import RecordKind
 from penstock.table.files.slices import GroupId
 from penstock.writer.index.bucket import assign_buckets
@@ -93,7 +93,8 @@ class Assigner:
             for place, item in enumerate(location.slices):
                 mine = location.of_slice(place)
                 if len(mine):
-                    assigned[item.group] = GroupWrite(location.partition, item.file_id, item, mine)
+                    has_copies = place in location.repeated
+                    assigned[item.group] = self.write_of_slice(current, item, mine, has_copies=has_copies)
             new = location.new
             new = new[rows.kinds[new] == RecordKind.DATA]
             fillable, locked = self.fillable(current, location.partition), current.slices.locked
@@ -101,6 +102,20 @@ class Assigner:
                 known = assigned.get((one.partition, one.file_id))
                 assigned[one.partition, one.file_id] = one if known is None else known.with_inserts(one.rows)
         return list(assigned.values())
+
+    def write_of_slice(
+        self, current: CurrentTable, item: LatestSlice, rows: np.ndarray, *, has_copies: bool
+    ) -> GroupWrite:
+        """Rows whose keys a slice has; with `has_copies` some in several rows of the base file, which is rewritten: a
+        record of a log replaces only one of them. TableError if the base file cannot be rewritten, because of logs."""
+        rewrites = has_copies and current.table.properties.is_merge_on_read
+        if rewrites and (item.logs or item.being_compacted):
+            raise TableError(
+                f"{self.where}, partition {item.partition!r}: the base file of file group {item.file_id} has a key of "
+                "this write in several rows, as an insert repeated it, and the group has logs or a pending compaction: "
+                "a log would change one of the rows only; nothing was written; compact the table, then write again"
+            )
+        return GroupWrite(item.partition, item.file_id, item, rows, rewrites=rewrites)
 
     def fillable(self, current: CurrentTable, partition: str) -> Sequence[LatestSlice]:
         """The slices of a partition whose base files new rows may fill."""

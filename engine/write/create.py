@@ -18,6 +18,7 @@ from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schem
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
+from penstock.writer.rows.chunks import without_pandas_index
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
 
@@ -62,7 +63,7 @@ def create_table(
     storage = open_writable(str(path))
     where = f"table {redacted_uri(storage.base_path)}"
     keys, partitions, order = (_names(given) for given in (record_key, partition_by, ordering))
-    stored = stored_arrow_schema(schema)
+    stored = stored_arrow_schema(without_pandas_index(schema))
     _check_columns(stored, keys, [column.partition(":")[0] for column in partitions], order, where)
     if table_type not in _TYPES:
         raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from penstock.proto.errors import InvariantViolation, SchemaMismatch, Unsupporte
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.splits import MAX_SPLIT_BYTES, Scan, Split, WholeFile
 from penstock.reader.base.file import BaseFile
+from penstock.reader.read_split import read_split
+from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -41,7 +43,9 @@ class CurrentTable:
     slices: TableSlices
     """The newest slices."""
     scan: Scan | None = None
-    """How rows of the table are merged; None for a table without any schema."""
+    """How the slices are read; None for a table without a schema."""
+    splits: Mapping[GroupId, Split] = field(default_factory=dict)
+    """The slices as they are read."""
 
     def without(self, groups: Collection[GroupId]) -> CurrentTable:
         """The table without the slices of these groups."""
@@ -62,6 +66,14 @@ class CurrentTable:
             for group in base.row_groups(WholeFile(), BATCH):
                 for batch in group.batches():
                     yield batch.column(0)
+
+    def live_rows(self, item: LatestSlice, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice as a snapshot returns them: the record key, then these columns."""
+        if self.scan is None:
+            raise InvariantViolation(f"rows of {item.group} in a table without a schema")
+        scan = replace(self.scan, columns=(RECORD_KEY, *columns))
+        for piece in read_split(scan, self.splits[item.group], storage=self.table.storage):
+            yield piece.batch
 
     def row_bytes(self, sizes: FileSizes) -> int:
         """The average size of a row in base files, by the newest commits (Hudi `AverageRecordSizeEstimator`)."""
@@ -92,7 +104,13 @@ def current_table(table: HudiTable) -> CurrentTable:
     for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):
         by_partition.setdefault(split.partition, []).append(_slice(split, pending))
     locked = _rewritten_groups(pinned, pinned.timeline())
-    return CurrentTable(table=pinned, record=record, slices=TableSlices(by_partition, locked), scan=plan.scan)
+    return CurrentTable(
+        table=pinned,
+        record=record,
+        slices=TableSlices(by_partition, locked),
+        scan=plan.scan,
+        splits={(split.partition, split.file_group): split for split in plan.splits},
+    )
 
 
 def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:

@@ -207,9 +207,9 @@ class GroupedRows:
         if not self.preparation.operation.searches_keys:
             yield from large.group_writes(self.spilled, part, sizes, by_slice=False)
             return
-        with large.located(self.spilled, part) as (located, num_rows):
+        with large.located(self.spilled, part) as (located, num_rows, repeated):
             self.num_rows += num_rows
-            yield from large.group_writes(located, NEW, sizes, by_slice=True)
+            yield from large.group_writes(located, NEW, sizes, by_slice=True, repeated=repeated)
 
     def _pieces(self) -> Iterator[list[int]]:
         """The parts in the order of partition and bucket, together as long as they are small."""

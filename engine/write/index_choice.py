@@ -37,7 +37,12 @@ class SimpleIndex:
 Index = BucketIndex | SimpleIndex
 
 
-def chosen_index(index: str | None, buckets: int | None, properties: TableProperties) -> Index:
+@dataclass(frozen=True, slots=True)
+class UncountedBuckets:
+    """A bucket index whose number of buckets only the table's files tell."""
+
+
+def chosen_index(index: str | None, buckets: int | None, properties: TableProperties) -> Index | UncountedBuckets:
     """The index. ConfigurationError if neither the call nor the table names one, or if they contradict each other;
     UnsupportedFeature, with the reason, for an index that is not kept."""
     stored = properties.raw.get(INDEX_TYPE, "").strip().upper()
@@ -61,19 +66,15 @@ def chosen_index(index: str | None, buckets: int | None, properties: TableProper
         return SimpleIndex()
     if name != "BUCKET":
         raise ConfigurationError(f"{where}: got index={name.lower()[:40]!r}, expected 'bucket' or 'simple'")
-    return BucketIndex(_buckets(buckets, stored_buckets, where))
+    number = _buckets(buckets, stored_buckets, where)
+    return UncountedBuckets() if number is None else BucketIndex(number)
 
 
-def _buckets(given: int | None, stored: str, where: str) -> int:
+def _buckets(given: int | None, stored: str, where: str) -> int | None:
     known = int(stored) if stored.isascii() and stored.isdigit() and len(stored) < 10 else None
     if given is not None and known is not None and given != known:
         raise ConfigurationError(f"{where}: got buckets={given}, and the table was created with {known}")
     buckets = known if given is None else given
-    if buckets is None:
-        raise ConfigurationError(
-            f"{where}: a bucket index needs the number of buckets, which Hudi does not store: give `buckets`, the same "
-            "number as in all its writers"
-        )
-    if not 1 <= buckets < MAX_BUCKETS:
+    if buckets is not None and not 1 <= buckets < MAX_BUCKETS:
         raise ConfigurationError(f"{where}: got buckets={buckets}, expected 1 to {MAX_BUCKETS - 1}")
     return buckets

@@ -7,7 +7,7 @@ rows are kept by group again, and then each group has its own rows, and its shar
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,8 +46,9 @@ class LargePartition:
     """About how many bytes of rows are in memory while keys are searched."""
 
     @contextlib.contextmanager
-    def located(self, rows: SpilledRows, part: int) -> Iterator[tuple[SpilledRows, int]]:
-        """(the rows by the slice that has their key, how many), where `part` has the rows of the partition.
+    def located(self, rows: SpilledRows, part: int) -> Iterator[tuple[SpilledRows, int, set[int]]]:
+        """(the rows by the slice that has their key, how many, the places of the slices that have one of the keys in
+        several rows), where `part` has the rows of the partition.
 
         Rows of one key are combined. Deletes of keys that the table does not have are left out, but counted.
         """
@@ -56,6 +57,7 @@ class LargePartition:
         pieces = 1 + rows.size_bytes(part) // self.most_bytes
         with SpilledRows(schema, where) as by_slice:
             count = 0
+            repeated: set[int] = set()
             with SpilledRows(schema, where) as by_key:
                 for chunk in chunks_of(rows.batches(part), rows.schema, self.most_bytes):
                     keyed = self.preparation.rows(self.current, chunk)[1]
@@ -66,17 +68,25 @@ class LargePartition:
                     keyed = self.preparation.combined(keyed)
                     count += len(keyed)
                     (location,) = self.assigner.locations(self.current, keyed)
-                    kept = np.flatnonzero((location.places >= 0) | (keyed.kinds == RecordKind.DATA))
-                    by_slice.add(self.preparation.stored(keyed.take(kept).rows), location.places[kept] + 1)
-            yield by_slice, count
+                    repeated |= location.repeated
+                    kept = (location.places >= 0) | (keyed.kinds[location.rows] == RecordKind.DATA)
+                    some = keyed.take(location.rows[kept])
+                    by_slice.add(self.preparation.stored(some.rows), location.places[kept] + 1)
+            yield by_slice, count, repeated
 
     def group_writes(
-        self, located: SpilledRows, new_part: int, sizes: FileSizes, *, by_slice: bool
+        self,
+        located: SpilledRows,
+        new_part: int,
+        sizes: FileSizes,
+        *,
+        by_slice: bool,
+        repeated: Collection[int] = (),
     ) -> Iterator[tuple[GroupWrite, KeyedRows]]:
         """The file groups with their rows.
 
         new_part: the part of `located` with the rows of new keys, which has no deletes. by_slice: whether the other
-        parts are those of `located`. WriteConflict for a group that a pending service rewrites.
+        parts are those of `located`, with `repeated`. WriteConflict for a group that a pending service rewrites.
         """
         slices, locked = self.current.slices.of(self.partition), self.current.slices.locked
         parts = {item.file_id: place + 1 for place, item in enumerate(slices)} if by_slice else {}
@@ -86,10 +96,11 @@ class LargePartition:
             write = write_of_new_rows(self.partition, item, _NO_ROWS, self.assigner.new_file_id)
             own = located.batches(parts.pop(item.file_id)) if item and item.file_id in parts else ()
             yield self._checked(write), self._prepared([*own, *new.take(count)], located.schema)
-        for item in slices:
+        for place, item in enumerate(slices):
             if item.file_id in parts and located.num_rows(parts[item.file_id]):
-                write = self._checked(GroupWrite(self.partition, item.file_id, item, _NO_ROWS))
-                yield write, self._prepared(located.batches(parts[item.file_id]), located.schema)
+                has_copies = place in repeated
+                write = self.assigner.write_of_slice(self.current, item, _NO_ROWS, has_copies=has_copies)
+                yield self._checked(write), self._prepared(located.batches(parts[item.file_id]), located.schema)
 
     def _checked(self, write: GroupWrite) -> GroupWrite:
         self.assigner.check(self.current, [write])

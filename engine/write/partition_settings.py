@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from penstock.engine.write.current_table import CurrentTable
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties
-from penstock.writer.rows.partition_paths import PartitionPaths
+from penstock.table.files.listing import PARTITION_MARKER
+from penstock.table.storage.filesystem import FileInfo
+from penstock.writer.rows.partition_paths import PartitionPaths, parents_of
 from penstock.writer.rows.timestamp_partitions import PREFIX, TimePartitions, recorded_option, time_partitions
 
 SIMPLE_KEYS: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
@@ -50,6 +53,21 @@ def partition_paths(properties: TableProperties, time_options: Mapping[str, str]
         url_encode=_flag(raw.get("hoodie.datasource.write.partitionpath.urlencode", "")),
         times=_times(properties, time_options, where),
     )
+
+
+def check_new_partitions(paths: PartitionPaths, current: CurrentTable, written: Collection[str], where: str) -> None:
+    """SchemaMismatch if a partition that is written is below or above another one, or below the folder of a former
+    one: readers do not look for partitions below a partition."""
+    existing = current.slices.by_partition
+    searched = {parent for path in existing for parent in parents_of(path)}
+    new = {parent for path in written if path not in existing for parent in parents_of(path)} - searched
+    storage = current.table.storage
+    former = [path for path in sorted(new) if any(map(_marks_partition, storage.list_dir(path)))]
+    paths.check_nesting(written, (*existing, *former), where)
+
+
+def _marks_partition(info: FileInfo) -> bool:
+    return info.name.startswith(PARTITION_MARKER) and not info.is_dir
 
 
 def _times(properties: TableProperties, given: Mapping[str, str], where: str) -> dict[str, TimePartitions]:

@@ -11,7 +11,9 @@ from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.file_writes import FileWrites
 from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
 from penstock.engine.write.index_choice import BucketIndex, chosen_index
+from penstock.engine.write.index_of_files import index_of_files
 from penstock.engine.write.operations import Operation, parse_operation
+from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
@@ -51,14 +53,18 @@ def write(
     settings = write_settings(table, time_partitions or {})
     kind = parse_operation(operation)
     chosen = chosen_index(index, buckets, table.properties)
+    environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
+    batches = batches_of(data)
+    roll_back_failed(table, storage, environment, sole_writer=sole_writer)
+    early = current_table(table)
     planned = _Write(
         table=table,
         storage=storage,
         settings=settings,
         operation=kind,
-        environment=WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone)),
+        environment=environment,
         assigner=Assigner(
-            index=chosen,
+            index=index_of_files(chosen, early, settings),
             operation=kind,
             sizes=sizes or FileSizes(),
             new_uuid=lambda: str(uuid.uuid4()),
@@ -66,9 +72,7 @@ def write(
             where=settings.where,
         ),
     )
-    batches = batches_of(data)
-    roll_back_failed(table, storage, planned.environment, sole_writer=sole_writer)
-    return planned.run(batches)
+    return planned.run(early, batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +86,14 @@ class _Write:
     environment: WriteEnvironment
     assigner: Assigner
 
-    def run(self, data: Batches) -> WriteResult:
-        """Plans the table and prepares the rows before the timeline changes, so that an error of the data leaves no
-        trace; and once more if another writer completed an instant since then."""
-        early = current_table(self.table)
+    def run(self, early: CurrentTable, data: Batches) -> WriteResult:
+        """Prepares the rows for the table in the state `early` before the timeline changes, so that an error of the
+        data leaves no trace; and plans the table once more if another writer completed an instant since then."""
         preparation = RowPreparation(self.settings, self.operation)
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
                 return result(None, "", self.operation, rows.num_rows, (), ())
+            self._check_partitions(early, rows)
             return self._transacted(early, rows)
 
     def _transacted(self, early: CurrentTable, rows: IncomingRows) -> WriteResult:
@@ -102,7 +106,13 @@ class _Write:
             current = early
             if StartOfWrite.of(early.table.timeline()) != begun.start:
                 current = current_table(self.table)
+                index_of_files(self.assigner.index, current, self.settings)
+                self._check_partitions(current, rows)
             return self._written(begun, current, rows)
+
+    def _check_partitions(self, current: CurrentTable, rows: IncomingRows) -> None:
+        if not self.operation.deletes and not self.operation.deletes_partitions:
+            check_new_partitions(self.settings.paths, current, rows.partitions, self.settings.where)
 
     def _changes_nothing(self, current: CurrentTable, rows: IncomingRows) -> bool:
         """Whether there is nothing to write. Deletes in a table without a schema are that too: its first commit would

@@ -82,6 +82,8 @@ class MergeSpec:
     """The most rows of a batch."""
     batch_bytes: int
     """About the most bytes of a batch."""
+    each_copy: bool = False
+    """Whether a log record meets each base row of its key. Readers of Hudi let it meet the first one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,7 @@ class Merge:
     def _meet(self, matches: Matches, batch: pa.RecordBatch) -> tuple[np.ndarray, _Met]:
         """(base rows that go, log rows that replace them) where keys of the log match rows of a base batch."""
         winners = self._winners
-        rows, numbers = self._first_copies(matches)
+        rows, numbers = (matches.rows, matches.numbers) if self._spec.each_copy else self._first_copies(matches)
         self._met[numbers] = True
         stays = np.zeros(len(rows), bool)
         if winners.ordering is not None and self._spec.ordering:

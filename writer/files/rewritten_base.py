@@ -1,7 +1,8 @@
 """The rows of a base file that replaces an older one: its rows merged with a write's, by the reader's merge.
 
 Source: Hudi `HoodieWriteMergeHandle`, `HoodieConcatHandle`. A row that stays keeps its meta columns but the file name;
-so does one that wins over the write's row.
+so does one that wins over the write's row. An insert may have repeated a key in a file: all its rows are updated or
+deleted, as by that class. Hudi 1.1 and 1.2 change the first one only (`FileGroupReaderBasedMergeHandle`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,12 @@ def merged_rows(
     merge = Merge(
         winners,
         MergeSpec(
-            columns=names, key=RECORD_KEY, ordering=ordering, batch_rows=BATCH.rows, batch_bytes=BATCH.size_bytes
+            columns=names,
+            key=RECORD_KEY,
+            ordering=ordering,
+            batch_rows=BATCH.rows,
+            batch_bytes=BATCH.size_bytes,
+            each_copy=True,
         ),
     )
     row = gone_rows = 0

@@ -1,6 +1,7 @@
-"""The simple index: the file group of a key is the one whose base file holds it.
+"""The simple index: the file groups of a key are those whose base files hold it.
 
-Source: Hudi `HoodieSimpleIndex`. As there, only base files are searched: inserts of this index are never in logs.
+Source: Hudi `HoodieSimpleIndex`. As there, only base files are searched: inserts of this index are never in logs. An
+insert may have repeated a key; then all its copies are updated and deleted.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ class Location:
     partition: str
     """Partition path."""
     rows: np.ndarray
-    """The rows of the partition, ascending."""
+    """The rows of the partition, ascending. A row stands here once for each slice that has its key."""
     slices: Sequence[LatestSlice]
     """The slices of the partition."""
     places: np.ndarray
-    """int64 parallel to `rows`: the place of the key's slice in `slices`; -1 for a new key."""
+    """int64 parallel to `rows`: the place of a slice that has the key in `slices`; -1 for a new key."""
+    repeated: frozenset[int] = frozenset()
+    """The places of the slices whose base files have one of the keys in several rows."""
 
     def of_slice(self, place: int) -> np.ndarray:
         """The rows of one slice."""
@@ -50,7 +53,8 @@ def locate(rows: KeyedRows, slices: TableSlices, keys_of: KeysOf, where: str) ->
     group without a base file: its keys cannot be searched, as in Hudi's simple index, which would repeat them.
     """
     for one in unlocated(rows, slices):
-        yield replace(one, places=_places(rows.keys_at(one.rows).chunks, one.slices, keys_of, where))
+        found, places, repeated = _pairs(rows.keys_at(one.rows).chunks, one.slices, keys_of, where)
+        yield replace(one, rows=one.rows[found], places=places, repeated=repeated)
 
 
 def unlocated(rows: KeyedRows, slices: TableSlices) -> Iterator[Location]:
@@ -63,9 +67,15 @@ def unlocated(rows: KeyedRows, slices: TableSlices) -> Iterator[Location]:
             yield Location(partition, mine, slices.of(partition), np.full(len(mine), -1, np.int64))
 
 
-def _places(keys: Sequence[pa.Array], slices: Sequence[LatestSlice], keys_of: KeysOf, where: str) -> np.ndarray:
+def _pairs(
+    keys: Sequence[pa.Array], slices: Sequence[LatestSlice], keys_of: KeysOf, where: str
+) -> tuple[np.ndarray, np.ndarray, frozenset[int]]:
+    """(number of a key, place of a slice that has it): each pair, by number; of a new key -1. And the slices that have
+    one of the keys in several rows."""
     table, numbers = number_keys(keys)
-    place_of_key = np.full(table.count, -1, np.int64)
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    is_new = np.ones(len(numbers), bool)
+    repeated: list[int] = []
     for place, item in enumerate(slices):
         if item.base is None:
             raise TableError(
@@ -73,8 +83,16 @@ def _places(keys: Sequence[pa.Array], slices: Sequence[LatestSlice], keys_of: Ke
                 "index does not search, so that an upsert could repeat rows: give the index that the table's other "
                 "writers use, or compact the table"
             )
-        row = 0
+        row, copies = 0, np.zeros(table.count, np.int64)
         for stored in keys_of(item):
-            place_of_key[table.match(stored, row).numbers] = place
+            np.add.at(copies, table.match(stored, row).numbers, 1)
             row += len(stored)
-    return np.asarray(place_of_key[numbers])
+        mine = np.flatnonzero(copies[numbers])
+        is_new[mine] = False
+        pairs.append((mine, np.full(len(mine), place, np.int64)))
+        if (copies > 1).any():
+            repeated.append(place)
+    new = np.flatnonzero(is_new)
+    found, places = (np.concatenate(parts) for parts in zip(*pairs, (new, np.full(len(new), -1)), strict=True))
+    order = np.argsort(found, kind="stable")
+    return found[order], places[order], frozenset(repeated)

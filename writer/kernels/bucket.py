@@ -35,16 +35,22 @@ DIFFERS: Final = 2
 def bucket_numbers(
     keys: pa.StringArray, buckets: int, hash_fields: Sequence[str], *, as_hudi_0_15: bool = False
 ) -> np.ndarray:
-    """The bucket of each key, int32, from 0 to `buckets` - 1.
+    """The bucket of each key, int32, from 0 to `buckets` - 1. The other arguments and errors are those of
+    `key_hashes`."""
+    if not 0 < buckets < 1 << 31:
+        raise InvariantViolation(f"{buckets} buckets")
+    return (key_hashes(keys, hash_fields, as_hudi_0_15=as_hudi_0_15) % buckets).astype(np.int32)
+
+
+def key_hashes(keys: pa.StringArray, hash_fields: Sequence[str], *, as_hudi_0_15: bool = False) -> np.ndarray:
+    """The number of each key, int64 from 0 to 2^31 - 1, whose remainder is its bucket.
 
     hash_fields: the columns of the record key that determine the bucket (`hoodie.bucket.index.hash.field`), as a rule
     all of them. as_hudi_0_15: for tables that Hudi 0.15 writes too. ConfigurationError, with the key, for a key that
     Hudi cannot hash, or that 0.15 puts into another bucket than 1.x: its rows would repeat.
     """
-    if keys.null_count or not 0 < buckets < 1 << 31 or not hash_fields:
-        raise InvariantViolation(
-            f"buckets of {keys.null_count} null keys among {buckets} by {len(hash_fields)} columns"
-        )
+    if keys.null_count or not hash_fields:
+        raise InvariantViolation(f"buckets of {keys.null_count} null keys by {len(hash_fields)} columns")
     hashes, problems = _hashes(keys, hash_fields)
     refused = problems == ENDLESS if not as_hudi_0_15 else problems != FINE
     if refused.any():
@@ -59,7 +65,7 @@ def bucket_numbers(
             )
             + "; use index='simple', or another record key"
         )
-    return ((hashes & 0x7FFFFFFF) % buckets).astype(np.int32)
+    return np.asarray(hashes & 0x7FFFFFFF)
 
 
 def spread(keys: pa.StringArray, parts: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,8 @@ from penstock.proto.errors import ConfigurationError
 Data = Any
 """A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader`, or an object with `__arrow_c_stream__`."""
 
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
+"""Arrow's names of such columns."""
 _MAX_BATCHES: Final = 1024
 """Batches that are held apart; each has some hundred bytes beside its rows."""
 
@@ -38,20 +41,33 @@ class Batches:
 
 
 def batches_of(data: Data) -> Batches:
-    """The data as batches. ConfigurationError for an object of another kind."""
+    """The data as batches, without the unnamed index of a pandas data frame. ConfigurationError for another object."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
+        data = data.select(_data_columns(data.schema))
         batches = data.to_batches()
         return Batches(data.schema, batches, sum(map(_plain_bytes, batches)))
     if not isinstance(data, pa.RecordBatchReader) and hasattr(data, "__arrow_c_stream__"):
         data = pa.RecordBatchReader.from_stream(data)
     if isinstance(data, pa.RecordBatchReader):
-        return Batches(data.schema, data, None)
+        places = _data_columns(data.schema)
+        return Batches(without_pandas_index(data.schema), (batch.select(places) for batch in data), None)
     raise ConfigurationError(
         f"data: got {type(data).__name__}, expected a pyarrow.Table, RecordBatch or RecordBatchReader, or an object "
         "with __arrow_c_stream__ such as a Polars or pandas data frame"
     )
+
+
+def without_pandas_index(schema: pa.Schema) -> pa.Schema:
+    """The columns without those of an index that has no name, such as the row numbers of a filtered data frame. An
+    index with a name is a column like others."""
+    return pa.schema([schema.field(place) for place in _data_columns(schema)], schema.metadata)
+
+
+def _data_columns(schema: pa.Schema) -> list[int]:
+    is_pandas = b"pandas" in (schema.metadata or {})
+    return [n for n, name in enumerate(schema.names) if not (is_pandas and _UNNAMED_INDEX.fullmatch(name))]
 
 
 def chunks_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.Table]:

@@ -59,8 +59,8 @@ class KeyedRows:
         return int(self.rows.num_rows)
 
     def take(self, places: np.ndarray) -> KeyedRows:
-        """The rows at these places, which ascend."""
-        if len(places) == len(self):
+        """The rows at these places, which ascend; a place may be repeated."""
+        if len(places) == len(self) and (np.diff(places) > 0).all():
             return self
         starts = self._starts()
         columns = [_taken(column, places, starts) for column in self.rows.columns]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
+from penstock.table.files.listing import MAX_DEPTH
 from penstock.table.partitions.values import DEFAULT_PARTITION
-from penstock.table.storage.filesystem import checked_path
+from penstock.table.storage.filesystem import MAX_PATH_BYTES, checked_path
 from penstock.writer.rows.timestamp_partitions import TimePartitions
 
 _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 0x20)}
@@ -27,6 +28,8 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in ran
 _MAX_COMBINATIONS: Final = 1 << 62
 """Combinations of the values of partition columns, which int64 numbers."""
 _META_FOLDER: Final = ".hoodie"
+_MAX_NAME_BYTES: Final = 255
+"""Of a folder, as local file systems have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +87,27 @@ class PartitionPaths:
             code, number = divmod(code, len(values))
             parts.append(values[number])
         path = "/".join(reversed(parts))
-        if parts[-1].partition("/")[0] == _META_FOLDER:
+        if reason := _refusal(path):
             raise SchemaMismatch(
-                f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}, which is in "
-                "the table's metadata folder"
+                f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}, {reason}; "
+                "change the values; nothing was written"
             )
-        try:
-            return checked_path(path)
-        except CorruptFile as error:
-            raise SchemaMismatch(
-                f"{where}: the values of {', '.join(self.fields)} make the partition path {path[:200]!r}: {error}"
-            ) from None
+        return path
+
+    def check_nesting(self, paths: Collection[str], existing: Collection[str], where: str) -> None:
+        """SchemaMismatch if one of the paths is below another of them or of the `existing` ones, or above: no reader
+        looks for partitions below a partition."""
+        parents = {parent: path for path in (*existing, *paths) for parent in parents_of(path)}
+        known = {*existing, *paths}
+        for path in sorted(paths):
+            below = parents.get(path)
+            above = path if below is not None else next((one for one in parents_of(path) if one in known), None)
+            if above is not None:
+                raise SchemaMismatch(
+                    f"{where}: partition {below or path!r} would be below partition {above!r}: readers do not look for "
+                    f"partitions there; change the values of {', '.join(self.fields)}, which make the folders, or "
+                    "create the table with url_encode_partitions=True; nothing was written"
+                )
 
     def _segment(self, name: str, value: object, where: str) -> str:
         if name in self.times:
@@ -117,13 +130,32 @@ class PartitionPaths:
                     f"{where}: partition column {name!r} holds {type(value).__name__} values: Hudi's writers disagree "
                     "on their text; partition by text, whole numbers, dates or booleans"
                 )
-        if self.url_encode:
-            return escaped(text)
-        if "/" in text and text.strip("/") != text:
-            raise SchemaMismatch(
-                f"{where}: partition column {name!r} holds {text[:100]!r}, which makes no valid folder"
-            )
-        return text
+        return escaped(text) if self.url_encode else text
+
+
+def parents_of(path: str) -> list[str]:
+    """The paths above a partition path, without ''."""
+    places = [place for place, character in enumerate(path) if character == "/"]
+    return [path[:place] for place in places]
+
+
+def _refusal(path: str) -> str:
+    """Why a path cannot be that of a partition; '' if it can."""
+    names = path.split("/")
+    if _META_FOLDER in names:
+        return f"which has a folder {_META_FOLDER}, the name of the metadata folder of tables"
+    if not {"", ".", ".."}.isdisjoint(names):
+        return "which has an empty part, '.' or '..'"
+    if len(names) > MAX_DEPTH:
+        return f"which has {len(names)} folders, at most {MAX_DEPTH} are read"
+    longest = max(len(name.encode(errors="replace")) for name in names)
+    if longest > _MAX_NAME_BYTES:
+        return f"which has a folder name of {longest} bytes, at most {_MAX_NAME_BYTES} fit"
+    try:
+        checked_path(path)
+    except CorruptFile:
+        return f"which is no path of a folder, or longer than {MAX_PATH_BYTES} bytes"
+    return ""
 
 
 def escaped(text: str) -> str:

@@ -1,7 +1,7 @@
 """The columns of a write: those of the table, and columns that the data adds or widens. Pure.
 
-Source of the types that a column may change to: Hudi `SchemaChangeUtils.isTypeUpdateAllow`, as the reader has them
-(`table.schema.compatibility`).
+A write widens a column only if every stored value keeps its value, for Hudi's readers too. Hudi's readers tolerate more
+changes (`table.schema.compatibility`): a date that becomes text, or a long that becomes a double and loses digits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.table.schema.avro import (
     parse_record_schema,
 )
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
-from penstock.table.schema.compatibility import is_promotion, type_name
+from penstock.table.schema.compatibility import type_name
 
 _META: frozenset[str] = frozenset((*META_COLUMNS, OPERATION))
 
@@ -127,7 +127,7 @@ def _changed_columns(known: Mapping[str, pa.Field], data: pa.Schema, where: str)
                 )
             changed[field.name] = field.with_nullable(True)
         elif not _fits(field.type, own.type):
-            if not _widens(own, field):
+            if not _widens(own.type, field.type):
                 raise SchemaMismatch(
                     f"{where}: column {field.name!r} is {field.type}, and {own.type} in the table: got a type that "
                     "neither fits nor widens it; cast the column"
@@ -196,8 +196,11 @@ def _fits(given: pa.DataType, own: pa.DataType) -> bool:
     """Whether every value of a type is one of the column's, or a cast says exactly which is not."""
     if given == own or pa.types.is_null(given):
         return True
-    if pa.types.is_integer(given) and pa.types.is_integer(own):
-        return int(given.bit_width) <= int(own.bit_width)
+    if pa.types.is_integer(given) and pa.types.is_floating(own):
+        return True  # the cast refuses a number with more digits than the column holds
+    for is_kind in (pa.types.is_integer, pa.types.is_floating):
+        if is_kind(given) and is_kind(own):
+            return int(given.bit_width) <= int(own.bit_width)
     if pa.types.is_nested(given) and pa.types.is_nested(own):
         return _fits_nested(given, own)
     return pa.types.is_decimal(given) and pa.types.is_decimal(own) and _digits_fit(given, own)
@@ -221,8 +224,16 @@ def _digits_fit(given: pa.DataType, own: pa.DataType) -> bool:
     return fits
 
 
-def _widens(own: pa.Field, given: pa.Field) -> bool:
-    return is_promotion(_avro(own).type, _avro(given).type)
+def _widens(own: pa.DataType, given: pa.DataType) -> bool:
+    """Whether a column may change to the type of the data: int to long, float to double, and a decimal to more digits
+    before the point.
+
+    Not to more digits after it: Hudi `HoodieAvroUtils.rewritePrimaryType` keeps the bytes of a decimal whose size in
+    bytes stays, so that its values would be divided by powers of ten.
+    """
+    if pa.types.is_decimal(own) and pa.types.is_decimal(given):
+        return bool(own.scale == given.scale and own.precision < given.precision)
+    return (own, given) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
 
 
 def _avro(field: pa.Field) -> AvroField:

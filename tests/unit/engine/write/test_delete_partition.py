@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.table.timeline.instants import Action
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, upserted
+from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, Row, upserted
 
 
 def cities(*names: str | None) -> pa.Table:
@@ -57,3 +57,24 @@ def test_what_names_no_partition_is_refused(tmp_path: pathlib.Path, monkeypatch:
     plain.write(FIRST)
     with pytest.raises(ConfigurationError, match="has no partitions"):
         penstock.write(str(plain.path), cities("oslo"), "delete_partition")
+
+
+def test_partition_below_another_or_a_former_one_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers do not look for partitions below a folder with a partition's metadata, which stays after a deletion."""
+    lake = Lake(tmp_path / "t", KINDS[1], monkeypatch)
+    with pytest.raises(SchemaMismatch, match="partition 'oslo/east' would be below partition 'oslo'"):
+        lake.write([("k1", 1, "oslo"), ("k2", 1, "oslo/east")])
+    rows: list[Row] = [("k1", 1, "oslo"), ("k2", 1, "riga/east")]
+    lake.write(rows)
+    before = lake.everything()
+    for city, below, above in (("oslo/east", "oslo/east", "oslo"), ("riga", "riga/east", "riga")):
+        with pytest.raises(SchemaMismatch, match=f"partition '{below}' would be below partition '{above}'"):
+            lake.write([("k3", 1, city)])
+    assert lake.everything() == before
+    lake.write([("k3", 1, "riga/west")])
+    penstock.write(str(lake.path), cities("oslo"), "delete_partition")
+    with pytest.raises(SchemaMismatch, match="partition 'oslo/east' would be below partition 'oslo'"):
+        lake.write([("k3", 1, "oslo/east")])
+    assert lake.rows() == [("k2", 1, "riga/east"), ("k3", 1, "riga/west")]

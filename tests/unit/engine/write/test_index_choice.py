@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex, chosen_index
+from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex, UncountedBuckets, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties, load_properties
@@ -32,11 +32,16 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         ("bucket", "bucket", 2, BucketIndex(2)),
         ("simple", None, None, SimpleIndex()),
         ("none", "BUCKET", 7, BucketIndex(7)),
+        ("none", "bucket", None, UncountedBuckets()),
         ("none", "simple", None, SimpleIndex()),
     ],
 )
 def test_index_is_the_given_or_the_stored_one(
-    tables: dict[str, TableProperties], table: str, index: str | None, buckets: int | None, expected: Index
+    tables: dict[str, TableProperties],
+    table: str,
+    index: str | None,
+    buckets: int | None,
+    expected: Index | UncountedBuckets,
 ) -> None:
     assert chosen_index(index, buckets, tables[table]) == expected
 
@@ -48,7 +53,6 @@ def test_index_is_the_given_or_the_stored_one(
         ("bucket", "simple", None, ConfigurationError, "the table was created with 'bucket'"),
         ("bucket", None, 3, ConfigurationError, "got buckets=3, and the table was created with 2"),
         ("simple", None, 3, ConfigurationError, "a simple index, which has none"),
-        ("none", "bucket", None, ConfigurationError, "needs the number of buckets"),
         ("none", "bucket", 0, ConfigurationError, "expected 1 to"),
         ("none", "hbase", None, UnsupportedFeature, "its keys are in HBase"),
         ("none", "inmemory", None, ConfigurationError, "expected 'bucket' or 'simple'"),

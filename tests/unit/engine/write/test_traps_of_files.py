@@ -92,11 +92,68 @@ def test_trap_06_other_number_of_buckets_is_refused(
         set_property(lake.path, name, "")
     with pytest.raises(ConfigurationError, match="does not say which index"):
         lake.write(SECOND)
-    with pytest.raises(TableError, match="none of 1 buckets"):
-        lake.write(FIRST, index="bucket", buckets=1)
+    for other in (1, 3, 4, 5, 8, 16):
+        with pytest.raises(TableError, match=f"got buckets={other}, .* its files have 2 buckets: writing would repeat"):
+            lake.write(FIRST, index="bucket", buckets=other)
+    with pytest.raises(TableError, match="its file groups are buckets"):
+        lake.write(FIRST, index="simple")
     assert lake.files() == before
     lake.write(SECOND, index="bucket", buckets=2)
     assert lake.rows() == upserted(FIRST, SECOND)
+    third: list[Row] = [("k5", 3, "oslo"), ("k6", 3, "riga"), ("k6", 3, "wien")]
+    lake.write(third, index="bucket")
+    assert lake.rows() == upserted(upserted(FIRST, SECOND), third), "the files tell the number"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[2] == "simple"])
+def test_trap_06_bucket_index_is_refused_where_files_are_none(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """Also for rows of a new partition, whose file groups would be the only buckets."""
+    lake = Lake(tmp_path / "t", kind, monkeypatch)
+    lake.write(FIRST)
+    set_property(lake.path, "hoodie.index.type", "")
+    before = lake.files()
+    for number in (None, 2):
+        with pytest.raises(TableError, match="are none of a bucket index"):
+            lake.write([("k1", 1, "wien")], index="bucket", buckets=number)
+    assert lake.files() == before
+    lake.write(SECOND, index="simple")
+    assert lake.rows() == upserted(FIRST, SECOND)
+
+
+def test_trap_06_number_of_buckets_is_needed_where_keys_do_not_tell_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path / "t", KINDS[0], monkeypatch)
+    for name in ("hoodie.index.type", "hoodie.bucket.index.num.buckets"):
+        set_property(lake.path, name, "")
+    with pytest.raises(ConfigurationError, match="Hudi does not store: give `buckets`"):
+        lake.write(FIRST, index="bucket")
+    lake.write(FIRST[:1], index="bucket", buckets=2)
+    with pytest.raises(ConfigurationError, match="which the keys in its files do not tell: give `buckets`"):
+        lake.write(FIRST, index="bucket")
+
+
+def test_trap_06_keys_of_groups_with_only_logs_are_compared(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flink's writers create such groups."""
+    lake = Lake(tmp_path / "t", KINDS[0], monkeypatch)
+    lake.write(FIRST)
+    lake.write([(key, 2, city) for key, _, city in FIRST])
+    for file in lake.path.rglob("*.parquet"):
+        file.unlink()
+    for name in ("hoodie.index.type", "hoodie.bucket.index.num.buckets"):
+        set_property(lake.path, name, "")
+    first = next(iter(sorted(lake.timeline_folder.glob("*.deltacommit"))))
+    for file in lake.timeline_folder.glob(first.name[:17] + "*"):
+        file.unlink()
+    assert lake.rows() == [(key, 2, city) for key, _, city in sorted(FIRST)]
+    with pytest.raises(TableError, match=r"got buckets=4, .* its files have 2 buckets"):
+        lake.write(FIRST, index="bucket", buckets=4)
+    lake.write([("k1", 3, "oslo")], index="bucket")
+    assert lake.rows() == upserted([(key, 2, city) for key, _, city in FIRST], [("k1", 3, "oslo")])
 
 
 @each_kind

@@ -95,9 +95,10 @@ class Expected:
         return row.seq >= old.seq
 
     def _merge(self, base: Sequence[tuple[str, int]], winners: dict[str, Row], mode: MergeMode) -> None:
+        """Each row of a key is merged, as by Hudi `HoodieWriteMergeHandle`."""
         arrived: list[Row] = []
         for place, (key, seq) in enumerate(base):
-            row = winners.pop(key, None)
+            row = winners.get(key)
             late = row is not None and mode == EVENT_TIME and row.kind is not DEFAULT_DELETE and seq > row.seq
             if row is None or late:
                 self.rows.append(base_row(place, key, seq))
@@ -109,7 +110,8 @@ class Expected:
             if place % GROUP == GROUP - 1 or place == len(base) - 1:
                 self._stamp(arrived)
                 arrived = []
-        new = [row for row in winners.values() if row.kind is DATA]
+        stored = {key for key, _ in base}
+        new = [row for row in winners.values() if row.kind is DATA and row.key not in stored]
         self.counts.inserts = len(new)
         self._stamp(new)
 

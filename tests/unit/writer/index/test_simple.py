@@ -54,6 +54,20 @@ def test_keys_are_located_within_their_partition() -> None:
     assert located[0].of_slice(0).tolist() == [1, 6] and located[0].new.tolist() == [4]
 
 
+def test_key_of_several_slices_and_rows_is_located_in_each() -> None:
+    stored = {"g1": [["k1", "k2"], ["k1"]], "g2": [["k2", "k9", "k9"]]}
+    slices = TableSlices({"a": [slice_of("a", "g1"), slice_of("a", "g2")]}, frozenset())
+    (one,) = locate(
+        rows(("a", "k2"), ("a", "k3"), ("a", "k1")),
+        slices,
+        lambda item: (pa.array(batch) for batch in stored[item.file_id]),
+        "table t",
+    )
+    assert (one.rows.tolist(), one.places.tolist()) == ([0, 0, 1, 2], [0, 1, -1, 0])
+    assert [one.of_slice(place).tolist() for place in (0, 1)] == [[0, 2], [0]] and one.new.tolist() == [1]
+    assert one.repeated == {0}, "k9 is none of the searched keys"
+
+
 def test_without_search_all_keys_are_new() -> None:
     assert [one.new.tolist() for one in unlocated(ROWS, SLICES)] == [[1, 3, 4, 6], [0, 5], [2]]
 

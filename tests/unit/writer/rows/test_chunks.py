@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import ConfigurationError
-from penstock.writer.rows.chunks import batches_of
+from penstock.writer.rows.chunks import batches_of, without_pandas_index
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -38,6 +38,27 @@ def test_tables_that_fit_are_one_chunk() -> None:
     assert [chunk.num_rows for chunk in batches_of(table).chunks(16, "table t")] == [1, 2]
     (batch,) = batches_of(table.slice(1).combine_chunks().to_batches()[0]).chunks(24, "table t")
     assert batch.column("n").to_pylist() == [2, 3]
+
+
+def test_unnamed_index_of_a_data_frame_is_no_column() -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"n": range(6), "m": range(6)})
+    filtered = pa.Table.from_pandas(frame[frame.n > 2])
+    assert filtered.schema.names == ["n", "m", "__index_level_0__"]
+    assert without_pandas_index(filtered.schema).names == ["n", "m"]
+    for data in (filtered, filtered.to_reader(), filtered.to_batches()[0], frame[frame.n > 2]):
+        (chunk,) = batches_of(data).chunks(1 << 20, "table t")
+        assert chunk.select(["n", "m"]).to_pydict() == {"n": [3, 4, 5], "m": [3, 4, 5]} and chunk.num_columns == 2
+    for kept, names in (
+        (pa.Table.from_pandas(frame.set_index("m")), {"n", "m"}),
+        (pa.table({"__index_level_0__": [1], "n": [1]}), {"n", "__index_level_0__"}),
+    ):
+        (chunk,) = batches_of(kept).chunks(1 << 20, "table t")
+        assert set(chunk.schema.names) == names
+    both = pa.table([[1], [2]], names=["n", "n"])
+    (chunk,) = batches_of(both).chunks(1 << 20, "table t")
+    assert chunk.schema.names == ["n", "n"], "refused later, with the name"
 
 
 def test_dictionaries_count_with_the_text_of_their_rows() -> None:

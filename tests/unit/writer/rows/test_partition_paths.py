@@ -42,15 +42,54 @@ def test_special_characters_are_escaped_on_request() -> None:
     assert escaped("\\{[]^\x7f\x01%é &+") == "%5C%7B%5B%5D%5E%7F%01%25é &+"
 
 
-@pytest.mark.parametrize("value", ["../x", "..", "a//b", "/a", "a/", ".hoodie", ".hoodie/timeline", "a/./b", "x\0y"])
-def test_values_that_lead_out_of_the_table_are_refused(value: str) -> None:
-    with pytest.raises(SchemaMismatch, match="partition"):
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        *(
+            (value, "an empty part, '.' or '..'")
+            for value in ("../x", "..", "a//b", "/a", "a/", "a/./b", ".", "s3://b")
+        ),
+        *((value, "a folder .hoodie, ") for value in (".hoodie", ".hoodie/timeline", "a/.hoodie", "a/.hoodie/b")),
+        *((value, "no path of a folder") for value in ("x\0y", "/".join(["é" * 127] * 17))),
+        ("é" * 128, "a folder name of 256 bytes, at most 255 fit"),
+        ("/".join("x" * 33), "33 folders, at most 32 are read"),
+    ],
+)
+def test_values_that_make_no_folder_of_the_table_are_refused(value: str, words: str) -> None:
+    with pytest.raises(
+        SchemaMismatch, match=f"make the partition path .*, which (has|is) {words}.*nothing was written"
+    ):
         paths_of({"p": ["good", value]})
 
 
-def test_metadata_folder_is_only_the_first_level() -> None:
-    assert paths_of({"p": ["x"], "q": [".hoodie"]}) == ["x/.hoodie"]
+def test_names_at_the_limits_are_folders() -> None:
+    values = ["é" * 127, "/".join("x" * 32), ".hidden", "...", "_x", "a/.hoodie2"]
+    assert paths_of({"p": values}) == values
     assert paths_of({"p": [".hoodie"]}, hive_style=True) == ["p=.hoodie"]
+    with pytest.raises(SchemaMismatch, match=r"a folder \.hoodie"):
+        paths_of({"p": ["x"], "q": [".hoodie"]})
+
+
+@pytest.mark.parametrize(
+    ("written", "existing", "below", "above"),
+    [
+        (["a", "a/b"], [], "a/b", "a"),
+        (["a/b"], ["a"], "a/b", "a"),
+        (["a"], ["a/b"], "a/b", "a"),
+        (["c/d/e"], ["b", "c"], "c/d/e", "c"),
+        (["c"], ["b", "c/d/e"], "c/d/e", "c"),
+    ],
+)
+def test_partition_below_another_is_refused(written: list[str], existing: list[str], below: str, above: str) -> None:
+    maker = PartitionPaths(fields=("p",), hive_style=False, url_encode=False)
+    with pytest.raises(SchemaMismatch, match=f"partition '{below}' would be below partition '{above}'"):
+        maker.check_nesting(written, existing, "table t")
+
+
+def test_partitions_beside_each_other_are_written() -> None:
+    maker = PartitionPaths(fields=("p",), hive_style=False, url_encode=False)
+    maker.check_nesting(["a", "ab", "b/c", "b/d"], ["a", "abc/d", "b/e", "x/y", "x/y/z"], "table t")
+    maker.check_nesting([""], [""], "table t")
 
 
 def test_combinations_beyond_the_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

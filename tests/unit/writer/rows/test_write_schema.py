@@ -52,7 +52,7 @@ def test_added_and_widened_columns_follow() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"n": pa.float32(), "ID": pa.string()}, "column 'ID' differs from column 'id' of the table only in case"),
+        ({"n": pa.int64(), "ID": pa.string()}, "column 'ID' differs from column 'id' of the table only in case"),
         ({"n": pa.bool_()}, r"column 'n' is bool, and int32 in the table"),
         ({"ts": pa.int64()}, "column 'ts' is int64, and timestamp"),
         ({"a": pa.int32(), "A": pa.int32()}, "names that differ in more than case"),
@@ -61,6 +61,85 @@ def test_added_and_widened_columns_follow() -> None:
 def test_columns_that_do_not_fit_are_refused(fields: dict[str, pa.DataType], words: str) -> None:
     with pytest.raises(SchemaMismatch, match=words):
         schema_of(fields)
+
+
+KINDS = {
+    "bool": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal(9, 2)": pa.decimal128(9, 2),
+    "decimal(10, 2)": pa.decimal128(10, 2),
+    "decimal(12, 2)": pa.decimal128(12, 2),
+    "decimal(12, 3)": pa.decimal128(12, 3),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "local timestamp": pa.timestamp("us"),
+    "list<int>": pa.list_(pa.field("element", pa.int32())),
+    "list<long>": pa.list_(pa.field("element", pa.int64())),
+    "map<float>": pa.map_(pa.string(), pa.float32()),
+    "map<double>": pa.map_(pa.string(), pa.float64()),
+    "struct<int>": pa.struct([("x", pa.int32())]),
+    "struct<double>": pa.struct([("x", pa.float64())]),
+    "struct<int, int>": pa.struct([("x", pa.int32()), ("y", pa.int32())]),
+}
+FITS = {  # table: data that is cast without loss
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "decimal(10, 2)": ("decimal(9, 2)",),
+    "decimal(12, 2)": ("decimal(9, 2)", "decimal(10, 2)"),
+    "decimal(12, 3)": ("decimal(9, 2)", "decimal(10, 2)"),
+    "list<long>": ("list<int>",),
+    "map<double>": ("map<float>",),
+    "struct<double>": ("struct<int>",),
+}
+WIDENS = {  # table: data whose type the table takes
+    "int": ("long",),
+    "float": ("double",),
+    "decimal(9, 2)": ("decimal(10, 2)", "decimal(12, 2)"),
+    "decimal(10, 2)": ("decimal(12, 2)",),
+}
+
+
+@pytest.mark.parametrize("table", KINDS)
+def test_data_of_each_type_fits_or_widens_a_column_without_loss_or_is_refused(table: str) -> None:
+    own = parse_record_schema(avro_schema_json(pa.schema([("c", KINDS[table])]), "t", meta_columns=True))
+    for data, given in KINDS.items():
+        columns = pa.schema([("c", given)])
+        if data == table or data in FITS.get(table, ()):
+            schema = write_schema(own, columns, "t", "table t")
+            assert (schema.columns.field("c").type, schema.evolves) == (KINDS[table], False), data
+        elif data in WIDENS.get(table, ()):
+            schema = write_schema(own, columns, "t", "table t")
+            assert (schema.columns.field("c").type, schema.evolves) == (given, True), data
+        else:
+            with pytest.raises(SchemaMismatch, match=r"column 'c' is .*, and .* in the table: .* cast the column"):
+                raise AssertionError(f"{data} into {table}: {write_schema(own, columns, 't', 'table t')}")
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "exact", "other"),
+    [
+        (pa.float64(), pa.int64(), 2**53, 2**53 + 1),
+        (pa.float32(), pa.int32(), 2**24, 2**24 + 1),
+        (pa.list_(pa.float64()), pa.list_(pa.int64()), [2**53], [2**53 + 1]),
+        (pa.map_(pa.string(), pa.float32()), pa.map_(pa.string(), pa.int32()), [("a", 2**24)], [("a", 2**24 + 1)]),
+        (pa.struct([("x", pa.float64())]), pa.struct([("x", pa.int64())]), {"x": 2**53}, {"x": 2**53 + 1}),
+    ],
+)
+def test_whole_numbers_fit_into_fractions_if_they_keep_their_value(
+    own: pa.DataType, given: pa.DataType, exact: Any, other: Any
+) -> None:
+    table = parse_record_schema(avro_schema_json(pa.schema([("c", own)]), "t", meta_columns=True))
+    columns = pa.schema([("c", given)])
+    schema = write_schema(table, columns, "t", "table t")
+    assert schema.conformed(pa.table({"c": [exact]}, columns), "table t").to_pylist() == [{"c": exact}]
+    with pytest.raises(SchemaMismatch, match="a value of column 'c' does not fit"):
+        schema.conformed(pa.table({"c": [other]}, columns), "table t")
 
 
 def test_rows_are_cast_and_filled() -> None:
