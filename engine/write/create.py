@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.table.config.change_logging import ChangeLogging
 from penstock.table.config.java_properties import format_properties
 from penstock.table.config.new_table import NewTable, new_table_properties
 from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
@@ -41,6 +42,7 @@ def create_table(
     url_encode_partitions: bool = False,
     key_generator: str | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    change_logging: str | None = None,
 ) -> None:
     """Creates an empty table at `path`, which Hudi and Penstock read and write.
 
@@ -55,6 +57,8 @@ def create_table(
     * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
       `timestamp.type`, `output.dateformat` and `output.timezone`. The table records them.
     * name: the table's name; by default that of the folder.
+    * change_logging: `op_key_only`, `data_before` or `data_before_after`: what all writers log of each changed row, for
+      queries of changes (`hoodie.table.cdc.supplemental.logging.mode`); by default nothing.
 
     ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
     table cannot have. Nothing is created then.
@@ -79,6 +83,7 @@ def create_table(
         hive_style=hive_style_partitioning,
         url_encode=url_encode_partitions,
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
+        change_logging=_change_logging(change_logging),
     )
     properties = {
         **new_table_properties(table),
@@ -98,6 +103,12 @@ def create_table(
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _change_logging(given: str | None) -> ChangeLogging | None:
+    if given is not None and given not in list(ChangeLogging):
+        raise ConfigurationError(f"change_logging: got {given[:40]!r}, expected one of {', '.join(ChangeLogging)}")
+    return None if given is None else ChangeLogging(given)
 
 
 def _key_generator(keys: Sequence[str], partitions: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFea
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
+from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable
@@ -44,6 +45,8 @@ class WriteSettings:
     """The columns of the record key."""
     key_is_named: bool
     """Whether a key of one column is `<column>:<value>`."""
+    change_logging: ChangeLogging | None = None
+    """What writes log of the rows that they change; None for nothing."""
 
     @property
     def where(self) -> str:
@@ -90,9 +93,8 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
             "update, so that Hudi's readers would not see the rows: write it once by Hudi with "
             "hoodie.metadata.enable=false, which removes the metadata table, and keep that option in all its writers"
         )
-    for name, value in (("hoodie.table.cdc.enabled", "true"), ("hoodie.populate.meta.fields", "false")):
-        if raw.get(name, "").strip().lower() == value:
-            raise UnsupportedFeature(f"{where}: tables with {name}={value} are not written yet")
+    if not properties.populate_meta_fields:
+        raise UnsupportedFeature(f"{where}: tables with hoodie.populate.meta.fields=false are not written yet")
     if properties.drop_partition_columns:
         raise UnsupportedFeature(
             f"{where}: tables with hoodie.datasource.write.drop.partition.columns=true are not written yet"
@@ -109,6 +111,7 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         paths=partition_paths(properties, time_options, where),
         key_fields=_key_fields(properties, where),
         key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+        change_logging=change_logging(raw, where),
     )
 
 

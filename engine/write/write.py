@@ -141,7 +141,7 @@ class _Write:
 
     def _written(self, begun: Transaction, current: CurrentTable, rows: IncomingRows) -> WriteResult:
         schema = rows.schema(current)
-        files = FileWrites(transaction=begun, current=current, settings=self.settings, record=schema.stored)
+        files = FileWrites(transaction=begun, current=current, settings=self.settings, schemas=schema)
         replaced = self._replaced(current, rows)
         stats: list[WriteStat] = []
         inserted_into: set[str] = set()
