@@ -169,12 +169,18 @@ class _ChangeCollector:
             return self._stored(stats, commit_at)
         logged = [path for stat in stats for path in sorted(stat.change_logs)]
         mode = self.state.properties.raw.get(LOGGING_MODE, ChangeLogging.DATA_BEFORE_AFTER).strip().lower()
-        key_fields = self._key_fields() if mode == ChangeLogging.DATA_BEFORE_AFTER and self.format is ChangeFormat.ROWS else ()
+        key_fields = (
+            self._key_fields() if mode == ChangeLogging.DATA_BEFORE_AFTER and self.format is ChangeFormat.ROWS else ()
+        )
         if logged and key_fields is not None and all(path in self.listed for path in logged):
             return LoggedImages(
                 tuple(self.listed[path].ref for path in logged),
-                before=self._files(group, OrderedBefore(*commit_at)) if not mode.startswith(ChangeLogging.DATA_BEFORE) else None,
-                after=self._files(group, OrderedThrough(*commit_at)) if mode != ChangeLogging.DATA_BEFORE_AFTER else None,
+                before=self._files(group, OrderedBefore(*commit_at))
+                if not mode.startswith(ChangeLogging.DATA_BEFORE)
+                else None,
+                after=self._files(group, OrderedThrough(*commit_at))
+                if mode != ChangeLogging.DATA_BEFORE_AFTER
+                else None,
                 key_fields=key_fields,
             )
         before, after = self._files(group, OrderedBefore(*commit_at)), self._files(group, OrderedThrough(*commit_at))

@@ -1,7 +1,7 @@
-"""Encodes Arrow columns as Avro values, and joins them to records: a few calls for each column, none for a row. Pure.
+"""Encodes Arrow columns as Avro values, and joins them to records: a few calls a column, none a row. Pure.
 
-The inverse of `reader.avro.decoder`, for the types that tables of Penstock have (`table.schema.avro_text`). A value that
-is null takes no bytes, so that the columns inside of a struct, a list or a map are encoded as the others are.
+The inverse of `reader.avro.decoder`, for the types that this writer stores (`table.schema.avro_text`). A null takes no
+bytes, so that the columns inside of a struct, a list or a map are encoded as the others are.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from penstock.table.schema.avro import (
 )
 from penstock.writer.kernels.avro_values import MAX_LONG_BYTES, encode_longs, place_values
 
+
 def record_columns(fields: Sequence[AvroField], arrays: Iterable[pa.Array]) -> list[Column]:
     """The encoded columns of a record's fields in order: a record is its value of each.
 
-    CorruptFile for a null that its field does not allow; InvariantViolation for a type that no table of this writer has.
+    CorruptFile for a null that its field does not allow; InvariantViolation for a type that this writer does not store.
     """
     return [
         column
