@@ -19,6 +19,7 @@ from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schem
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
+from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
 
@@ -43,6 +44,7 @@ def create_table(
     key_generator: str | None = None,
     time_partitions: Mapping[str, str] | None = None,
     change_logging: str | None = None,
+    store_operations: bool = False,
 ) -> None:
     """Creates an empty table at `path`, which Hudi and Penstock read and write.
 
@@ -57,6 +59,8 @@ def create_table(
     * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
       `timestamp.type`, `output.dateformat` and `output.timezone`. The table records them.
     * name: the table's name; by default that of the folder.
+    * store_operations: a changelog: files store the operation of each row, `_hoodie_operation` (I, -U, U or D), which
+      writes give. Hudi does not store this option: its writers need `hoodie.allow.operation.metadata.field`=true.
     * change_logging: `op_key_only`, `data_before` or `data_before_after`: what all writers log of each changed row, for
       queries of changes (`hoodie.table.cdc.supplemental.logging.mode`); by default nothing.
 
@@ -89,6 +93,7 @@ def create_table(
         **new_table_properties(table),
         **_index_properties(index, buckets, where),
         **_time_properties(table, time_partitions or {}, where),
+        **({STORES_OPERATIONS: "true"} if store_operations else {}),
     }
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):

@@ -29,6 +29,7 @@ from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, m
 from penstock.writer.files.row_changes import RowChanges
 from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.rows.row_operations import counted, has_operations
 from penstock.writer.rows.write_schema import WriteSchema
 from penstock.writer.transaction.transaction import Transaction, joined
 
@@ -111,20 +112,21 @@ class FileWrites:
         )
 
     def log(self, write: GroupWrite, rows: KeyedRows) -> WriteStat:
-        """A log file of an existing group: its rows and deletes. The base file is not read."""
+        """A log file: the rows and deletes of a group, which may be new. The base file is not read. Rows that have an
+        operation are stored in their order, also those that delete."""
         latest = write.latest
-        if latest is None:
-            raise InvariantViolation(f"log of the new file group {write.file_id}")
         task = next(self._task)
         instant = self.transaction.requested_time
-        stamp = RowStamp(instant, task, write.partition, write.file_id)
-        data = rows.data()
+        stamp = RowStamp(instant, task, write.partition, write.file_id, keeps_operations=True)
+        is_changelog = has_operations(rows.rows)
+        data, deletes = (rows, []) if is_changelog else (rows.data(), _deletes(rows))
+        counts = counted(rows.rows) if is_changelog else {"U": len(data), "D": len(rows) - len(data)}
         columns = file_schema(self.record)
         batches = (self._stored(batch, columns) for batch in _stamped(stamp, data))
-        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, _deletes(rows))
+        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, deletes)
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
-        named = instant if layout == 2 else latest.key
+        named = instant if layout == 2 or latest is None else latest.key
         name = log_file_name(write.file_id, named, version, f"{task}-0-0")
         try:
             with self.transaction.data_file(write.partition, name, self._log_type) as file:
@@ -134,18 +136,19 @@ class FileWrites:
                 f"{self.settings.where}, partition {write.partition!r}: another writer created log {name} at the same "
                 "time: nothing was written; write again"
             ) from None
-        old_logs = [log.path.rpartition("/")[2] for log in latest.logs]
-        names_slice = layout == 1 or self.settings.change_logging is not None
+        depends = latest if layout == 1 or self.settings.change_logging is not None else None
+        old_logs = [log.path.rpartition("/")[2] for log in depends.logs] if depends else []
         return self._stat(
             write,
             name,
             size,
             num_rows=len(data),
-            updates=len(data),
-            deletes=len(rows) - len(data),
-            previous=(latest.base_instant or latest.key) if names_slice else instant,
-            base_file=_name(latest) if names_slice else "",
-            log_files=(*old_logs, name) if names_slice else (name,),
+            inserts=counts.get("I", 0),
+            updates=counts.get("U", 0),
+            deletes=counts.get("D", 0),
+            previous=(depends.base_instant or depends.key) if depends else instant,
+            base_file=_name(depends) if depends else "",
+            log_files=(*old_logs, name),
         )
 
     @contextlib.contextmanager
@@ -228,8 +231,8 @@ def _stamped(stamp: RowStamp, rows: KeyedRows) -> Iterator[pa.RecordBatch]:
     return (stamp.stamped(batch, keys) for batch, keys in rows.batches())
 
 
-def _newest_version(latest: LatestSlice) -> int:
-    names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs]
+def _newest_version(latest: LatestSlice | None) -> int:
+    names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs] if latest else []
     return max((name.version for name in names if isinstance(name, LogName)), default=0)
 
 

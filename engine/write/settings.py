@@ -22,6 +22,7 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 from penstock.writer.rows.partition_paths import PartitionPaths
+from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
 INDEX_TYPE: Final = "hoodie.index.type"
 BUCKETS: Final = "hoodie.bucket.index.num.buckets"
@@ -47,6 +48,8 @@ class WriteSettings:
     """Whether a key of one column is `<column>:<value>`."""
     change_logging: ChangeLogging | None = None
     """What writes log of the rows that they change; None for nothing."""
+    stores_operations: bool = False
+    """Whether `create_table` recorded that files store the operation of each row."""
 
     @property
     def where(self) -> str:
@@ -112,6 +115,7 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         key_fields=_key_fields(properties, where),
         key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
         change_logging=change_logging(raw, where),
+        stores_operations=raw.get(STORES_OPERATIONS, "").strip().lower() == "true",
     )
 
 

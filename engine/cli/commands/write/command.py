@@ -110,6 +110,9 @@ def create(
             show_default=False,
         ),
     ] = None,
+    store_operations: Annotated[
+        bool, typer.Option("--store-operations", help="Files store the operation of each row: a changelog.")
+    ] = False,
     name: Annotated[str, typer.Option("--name", help="Name of the table; by default that of the folder.")] = "",
     form: _Form = ReportFormat.TABLE,
 ) -> None:
@@ -132,6 +135,7 @@ def create(
         key_generator=None if key_generator is None else key_generator.value,
         time_partitions=_time_options(time_partition),
         change_logging=None if change_logging is None else change_logging.value,
+        store_operations=store_operations,
     )
     if form is ReportFormat.JSON:
         write_json({"table": table, "table_version": table_version})
