@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.table.config.change_logging import ChangeLogging
 from penstock.table.config.java_properties import format_properties
 from penstock.table.config.new_table import NewTable, new_table_properties
 from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
@@ -19,6 +20,7 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
 from penstock.writer.rows.chunks import without_pandas_index
+from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
 
@@ -42,6 +44,8 @@ def create_table(
     url_encode_partitions: bool = False,
     key_generator: str | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    change_logging: str | None = None,
+    store_operations: bool = False,
 ) -> None:
     """Creates an empty table at `path`, which Hudi and Penstock read and write.
 
@@ -56,6 +60,10 @@ def create_table(
     * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
       `timestamp.type`, `output.dateformat` and `output.timezone`. The table records them.
     * name: the table's name; by default that of the folder.
+    * store_operations: a changelog: files store the operation of each row, `_hoodie_operation` (I, -U, U or D), which
+      writes give. Hudi does not store this option: its writers need `hoodie.allow.operation.metadata.field`=true.
+    * change_logging: `op_key_only`, `data_before` or `data_before_after`: what all writers log of each changed row, for
+      queries of changes (`hoodie.table.cdc.supplemental.logging.mode`); by default nothing.
 
     ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
     table cannot have. Nothing is created then.
@@ -80,11 +88,13 @@ def create_table(
         hive_style=hive_style_partitioning,
         url_encode=url_encode_partitions,
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
+        change_logging=_change_logging(change_logging),
     )
     properties = {
         **new_table_properties(table),
         **_index_properties(index, buckets, keys, where),
         **_time_properties(table, time_partitions or {}, where),
+        **({STORES_OPERATIONS: "true"} if store_operations else {}),
     }
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
@@ -99,6 +109,12 @@ def create_table(
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _change_logging(given: str | None) -> ChangeLogging | None:
+    if given is not None and given not in list(ChangeLogging):
+        raise ConfigurationError(f"change_logging: got {given[:40]!r}, expected one of {', '.join(ChangeLogging)}")
+    return None if given is None else ChangeLogging(given)
 
 
 def _key_generator(keys: Sequence[str], partitions: Sequence[str]) -> str:

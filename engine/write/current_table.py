@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.enumerator.planning.plan import plan_request
-from penstock.proto.errors import InvariantViolation, SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.splits import MAX_SPLIT_BYTES, Scan, Split, WholeFile
 from penstock.reader.base.file import BaseFile
@@ -46,6 +46,11 @@ class CurrentTable:
     """How the slices are read; None for a table without a schema."""
     splits: Mapping[GroupId, Split] = field(default_factory=dict)
     """The slices as they are read."""
+
+    @property
+    def stores_operations(self) -> bool:
+        """Whether its files store the operation of each row."""
+        return self.record is not None and OPERATION in self.record.by_name()
 
     def without(self, groups: Collection[GroupId]) -> CurrentTable:
         """The table without the slices of these groups."""
@@ -85,8 +90,7 @@ class CurrentTable:
 
 
 def current_table(table: HudiTable) -> CurrentTable:
-    """The table as its timeline is now. Errors of planning a snapshot; UnsupportedFeature for a table whose rows have a
-    stored operation."""
+    """The table as its timeline is now. Errors of planning a snapshot."""
     pinned = table.pinned()
     name = redacted_uri(table.base_path)
     try:
@@ -97,8 +101,6 @@ def current_table(table: HudiTable) -> CurrentTable:
             raise
         return CurrentTable(table=pinned, record=None, slices=TableSlices({}, frozenset()))
     record = parse_record_schema(plan.scan.schema_json, f"schema of table {name}")
-    if OPERATION in record.by_name():
-        raise UnsupportedFeature(f"table {name}: its rows have {OPERATION}, and such tables are not written yet")
     pending = _pending_compactions(pinned, pinned.timeline())
     by_partition: dict[str, list[LatestSlice]] = {}
     for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,13 +21,17 @@ from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.timeline.commits import WriteStat
 from penstock.writer.files.base_file import write_base_file
+from penstock.writer.files.change_log import ChangeLogWriter
 from penstock.writer.files.log_file import LogDeletes, log_blocks
 from penstock.writer.files.meta_columns import RowStamp, in_file
 from penstock.writer.files.required_columns import file_schema, with_schema
 from penstock.writer.files.rewritten_base import RewriteCounts, appended_rows, merged_rows
+from penstock.writer.files.row_changes import RowChanges
 from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.rows.keyed_rows import KeyedRows
-from penstock.writer.transaction.transaction import Transaction
+from penstock.writer.rows.row_operations import counted, has_operations
+from penstock.writer.rows.write_schema import WriteSchema
+from penstock.writer.transaction.transaction import Transaction, joined
 
 _MAX_LOG_VERSIONS: Final = 10_000
 
@@ -41,9 +46,14 @@ class FileWrites:
     """The table at its beginning."""
     settings: WriteSettings
     """The table's settings."""
-    record: RecordSchema
-    """The schema of the files, with meta columns."""
+    schemas: WriteSchema
+    """The schema of the write."""
     _task: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def record(self) -> RecordSchema:
+        """The schema of the files, with meta columns."""
+        return self.schemas.stored
 
     @property
     def schema(self) -> pa.Schema:
@@ -74,13 +84,17 @@ class FileWrites:
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
         counts = RewriteCounts()
         names = tuple(self.schema.names)
-        with self.current.base_file(latest, self.record, names) as base:
+        change_logs: dict[str, int] = {}
+        with (
+            self.current.base_file(latest, self.record, names) as base,
+            self._change_log(write, f"{task}-0-0", change_logs) as changes,
+        ):
             expected = base.num_rows + len(rows)
             if appends:
-                merged = appended_rows(base, _stamped(stamp, rows.data()), names, counts)
+                merged = appended_rows(base, _stamped(stamp, rows.data()), names, counts, changes)
             else:
                 ordering = self.settings.ordering(self.schema)
-                merged = merged_rows(base, rows, stamp, self.settings.mode, ordering, counts)
+                merged = merged_rows(base, rows, stamp, self.settings.mode, ordering, counts, changes)
             batches = (in_file(batch, name) for batch in merged)
             columns = file_schema(self.record, base.stored_schema)
             size, num_rows = self._base((write.partition, name), columns, batches, expected, IoType.MERGE)
@@ -93,46 +107,68 @@ class FileWrites:
             updates=counts.updates,
             deletes=counts.deletes,
             previous=latest.base_instant,
+            previous_base=_name(latest),
+            change_logs=change_logs,
         )
 
     def log(self, write: GroupWrite, rows: KeyedRows) -> WriteStat:
-        """A log file of an existing group: its rows and deletes. The base file is not read."""
+        """A log file: the rows and deletes of a group, which may be new. The base file is not read. Rows that have an
+        operation are stored in their order, also those that delete."""
         latest = write.latest
-        if latest is None:
-            raise InvariantViolation(f"log of the new file group {write.file_id}")
         task = next(self._task)
         instant = self.transaction.requested_time
-        stamp = RowStamp(instant, task, write.partition, write.file_id)
-        data = rows.data()
+        stamp = RowStamp(instant, task, write.partition, write.file_id, keeps_operations=True)
+        is_changelog = has_operations(rows.rows)
+        data, deletes = (rows, []) if is_changelog else (rows.data(), _deletes(rows))
+        counts = counted(rows.rows) if is_changelog else {"U": len(data), "D": len(rows) - len(data)}
         columns = file_schema(self.record)
         batches = (self._stored(batch, columns) for batch in _stamped(stamp, data))
-        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, _deletes(rows))
+        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, deletes)
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
-        named = instant if layout == 2 else latest.key
-        io_type = IoType.CREATE if self.settings.properties.version >= 8 else IoType.APPEND
+        named = instant if layout == 2 or latest is None else latest.key
         name = log_file_name(write.file_id, named, version, f"{task}-0-0")
         try:
-            with self.transaction.data_file(write.partition, name, io_type) as file:
+            with self.transaction.data_file(write.partition, name, self._log_type) as file:
                 size = sum(file.write(block) for block in blocks)
         except FileExistsError:  # on layout 1, where the instant of the slice is in the name
             raise WriteConflict(
                 f"{self.settings.where}, partition {write.partition!r}: another writer created log {name} at the same "
                 "time: nothing was written; write again"
             ) from None
-        base_name = latest.base.path.rpartition("/")[2] if latest.base else ""
-        old_logs = [log.path.rpartition("/")[2] for log in latest.logs]
+        depends = latest if layout == 1 or self.settings.change_logging is not None else None
+        old_logs = [log.path.rpartition("/")[2] for log in depends.logs] if depends else []
         return self._stat(
             write,
             name,
             size,
             num_rows=len(data),
-            updates=len(data),
-            deletes=len(rows) - len(data),
-            previous=instant if layout == 2 else (latest.base_instant or latest.key),
-            base_file="" if layout == 2 else base_name,
-            log_files=(name,) if layout == 2 else (*old_logs, name),
+            inserts=counts.get("I", 0),
+            updates=counts.get("U", 0),
+            deletes=counts.get("D", 0),
+            previous=(depends.base_instant or depends.key) if depends else instant,
+            base_file=_name(depends) if depends else "",
+            log_files=(*old_logs, name),
         )
+
+    @contextlib.contextmanager
+    def _change_log(self, write: GroupWrite, token: str, sizes: dict[str, int]) -> Iterator[RowChanges | None]:
+        """The log of changes beside a base file with this write token; None in a table without change logging. At the
+        end, `sizes` has its path and size in bytes."""
+        mode, instant = self.settings.change_logging, self.transaction.requested_time
+        if mode is None:
+            yield None
+            return
+        name = log_file_name(write.file_id, instant, 1, token, is_cdc=True)
+        with self.transaction.data_file(write.partition, name, self._log_type) as file:
+            log = ChangeLogWriter(file, instant, mode, self.schemas.recorded)
+            yield RowChanges(log)
+            log.close()
+            sizes[joined(write.partition, name)] = file.tell()
+
+    @property
+    def _log_type(self) -> IoType:
+        return IoType.CREATE if self.settings.properties.version >= 8 else IoType.APPEND
 
     def _base(
         self,
@@ -161,13 +197,15 @@ class FileWrites:
         updates: int = 0,
         deletes: int = 0,
         previous: str,
+        previous_base: str = "",
         base_file: str = "",
         log_files: tuple[str, ...] = (),
+        change_logs: Mapping[str, int] | None = None,
     ) -> WriteStat:
         return WriteStat(
             partition=write.partition,
             file_id=write.file_id,
-            path=f"{write.partition}/{name}" if write.partition else name,
+            path=joined(write.partition, name),
             num_writes=num_rows,
             num_deletes=deletes,
             num_inserts=inserts,
@@ -176,15 +214,22 @@ class FileWrites:
             base_file=base_file,
             log_files=log_files,
             prev_commit=previous,
+            prev_base_file=previous_base,
+            change_logs=change_logs or {},
         )
+
+
+def _name(latest: LatestSlice) -> str:
+    """The name of the base file of a slice; '' without one."""
+    return latest.base.path.rpartition("/")[2] if latest.base else ""
 
 
 def _stamped(stamp: RowStamp, rows: KeyedRows) -> Iterator[pa.RecordBatch]:
     return (stamp.stamped(batch, keys) for batch, keys in rows.batches())
 
 
-def _newest_version(latest: LatestSlice) -> int:
-    names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs]
+def _newest_version(latest: LatestSlice | None) -> int:
+    names = [parse_file_name(log.path.rpartition("/")[2]) for log in latest.logs] if latest else []
     return max((name.version for name in names if isinstance(name, LogName)), default=0)
 
 

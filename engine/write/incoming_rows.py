@@ -169,7 +169,7 @@ class GroupedRows:
             if path not in self._numbers:
                 self._numbers[path] = len(self.partitions)
                 self.partitions.append(path)
-        if not self.preparation.operation.combines:
+        if not self.preparation.combines(rows):
             self.num_rows += len(rows)
         if not assigner.finds_groups_of_deletes:
             rows = rows.data()
@@ -189,8 +189,9 @@ class GroupedRows:
             if not isinstance(assigner.index, BucketIndex) and self.spilled.size_bytes(parts[0]) > HELD_BYTES:
                 yield from self._large(parts[0], current, assigner, sizes)
                 continue
-            rows = self.preparation.combined(self.preparation.rows(current, self.spilled.table(parts))[1])
-            if self.preparation.operation.combines:
+            rows = self.preparation.rows(current, self.spilled.table(parts))[1]
+            if self.preparation.combines(rows):
+                rows = self.preparation.combined(rows)
                 self.num_rows += len(rows)
             yield from _assigned(rows, current, assigner, sizes)
 

@@ -26,6 +26,7 @@ from penstock.writer.rows.keyed_rows import (
     marked_deletes,
 )
 from penstock.writer.rows.partition_paths import RowPartitions
+from penstock.writer.rows.row_operations import INSERTED, has_operations, removes_row, with_operations
 from penstock.writer.rows.write_schema import WriteSchema, check_required, write_schema
 
 
@@ -50,9 +51,12 @@ class RowPreparation:
             return _named_partitions(settings, current, data)
         check_present(data, self._identity, where)
         data = self.stored(data)
-        schema = write_schema(current.record, data.schema, settings.properties.name, where)
+        stores = settings.stores_operations or current.stores_operations
+        schema = write_schema(current.record, data.schema, settings.properties.name, where, stores_operations=stores)
         _check_types(current.record, schema, (*self._identity, *settings.ordering_fields), where)
         conformed = schema.conformed(data, where, stored=not self.operation.deletes)
+        if stores and not self.operation.deletes:
+            conformed = self._with_operations(conformed, first_row)
         rows = compacted(conformed.to_batches(), conformed.schema)
         keys = _keys(settings, data, rows, schema.stored, first_row)
         deletes = Deletes.ALL if self.operation.deletes else Deletes.MARKED
@@ -67,7 +71,10 @@ class RowPreparation:
             keys=keys,
             partitions=settings.paths.of_rows(rows, where),
             kinds=kinds_of(
-                rows, deletes, marked_deletes(rows), np.concatenate(default) if default else np.ones(len(rows), bool)
+                rows,
+                deletes,
+                marked_deletes(rows) | removes_row(rows),
+                np.concatenate(default) if default else np.ones(len(rows), bool),
             ),
             ordering=tuple(pa.chunked_array(list(chunks)) for chunks in zip(*parts, strict=True)),
         )
@@ -75,7 +82,12 @@ class RowPreparation:
 
     def combined(self, rows: KeyedRows) -> KeyedRows:
         """One row for each key of a partition, if the operation combines rows."""
-        return combined(rows, self.settings.mode) if self.operation.combines else rows
+        return combined(rows, self.settings.mode) if self.combines(rows) else rows
+
+    def combines(self, rows: KeyedRows) -> bool:
+        """Whether rows of one key are combined. Logs keep each row that has an operation."""
+        is_changelog = self.settings.properties.is_merge_on_read and has_operations(rows.rows)
+        return self.operation.combines and not is_changelog
 
     def stored(self, data: pa.Table) -> pa.Table:
         """The columns that the operation uses."""
@@ -84,6 +96,15 @@ class RowPreparation:
     def stored_schema(self, current: CurrentTable, columns: pa.Schema) -> pa.Schema:
         """The columns of prepared rows that the operation uses, for data with these columns."""
         return self.stored(self.rows(current, columns.empty_table())[1].rows).schema
+
+    def _with_operations(self, rows: pa.Table, first_row: int) -> pa.Table:
+        """The rows with their operations. Files of a copy-on-write table store none of the rows that they get."""
+        is_log = self.settings.properties.is_merge_on_read and not (
+            self.operation.replaces or self.operation.only_new_groups
+        )
+        default = "" if self.operation.searches_keys else INSERTED
+        marked = marked_deletes(rows)
+        return with_operations(rows, marked, self.settings.where, first_row, default=default, required=is_log)
 
     @property
     def _identity(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFea
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
+from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable
@@ -21,6 +22,7 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 from penstock.writer.rows.partition_paths import PartitionPaths
+from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
 INDEX_TYPE: Final = "hoodie.index.type"
 BUCKETS: Final = "hoodie.bucket.index.num.buckets"
@@ -46,6 +48,10 @@ class WriteSettings:
     """The columns of the record key."""
     key_is_named: bool
     """Whether a key of one column is `<column>:<value>`."""
+    change_logging: ChangeLogging | None = None
+    """What writes log of the rows that they change; None for nothing."""
+    stores_operations: bool = False
+    """Whether `create_table` recorded that files store the operation of each row."""
 
     @property
     def where(self) -> str:
@@ -83,6 +89,8 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
         paths=partition_paths(properties, time_options, where),
         key_fields=_key_fields(properties, where),
         key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+        change_logging=change_logging(properties.raw, where),
+        stores_operations=properties.raw.get(STORES_OPERATIONS, "").strip().lower() == "true",
     )
 
 
@@ -98,9 +106,8 @@ def refuse_unwritten(table: HudiTable) -> None:
         )
     refuse_metadata_table(properties)
     raw = properties.raw
-    for name, value in (("hoodie.table.cdc.enabled", "true"), ("hoodie.populate.meta.fields", "false")):
-        if raw.get(name, "").strip().lower() == value:
-            raise UnsupportedFeature(f"{where}: tables with {name}={value} are not written yet")
+    if not properties.populate_meta_fields:
+        raise UnsupportedFeature(f"{where}: tables with hoodie.populate.meta.fields=false are not written yet")
     if properties.drop_partition_columns:
         raise UnsupportedFeature(
             f"{where}: tables with hoodie.datasource.write.drop.partition.columns=true are not written yet"

@@ -17,7 +17,8 @@ from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
-from penstock.proto.errors import WriteConflict
+from penstock.proto.errors import UnsupportedFeature, WriteConflict
+from penstock.table.config.change_logging import CDC_ENABLED
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -29,6 +30,7 @@ from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
 from penstock.writer.rows.chunks import Batches, Data, batches_of
 from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.rows.row_operations import has_operations
 from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
@@ -89,12 +91,30 @@ class _Write:
     def run(self, early: CurrentTable, data: Batches) -> WriteResult:
         """Prepares the rows for the table in the state `early` before the timeline changes, so that an error of the
         data leaves no trace; and plans the table once more if another writer completed an instant since then."""
+        self._check_operations(early)
         preparation = RowPreparation(self.settings, self.operation)
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
                 return result(None, "", self.operation, rows.num_rows, (), ())
             self._check_partitions(early, rows)
             return self._transacted(early, rows)
+
+    def _check_operations(self, current: CurrentTable) -> None:
+        """UnsupportedFeature for a merge-on-read table with stored operations whose changelog its logs would not
+        keep."""
+        settings = self.settings
+        if not (settings.stores_operations or current.stores_operations) or not settings.properties.is_merge_on_read:
+            return
+        if not isinstance(self.assigner.index, BucketIndex):
+            raise UnsupportedFeature(
+                f"{settings.where} is merge-on-read and stores operations: only a bucket index is written; with "
+                "another index the operations of new keys would be lost"
+            )
+        if settings.change_logging is not None:
+            raise UnsupportedFeature(
+                f"{settings.where} is merge-on-read, stores operations, and has {CDC_ENABLED}=true: it is not written, "
+                "because Hudi cannot return the changes of its logs"
+            )
 
     def _transacted(self, early: CurrentTable, rows: IncomingRows) -> WriteResult:
         layout = self.table.properties.layout
@@ -130,7 +150,7 @@ class _Write:
 
     def _written(self, begun: Transaction, current: CurrentTable, rows: IncomingRows) -> WriteResult:
         schema = rows.schema(current)
-        files = FileWrites(transaction=begun, current=current, settings=self.settings, record=schema.stored)
+        files = FileWrites(transaction=begun, current=current, settings=self.settings, schemas=schema)
         replaced = self._replaced(current, rows)
         stats: list[WriteStat] = []
         inserted_into: set[str] = set()
@@ -177,7 +197,8 @@ class _Write:
         return frozenset(item.group for item in slices)
 
     def _write_group(self, files: FileWrites, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
-        if write.latest is None:
+        is_changelog = self.table.properties.is_merge_on_read and has_operations(rows.rows)
+        if write.latest is None and (not is_changelog or self.operation.replaces or self.operation.only_new_groups):
             return files.new_base(write, rows)
         if self.table.properties.is_merge_on_read and not write.rewrites:
             return files.log(write, rows)

@@ -33,6 +33,7 @@ from penstock.proto.model.changes import (
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import Scan, Split
+from penstock.table.config.change_logging import LOGGING_MODE, ChangeLogging
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import (
@@ -50,9 +51,6 @@ from penstock.table.files.slices import (
 from penstock.table.partitions.values import partition_values
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 
-_MODE_KEY: Final = "hoodie.table.cdc.supplemental.logging.mode"
-_DATA_BEFORE: Final = "data_before"
-_DATA_BEFORE_AFTER: Final = "data_before_after"
 _KEY_TYPES: Final = (pa.string(), pa.int32(), pa.int64(), pa.bool_())
 """Types of key columns whose values have one text form in a record key."""
 
@@ -170,13 +168,19 @@ class _ChangeCollector:
         if commit_at[1] in self.state.storing_operations and not any(_rewrote(stat) for stat in stats):
             return self._stored(stats, commit_at)
         logged = [path for stat in stats for path in sorted(stat.change_logs)]
-        mode = self.state.properties.raw.get(_MODE_KEY, _DATA_BEFORE_AFTER).strip().lower()
-        key_fields = self._key_fields() if mode == _DATA_BEFORE_AFTER and self.format is ChangeFormat.ROWS else ()
+        mode = self.state.properties.raw.get(LOGGING_MODE, ChangeLogging.DATA_BEFORE_AFTER).strip().lower()
+        key_fields = (
+            self._key_fields() if mode == ChangeLogging.DATA_BEFORE_AFTER and self.format is ChangeFormat.ROWS else ()
+        )
         if logged and key_fields is not None and all(path in self.listed for path in logged):
             return LoggedImages(
                 tuple(self.listed[path].ref for path in logged),
-                before=self._files(group, OrderedBefore(*commit_at)) if not mode.startswith(_DATA_BEFORE) else None,
-                after=self._files(group, OrderedThrough(*commit_at)) if mode != _DATA_BEFORE_AFTER else None,
+                before=self._files(group, OrderedBefore(*commit_at))
+                if not mode.startswith(ChangeLogging.DATA_BEFORE)
+                else None,
+                after=self._files(group, OrderedThrough(*commit_at))
+                if mode != ChangeLogging.DATA_BEFORE_AFTER
+                else None,
                 key_fields=key_fields,
             )
         before, after = self._files(group, OrderedBefore(*commit_at)), self._files(group, OrderedThrough(*commit_at))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.table.config.change_logging import CDC_ENABLED, LOGGING_MODE, ChangeLogging
 from penstock.table.config.properties import COPY_ON_WRITE, MERGE_ON_READ
 
 _GENERATOR_CLASSES: Final[Mapping[str, str]] = {
@@ -54,6 +55,8 @@ class NewTable:
     """Whether values in partition paths are URL-encoded."""
     create_schema_json: str
     """Avro JSON of the schema, without meta columns; '' to record none."""
+    change_logging: ChangeLogging | None = None
+    """What writers log of changed rows; None for nothing."""
 
 
 def new_table_properties(table: NewTable) -> dict[str, str]:
@@ -77,8 +80,10 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
         "hoodie.populate.meta.fields": "true",
         "hoodie.table.timeline.timezone": "UTC",
         "hoodie.partition.metafile.use.base.format": "false",
-        "hoodie.table.cdc.enabled": "false",
+        CDC_ENABLED: _flag(table.change_logging is not None),
     }
+    if table.change_logging is not None:
+        properties[LOGGING_MODE] = table.change_logging.upper()
     if table.database:
         properties["hoodie.database.name"] = table.database
     if table.create_schema_json:

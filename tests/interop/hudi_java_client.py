@@ -15,7 +15,7 @@ def java_write(spark, request):
 
     A DataFrame `data` instead of rows is converted to Avro as in Hudi's Spark writer. The first write creates the table
     with `properties`, those of hoodie.properties. `operation` is insert, upsert, bulk_insert or delete; `options` are
-    those of the write config.
+    those of the write config. `operations` are the kinds of the rows (I, -U, U, D), for a changelog.
     """
     jvm, path = spark._jvm, request["path"]
     hudi = jvm.org.apache.hudi
@@ -47,9 +47,13 @@ def _written(jvm, client, request, instant):
     keys = [jvm.org.apache.hudi.common.model.HoodieKey(key, partition) for key, partition in request["keys"]]
     if request["operation"] == "delete":
         return client.delete(_list(jvm, keys), instant)
+    model, none = jvm.org.apache.hudi.common.model, jvm.org.apache.hudi.common.util.Option.empty()
+    kinds = [model.HoodieOperation.fromName(name) for name in request.get("operations", ())] or [None] * len(keys)
     records = [
-        jvm.org.apache.hudi.common.model.HoodieAvroIndexedRecord(key, record)
-        for key, record in zip(keys, _records(jvm, request), strict=True)
+        model.HoodieAvroIndexedRecord(key, record, kind, none, None, None)
+        if kind is not None
+        else model.HoodieAvroIndexedRecord(key, record)
+        for key, record, kind in zip(keys, _records(jvm, request), kinds, strict=True)
     ]
     write = {"insert": client.insert, "upsert": client.upsert, "bulk_insert": client.bulkInsert}
     return write[request["operation"]](_list(jvm, records), instant)

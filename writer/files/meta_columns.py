@@ -1,4 +1,4 @@
-"""The five meta columns of written rows. Vectorised.
+"""The meta columns of written rows. Vectorised.
 
 Source: Hudi `HoodieRecord`: the commit time, `<instant>_<task>_<row>`, the record key, the partition path, and the name
 of the base file, or the file id in a log.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.schema.avro import META_COLUMNS
+from penstock.table.schema.avro import META_COLUMNS, OPERATION
 
 FILE_NAME = META_COLUMNS[-1]
 
@@ -29,12 +29,17 @@ class RowStamp:
     """Partition path."""
     file_name: str
     """The name of the base file, or the file id of a log."""
+    keeps_operations: bool = False
+    """Whether rows keep their operations. Hudi leaves them null in base files (`HoodieWriteMergeHandle`)."""
     next_row: int = 0
     """The number of the next row."""
 
     def stamped(self, rows: pa.RecordBatch, keys: pa.Array) -> pa.RecordBatch:
         """The rows with the meta columns first. Each row has another sequence number."""
         count = rows.num_rows
+        if not self.keeps_operations and OPERATION in rows.schema.names:
+            place = rows.schema.get_field_index(OPERATION)
+            rows = rows.set_column(place, OPERATION, pa.nulls(count, pa.string()))
         numbers = pa.array(np.arange(self.next_row, self.next_row + count)).cast(pa.string())
         self.next_row += count
         meta = [

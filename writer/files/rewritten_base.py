@@ -26,6 +26,7 @@ from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.schema.avro import META_COLUMNS
 from penstock.writer.files.meta_columns import RowStamp
+from penstock.writer.files.row_changes import RowChanges
 from penstock.writer.rows.keyed_rows import KeyedRows
 
 BATCH: Final = BatchSize(rows=64 << 10, size_bytes=16 << 20)
@@ -50,10 +51,11 @@ def merged_rows(
     mode: MergeMode,
     ordering: OrderingColumns,
     counts: RewriteCounts,
+    changes: RowChanges | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the new file, in batches: those of `base`, merged with `rows`, then the rows of new keys.
 
-    `stamp` stamps the rows that come from `rows`. `counts` is complete at the end.
+    `stamp` stamps the rows that come from `rows`. `counts` is complete at the end; `changes` collects what changed.
     """
     winners = _winners(rows, mode)
     names = (*META_COLUMNS, *rows.rows.schema.names)
@@ -71,21 +73,37 @@ def merged_rows(
     row = gone_rows = 0
     for group in base.row_groups(WholeFile(), BATCH):
         for batch in group.batches():
-            gone = merge.meet(winners.table.match(batch.column(RECORD_KEY), row), batch)
+            matches = winners.table.match(batch.column(RECORD_KEY), row)
+            gone = merge.meet(matches, batch)
             row += batch.num_rows
             gone_rows += len(gone)
+            if changes is not None:
+                numbers = matches.numbers[np.searchsorted(matches.rows, gone)]
+                changes.gone(batch.take(pa.array(gone)), numbers)
             yield _without(batch.select(names), gone)
         for batch in merge.arrivals():
             counts.updates += batch.num_rows
-            yield _stamped(batch, stamp)
+            arrived = _stamped(batch, stamp)
+            if changes is not None:
+                changes.arrived(arrived, winners.table.match(arrived.column(RECORD_KEY), 0).numbers)
+            yield arrived
+        if changes is not None:
+            changes.end_row_group()
     for batch in merge.inserts():
         counts.inserts += batch.num_rows
-        yield _stamped(batch, stamp)
+        inserted = _stamped(batch, stamp)
+        if changes is not None:
+            changes.inserted(inserted)
+        yield inserted
     counts.deletes = gone_rows - counts.updates
 
 
 def appended_rows(
-    base: BaseFile, stamped: Iterable[pa.RecordBatch], names: Sequence[str], counts: RewriteCounts
+    base: BaseFile,
+    stamped: Iterable[pa.RecordBatch],
+    names: Sequence[str],
+    counts: RewriteCounts,
+    changes: RowChanges | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `base`, then `stamped`, without a search for equal keys (operation insert). names: all columns."""
     for group in base.row_groups(WholeFile(), BATCH):
@@ -93,6 +111,8 @@ def appended_rows(
             yield batch.select(names)
     for batch in stamped:
         counts.inserts += batch.num_rows
+        if changes is not None:
+            changes.inserted(batch)
         yield batch
 
 

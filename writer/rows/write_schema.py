@@ -7,7 +7,7 @@ changes (`table.schema.compatibility`): a date that becomes text, or a long that
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -37,16 +37,17 @@ class WriteSchema:
     """The columns of the files that a write creates."""
 
     columns: pa.Schema
-    """The data columns, without meta columns, as files store them."""
+    """The data columns as files store them, without meta columns; but first the operation of each row, if files store
+    it."""
     recorded: RecordSchema
-    """Their Avro schema, which commits record."""
+    """The Avro schema of the data columns, which commits record."""
     stored: RecordSchema
     """The Avro schema of files: meta columns first."""
     evolves: bool
     """Whether it differs from the table's schema."""
 
     def conformed(self, rows: pa.Table, where: str, *, stored: bool = True) -> pa.Table:
-        """The rows with these columns: cast without loss, null in columns that the data lacks, without meta columns.
+        """The rows with these columns: cast without loss, null in columns that the data lacks.
 
         SchemaMismatch, beginning with `where`, for a value that does not fit its column, or, if the rows will be
         `stored`, a null in one that has none.
@@ -60,13 +61,22 @@ class WriteSchema:
             columns.append(_cast(rows.column(place), field, where))
         if not stored:
             return pa.Table.from_arrays(columns, schema=pa.schema([one.with_nullable(True) for one in self.columns]))
-        for field, column in zip(self.recorded.fields, columns, strict=True):
-            _refuse_nulls(column, field, where)
+        for field in self.recorded.fields:
+            _refuse_nulls(columns[self.columns.get_field_index(field.name)], field, where)
         return pa.Table.from_arrays(columns, schema=self.columns)
 
 
-def write_schema(current: RecordSchema | None, incoming: pa.Schema, table_name: str, where: str) -> WriteSchema:
+def write_schema(
+    current: RecordSchema | None,
+    incoming: pa.Schema,
+    table_name: str,
+    where: str,
+    *,
+    stores_operations: bool = False,
+) -> WriteSchema:
     """The schema of a write of `incoming` columns into a table with the schema `current`.
+
+    stores_operations: whether files store the operation of each row, which is a meta column.
 
     `current` has the meta columns; None for a table without any schema yet. Columns of the table keep their order and
     their Avro types; new ones follow. Meta columns of the data are ignored. SchemaMismatch, beginning with `where`, for
@@ -76,8 +86,9 @@ def write_schema(current: RecordSchema | None, incoming: pa.Schema, table_name: 
     """
     data = stored_arrow_schema(pa.schema([field for field in incoming if field.name not in _META]))
     _refuse_repeated(data, where)
+    names = (*META_COLUMNS, OPERATION) if stores_operations else META_COLUMNS
     if current is None:
-        return _schema_of(data, _fields(data, table_name), table_name, evolves=True)
+        return _schema_of(data, _fields(data, table_name), table_name, names, evolves=True)
     own = pa.schema([field for field in arrow_schema(current) if field.name not in _META])
     _refuse_other_forms(current, own, where)
     node = json.loads(current.json_text)
@@ -86,24 +97,28 @@ def write_schema(current: RecordSchema | None, incoming: pa.Schema, table_name: 
     changed = _changed_columns(known, data, where)
     if changed:
         fields |= _fields(pa.schema(changed.values()), table_name)
-    return _schema_of(pa.schema({**known, **changed}.values()), fields, table_name, evolves=bool(changed), record=node)
+    columns = pa.schema({**known, **changed}.values())
+    return _schema_of(columns, fields, table_name, names, evolves=bool(changed), record=node)
 
 
 def _schema_of(
     columns: pa.Schema,
     fields: Mapping[str, object],
     table_name: str,
+    meta_names: Sequence[str],
     *,
     evolves: bool,
     record: Mapping[str, object] | None = None,
 ) -> WriteSchema:
-    """The schema with these Avro fields, in a record of the name and namespace of `record`."""
+    """The schema with these meta columns and Avro fields, in a record of the name and namespace of `record`."""
     named = record or json.loads(avro_schema_json(columns, table_name, meta_columns=False))
-    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_COLUMNS]
+    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in meta_names]
     plain, with_meta = (
         json.dumps({**named, "fields": [*extra, *fields.values()]}, separators=(",", ":"), ensure_ascii=False)
         for extra in ([], meta)
     )
+    if OPERATION in meta_names:
+        columns = pa.schema([pa.field(OPERATION, pa.string()), *columns])
     return WriteSchema(columns, parse_record_schema(plain), parse_record_schema(with_meta), evolves)
 
 

@@ -41,6 +41,14 @@ class IndexKind(StrEnum):
     SIMPLE = "simple"
 
 
+class ChangeLoggingKind(StrEnum):
+    """What writers log of changed rows."""
+
+    OP_KEY_ONLY = "op_key_only"
+    DATA_BEFORE = "data_before"
+    DATA_BEFORE_AFTER = "data_before_after"
+
+
 class KeyGeneratorKind(StrEnum):
     """Key generators of a table."""
 
@@ -94,6 +102,17 @@ def create(
         typer.Option("--key-generator", help="Hudi's key generator; by default by the columns.", show_default=False),
     ] = None,
     time_partition: _Times = None,
+    change_logging: Annotated[
+        ChangeLoggingKind | None,
+        typer.Option(
+            "--change-logging",
+            help="What all writers log of each changed row, for queries of changes; by default nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    store_operations: Annotated[
+        bool, typer.Option("--store-operations", help="Files store the operation of each row: a changelog.")
+    ] = False,
     name: Annotated[str, typer.Option("--name", help="Name of the table; by default that of the folder.")] = "",
     form: _Form = ReportFormat.TABLE,
 ) -> None:
@@ -115,6 +134,8 @@ def create(
         url_encode_partitions=url_encode,
         key_generator=None if key_generator is None else key_generator.value,
         time_partitions=_time_options(time_partition),
+        change_logging=None if change_logging is None else change_logging.value,
+        store_operations=store_operations,
     )
     if form is ReportFormat.JSON:
         write_json({"table": table, "table_version": table_version})

@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
+from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import open_table
 from penstock.table.storage.local_writes import LocalStorage
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
@@ -52,12 +53,14 @@ def leftovers(path: pathlib.Path) -> list[str]:
     traces = [file for file in files if file.startswith((".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/lock"))]
     temporary = [file for file in files if file.endswith(".tmp")]
     pending = [item.file_name for item in timeline.instants if not item.is_completed]
-    data = [file for file in files if file.endswith(".parquet") and file[-25:-8].strip("_") not in instants]
+    names = {file: parse_file_name(file.rpartition("/")[2]) for file in files if file.endswith((".parquet", ".cdc"))}
+    data = [file for file, name in names.items() if name is None or name.instant not in instants]
     return [*traces, *temporary, *pending, *data]
 
 
 def copies(folder: pathlib.Path, version: int, kind: str) -> Iterator[tuple[int, pathlib.Path]]:
-    """The numbers from 1 on, each with a copy of a table that has the rows FIRST."""
+    """The numbers from 1 on, each with a copy of a table that has the rows FIRST. If it is copy-on-write, it logs
+    changes."""
     table = folder / "table"
     create_table(
         str(table),
@@ -68,6 +71,7 @@ def copies(folder: pathlib.Path, version: int, kind: str) -> Iterator[tuple[int,
         table_type=kind,
         table_version=version,
         buckets=2,
+        change_logging="data_before_after" if kind == "copy_on_write" else None,
     )
     write(str(table), table_of(FIRST))
     for step in range(1, 1000):

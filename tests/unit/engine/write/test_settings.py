@@ -47,7 +47,6 @@ def test_settings_are_those_of_table(tmp_path: pathlib.Path, monkeypatch: pytest
         ("hoodie__table__version", "8", "version 8"),
         ("hoodie__table__metadata__partitions", "files", "write it once by Hudi with hoodie.metadata.enable=false"),
         ("hoodie__table__metadata__partitions__inflight", "files", r"has a metadata table .*=files\)"),
-        ("hoodie__table__cdc__enabled", "true", "hoodie.table.cdc.enabled=true are not written yet"),
         ("hoodie__populate__meta__fields", "false", "hoodie.populate.meta.fields=false"),
         ("hoodie__datasource__write__drop__partition__columns", "true", "drop.partition.columns=true are not written"),
         ("hoodie__table__recordkey__fields", "", "has no record key"),
