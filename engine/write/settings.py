@@ -20,13 +20,12 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
+from penstock.writer.metadata_table.update import refuse_unkept
 from penstock.writer.rows.partition_paths import PartitionPaths
 
 INDEX_TYPE: Final = "hoodie.index.type"
 BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 """Hudi's options of the index. Hudi stores neither; `create_table` keeps both among the table's properties."""
-METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
-_INFLIGHT_PARTITIONS: Final = "hoodie.table.metadata.partitions.inflight"
 _VERSIONS: Final = (6, 9)
 
 
@@ -66,11 +65,18 @@ class WriteSettings:
         return key_maker(self.key_fields, record, self.where)
 
 
-def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSettings:
+def parse_metadata(text: str) -> bool:
+    """Whether the option says that a metadata table is kept current, not removed. ConfigurationError for another text."""
+    if text not in ("files", "off"):
+        raise ConfigurationError(f"metadata: got {text[:40]!r}, expected files or off")
+    return text == "files"
+
+
+def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_metadata: bool = True) -> WriteSettings:
     """The settings of a table's writes.
 
     time_options: `hoodie.keygen.timebased.*`, with or without this prefix, if the table does not record them.
-    ConfigurationError if they do not fit the table.
+    ConfigurationError if they do not fit the table. keeps_metadata: whether a metadata table is kept current.
 
     UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's writers
     do: a wrong write destroys a table. Nothing is written then.
@@ -83,13 +89,8 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
         )
     raw = properties.raw
-    metadata = ",".join(raw[name].strip() for name in (METADATA_PARTITIONS, _INFLIGHT_PARTITIONS) if raw.get(name))
-    if metadata.strip(","):
-        raise UnsupportedFeature(
-            f"{where} has a metadata table ({METADATA_PARTITIONS}={metadata[:200]}), which this write would not "
-            "update, so that Hudi's readers would not see the rows: write it once by Hudi with "
-            "hoodie.metadata.enable=false, which removes the metadata table, and keep that option in all its writers"
-        )
+    if keeps_metadata:
+        refuse_unkept(properties)
     for name, value in (("hoodie.table.cdc.enabled", "true"), ("hoodie.populate.meta.fields", "false")):
         if raw.get(name, "").strip().lower() == value:
             raise UnsupportedFeature(f"{where}: tables with {name}={value} are not written yet")

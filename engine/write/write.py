@@ -14,7 +14,7 @@ from penstock.engine.write.index_choice import BucketIndex, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
-from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
+from penstock.engine.write.settings import WriteSettings, parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import WriteConflict
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -43,6 +43,7 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    metadata: str = "files",
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
 
@@ -57,6 +58,8 @@ def write(
     * sizes: the sizes to which base files are filled.
     * time_partitions: the options of `create_table`, for a table of Hudi with times as partitions that does not record
       them. They must be those of all the table's writers.
+    * metadata: `files` keeps the partition `files` of a metadata table current, if the table has one, and removes the
+      other partitions; `off` removes the metadata table, as Hudi with `hoodie.metadata.enable=false` does.
 
     Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
     columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
@@ -69,7 +72,8 @@ def write(
     """
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
-    settings = write_settings(table, time_partitions or {})
+    keeps_metadata = parse_metadata(metadata)
+    settings = write_settings(table, time_partitions or {}, keeps_metadata=keeps_metadata)
     kind = parse_operation(operation)
     chosen = chosen_index(index, buckets, table.properties)
     planned = _Write(
@@ -77,6 +81,7 @@ def write(
         storage=storage,
         settings=settings,
         operation=kind,
+        keeps_metadata=keeps_metadata,
         environment=WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone)),
         assigner=Assigner(
             index=chosen,
@@ -100,6 +105,7 @@ class _Write:
     storage: WritableStorage
     settings: WriteSettings
     operation: Operation
+    keeps_metadata: bool
     environment: WriteEnvironment
     assigner: Assigner
 
@@ -117,7 +123,14 @@ class _Write:
         layout = self.table.properties.layout
         requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
         with (
-            transaction(self.table, self.storage, self.environment, self._action(), requested) as begun,
+            transaction(
+                self.table,
+                self.storage,
+                self.environment,
+                self._action(),
+                requested,
+                keeps_metadata=self.keeps_metadata,
+            ) as begun,
             rolled_back_on_error(begun),
         ):
             current = early

@@ -38,7 +38,8 @@ from penstock.table.timeline.services.rollback_encoder import (
     encode_rollback,
     encode_rollback_plan,
 )
-from penstock.writer.transaction.clock import newest_time, next_time
+from penstock.writer.metadata_table.update import undo_files
+from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
 from penstock.writer.transaction.transaction import (
@@ -46,6 +47,7 @@ from penstock.writer.transaction.transaction import (
     WriteEnvironment,
     joined,
     locked,
+    new_time,
     pending_rollbacks,
     remove_traces,
     rollback_plan,
@@ -165,7 +167,7 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
                 remove_traces(storage, requested_time)
                 return
             pending = _rolled_back_instant(table, requested_time)
-        instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+        instant = new_time(table, environment, timeline)
         requests = _requests(table, storage, requested_time)
         plan = encode_rollback_plan(pending, requests, storage.base_path)
         storage.create(_file(table, instant, State.REQUESTED), plan)
@@ -204,17 +206,23 @@ def _finish(table: HudiTable, storage: WritableStorage, environment: WriteEnviro
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
     partitions = [_remove_files(table, storage, instant, plan.target, request) for request in plan.requests]
-    for state in (State.INFLIGHT, State.REQUESTED):
-        storage.remove(_write_file(table, plan.target, plan.action, state))
     took_ms = int((environment.monotonic() - began) * 1000)
     with locked(storage, environment):
+        table = table.refreshed()
         timeline = table.timeline()
+        undo_files(
+            table,
+            storage,
+            plan.target,
+            instant,
+            lambda inner: new_time(table, environment, timeline, newest_time(inner)),
+        )
+        for state in (State.INFLIGHT, State.REQUESTED):
+            storage.remove(_write_file(table, plan.target, plan.action, state))
         if any(
             item.requested_time == instant for item in pending_rollbacks(timeline)
         ):  # else another writer did it too
-            completion = next_time(
-                environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path)
-            )
+            completion = new_time(table, environment, timeline)
             completed = completion if table.properties.layout == 2 else None
             name = instant_file_name(instant, Action.ROLLBACK, State.COMPLETED, completed, table.properties.layout)
             data = encode_rollback(instant, plan.target, plan.action, partitions, took_ms, storage.base_path)

@@ -51,6 +51,13 @@ class KeyGeneratorKind(StrEnum):
     CUSTOM = "CUSTOM"
 
 
+class MetadataKind(StrEnum):
+    """What a write does with a metadata table."""
+
+    FILES = "files"
+    OFF = "off"
+
+
 class WriteKind(StrEnum):
     """Operations of a write."""
 
@@ -95,6 +102,9 @@ def create(
     ] = None,
     time_partition: _Times = None,
     name: Annotated[str, typer.Option("--name", help="Name of the table; by default that of the folder.")] = "",
+    metadata_table: Annotated[
+        bool, typer.Option("--metadata-table", help="The table has a metadata table from the start.")
+    ] = False,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Create an empty table."""
@@ -114,6 +124,7 @@ def create(
         hive_style_partitioning=hive_style,
         url_encode_partitions=url_encode,
         key_generator=None if key_generator is None else key_generator.value,
+        metadata_table=metadata_table,
         time_partitions=_time_options(time_partition),
     )
     if form is ReportFormat.JSON:
@@ -142,6 +153,10 @@ def write(
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
     time_partition: _Times = None,
+    metadata: Annotated[
+        MetadataKind,
+        typer.Option("--metadata", help="Keep the listing of a metadata table current, or remove the metadata table."),
+    ] = MetadataKind.FILES,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
@@ -157,6 +172,7 @@ def write(
         buckets=buckets,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
+        metadata=metadata.value,
         time_partitions=_time_options(time_partition),
     )
     fields = asdict(result)
