@@ -58,8 +58,8 @@ def create_table(
     * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
       `timestamp.type`, `output.dateformat` and `output.timezone`. The table records them.
     * name: the table's name; by default that of the folder.
-    * metadata_table: whether the table has a metadata table from the start (version 9), with the partition `files`. Hudi
-      adds its other partitions with its first write.
+    * metadata_table: whether the table has a metadata table from the start (version 9), with the partition `files`.
+      Hudi adds its other partitions with its first write.
 
     ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
     table cannot have. Nothing is created then.

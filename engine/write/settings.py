@@ -66,7 +66,7 @@ class WriteSettings:
 
 
 def parse_metadata(text: str) -> bool:
-    """Whether the option says that a metadata table is kept current, not removed. ConfigurationError for another text."""
+    """Whether the option says that a metadata table is kept current. ConfigurationError for another text."""
     if text not in ("files", "off"):
         raise ConfigurationError(f"metadata: got {text[:40]!r}, expected files or off")
     return text == "files"

@@ -1,7 +1,7 @@
 """Encodes HFiles of version 3, as in logs and base files of the metadata table. Pure.
 
-Source: Hudi `HFileWriterImpl`. `reader` decodes them. The index has one level, as Hudi's; its keys have the long form of
-HBase, which Hudi's and HBase's readers accept.
+Source: Hudi `HFileWriterImpl`. `reader` decodes them. The index has one level, as Hudi's; its keys have the long form
+of HBase, which Hudi's and HBase's readers accept.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Final
 
 import fastavro
 
-from penstock.proto.errors import CorruptFile, InvariantViolation
+from penstock.proto.errors import CorruptFile, InvariantViolation, UnsupportedFeature
 from penstock.table.hfile.encoder import encode_hfile
 from penstock.table.metadata.files import ALL_PARTITIONS, files_key
 from penstock.table.timeline.avro_container import DECODING_ERRORS, bounded_schema
@@ -40,7 +40,8 @@ def encode_changes(changes: Iterable[PartitionFiles], schema_json: str, where: s
     """The HFile with the records of these changes. Changes of one partition are joined.
 
     schema_json: of records with meta columns (`record_schema.block_schema`). The file has it too, as Hudi's have.
-    InvariantViolation for a file without bytes, which Hudi refuses; CorruptFile for a schema of other records.
+    InvariantViolation for a file without bytes, which Hudi refuses; CorruptFile for a schema of other records;
+    UnsupportedFeature for a partition whose path is a reserved key.
     """
     names: dict[str, dict[str, object]] = {}
     partitions: dict[str, object] = {}
@@ -48,6 +49,10 @@ def encode_changes(changes: Iterable[PartitionFiles], schema_json: str, where: s
         key = files_key(change.partition)
         if change.added or change.is_deleted:
             partitions[key] = _file(0, is_deleted=change.is_deleted)
+        if key == ALL_PARTITIONS:
+            raise UnsupportedFeature(
+                f"{where}: a partition {key} cannot be recorded, as that is the key of all partitions"
+            )
         files = names.setdefault(key, {})
         for name, size_bytes in change.added.items():
             if size_bytes <= 0:
@@ -97,5 +102,6 @@ def _encoded(
 def _value(schema: object, kind: int, entries: Mapping[str, object]) -> bytes:
     """A record. Its key is empty, as Hudi's: the row is the key."""
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, {"key": "", "type": kind, "filesystemMetadata": dict(entries)})  # type: ignore[arg-type]
+    record = {"key": "", "type": kind, "filesystemMetadata": dict(entries)}
+    fastavro.schemaless_writer(out, schema, record, strict_allow_default=True)  # type: ignore[arg-type]
     return out.getvalue()
