@@ -50,6 +50,7 @@ def merged_rows(
             yield ordinal, batch
         ordinal += batch.num_rows
     context.tally.set_outcomes(merge.outcomes())
+    context.tally.inserted_rows = merge.inserted
 
 
 def unread_base_rows(
@@ -65,6 +66,7 @@ def unread_base_rows(
         yield ordinal, batch
         ordinal += batch.num_rows
     context.tally.set_outcomes(merge.outcomes())
+    context.tally.inserted_rows = merge.inserted
 
 
 def is_beaten(base: BaseFile, winners: LogWinners, schema: ReadSchema, out_of_range: RowGroupFilter) -> bool:

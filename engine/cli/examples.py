@@ -29,6 +29,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
     ),
     "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),
+    "compact": ("penstock compact /lake/orders --dry-run", "penstock compact /lake/orders --partition 2026-11-23"),
+    "cluster": (
+        "penstock cluster /lake/orders --sort-by city --dry-run",
+        "penstock cluster /lake/orders --sort-by city",
+    ),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

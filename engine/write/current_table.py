@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import InvariantViolation, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from penstock.proto.model.splits import MAX_SPLIT_BYTES, Split, WholeFile
+from penstock.proto.model.splits import MAX_SPLIT_BYTES, Scan, Split, WholeFile
 from penstock.reader.base.file import BaseFile
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
@@ -40,6 +40,8 @@ class CurrentTable:
     """Its schema with meta columns; None for a table without any."""
     slices: TableSlices
     """The newest slices."""
+    scan: Scan | None = None
+    """How rows of the table are merged; None for a table without any schema."""
 
     def without(self, groups: Collection[GroupId]) -> CurrentTable:
         """The table without the slices of these groups."""
@@ -90,7 +92,7 @@ def current_table(table: HudiTable) -> CurrentTable:
     for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):
         by_partition.setdefault(split.partition, []).append(_slice(split, pending))
     locked = _rewritten_groups(pinned, pinned.timeline())
-    return CurrentTable(table=pinned, record=record, slices=TableSlices(by_partition, locked))
+    return CurrentTable(table=pinned, record=record, slices=TableSlices(by_partition, locked), scan=plan.scan)
 
 
 def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:

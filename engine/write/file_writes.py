@@ -19,7 +19,7 @@ from penstock.table.files.names import LogName, base_file_name, log_file_name, p
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.timeline.commits import WriteStat
-from penstock.writer.files.base_file import BaseFileWriter
+from penstock.writer.files.base_file import write_base_file
 from penstock.writer.files.log_file import LogDeletes, log_blocks
 from penstock.writer.files.meta_columns import RowStamp, in_file
 from penstock.writer.files.required_columns import file_schema, with_schema
@@ -143,12 +143,9 @@ class FileWrites:
         io_type: IoType,
     ) -> tuple[int, int]:
         """Writes a base file, at a partition and name; its size and rows."""
+        rows = (self._stored(batch, columns) for batch in batches)
         with self.transaction.data_file(*place, io_type) as file:
-            writer = BaseFileWriter(file, columns, self.record.json_text, expected)
-            for batch in batches:
-                writer.write(self._stored(batch, columns))
-            writer.close()
-            return file.tell(), writer.num_rows
+            return write_base_file(file, rows, columns, self.record.json_text, expected)
 
     def _stored(self, rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
         return with_schema(rows if rows.schema == self.schema else rows.cast(self.schema), columns)

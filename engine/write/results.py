@@ -29,3 +29,5 @@ class WriteResult:
     """Their size."""
     partitions: tuple[str, ...]
     """The partitions that changed."""
+    compacted: tuple[str, ...] = ()
+    """The instants of compactions that followed (`compact_after`)."""

@@ -7,9 +7,12 @@ from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.local_writes import open_writable
+from penstock.table.timeline.instants import Action
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.transaction import WriteEnvironment
+
+_PLANS = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = "") -> tuple[str, ...]:
@@ -29,6 +32,11 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
         raise ConfigurationError(
             f"table {storage.base_path}: {instant[:40]!r} is no pending write; pending are "
             f"{', '.join(sorted(pending)) or 'none'}"
+        )
+    if any(item.requested_time == instant and item.action in _PLANS for item in table.timeline().pending):
+        raise ConfigurationError(
+            f"table {storage.base_path}: {instant} is a pending compaction, which is not rolled back: on version 6 the "
+            "rows of logs that belong to it would be lost; carry it out by `penstock compact`"
         )
     age = age_s(storage, instant, environment.now().timestamp())
     if age is not None and age <= EXPIRES_S and not writer_is_dead(storage, instant):

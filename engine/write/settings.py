@@ -76,10 +76,25 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_m
     """The settings of a table's writes.
 
     time_options: `hoodie.keygen.timebased.*`, with or without this prefix, if the table does not record them.
-    ConfigurationError if they do not fit the table. keeps_metadata: whether a metadata table is kept current.
+    ConfigurationError if they do not fit the table. UnsupportedFeature as `refuse_unwritten`.
+    """
+    refuse_unwritten(table, keeps_metadata=keeps_metadata)
+    properties = table.properties
+    where = f"table {redacted_uri(properties.base_path)}"
+    return WriteSettings(
+        properties=properties,
+        mode=_mode(properties, where),
+        paths=partition_paths(properties, time_options, where),
+        key_fields=_key_fields(properties, where),
+        key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
+    )
 
-    UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's writers
-    do: a wrong write destroys a table. Nothing is written then.
+
+def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
+    """UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's
+    writers do: a wrong write destroys a table. Nothing is written then.
+
+    keeps_metadata: whether a metadata table is kept current, not removed.
     """
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
@@ -104,13 +119,7 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_m
         )
     if table.storage.list_dir(".hoodie/.schema"):
         raise UnsupportedFeature(f"{where} has a schema-on-read history (.hoodie/.schema), which is not written yet")
-    return WriteSettings(
-        properties=properties,
-        mode=_mode(properties, where),
-        paths=partition_paths(properties, time_options, where),
-        key_fields=_key_fields(properties, where),
-        key_is_named=properties.keygen_name in COMPLEX_KEYS and len(properties.record_key_fields) == 1,
-    )
+    _mode(properties, where)
 
 
 def timeline_zone(properties: TableProperties, given: str) -> tzinfo:

@@ -1,4 +1,4 @@
-"""`penstock.write`: writes Arrow data into a Hudi table, as one instant."""
+"""Writes Arrow data into a Hudi table, as one instant."""
 
 from __future__ import annotations
 
@@ -45,31 +45,8 @@ def write(
     time_partitions: Mapping[str, str] | None = None,
     metadata: str = "files",
 ) -> WriteResult:
-    """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
-
-    * operation: `upsert`, `insert`, `bulk_insert`, `delete` (the rows' keys), `insert_overwrite` (the partitions of the
-      rows), `insert_overwrite_table`, `delete_partition` (the partitions of the rows). Rows with
-      `_hoodie_is_deleted`=true are deletes.
-    * index: `bucket` or `simple`, the index of all the table's writers; by default the one given to `create_table`.
-      `buckets`: the number of buckets of a partition.
-    * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
-    * sole_writer: nobody else writes the table, so that pending writes of others are those of killed writers, and are
-      rolled back.
-    * sizes: the sizes to which base files are filled.
-    * time_partitions: the options of `create_table`, for a table of Hudi with times as partitions that does not record
-      them. They must be those of all the table's writers.
-    * metadata: `files` keeps the partition `files` of a metadata table current, if the table has one, and removes the
-      other partitions; `off` removes the metadata table, as Hudi with `hoodie.metadata.enable=false` does.
-
-    Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
-    columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
-
-    Data of more than 64 MiB is read to its end into a temporary file (without a name, in TMPDIR), before the timeline
-    changes, and written by file group. Memory: about the rows of one file group, and a few row groups of base files.
-
-    WriteConflict if another writer changed the same file groups, SchemaMismatch for data that does not fit,
-    UnsupportedFeature for a table that cannot be written safely. Nothing is visible after an error.
-    """
+    """Writes the rows of `data` into the table at `path` as one instant: `penstock.write` without the compaction that
+    may follow (`table_services.inline_compaction`), where arguments and errors are described."""
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
     keeps_metadata = parse_metadata(metadata)

@@ -86,6 +86,7 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
     try:
         with context.tally.phase("open"):
             blocks = _counted_blocks(files, context)
+        context.tally.log_blocks += len(blocks)
         return _LogReader(files, context).winners(blocks)
     finally:
         files.release()

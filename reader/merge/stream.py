@@ -115,6 +115,8 @@ class Merge:
         self._won = np.zeros(winners.table.count, bool)
         self._place = np.zeros(winners.table.count, np.int64)
         self._placed: list[_Met] = []
+        self.inserted = 0
+        """Rows that `inserts` returned."""
 
     def run(self, row_groups: Iterable[RowGroup]) -> Iterator[pa.RecordBatch | Passed]:
         """Merged rows with the columns `spec.columns`, in the order that the module states. A batch without a match is
@@ -159,7 +161,9 @@ class Merge:
         """The rows of numbers that no base row matched, after the whole base has been passed."""
         rows = self._winners.row_of[~self._met]
         self._won |= ~self._met
-        yield from self._put(rows[rows >= 0])
+        rows = rows[rows >= 0]
+        self.inserted = len(rows)
+        yield from self._put(rows)
 
     def _row_group(self, group: RowGroup, first_row: int) -> Iterator[pa.RecordBatch | Passed]:
         table, spec = self._winners.table, self._spec

@@ -61,6 +61,10 @@ class SplitTally:
         self._skipped_gaps = self._skipped_bytes = 0
         self._pruned_row_groups = self._pruned_rows = 0
         self._counts: dict[str, int] = {}
+        self.log_blocks = 0
+        """Blocks of logs that count."""
+        self.inserted_rows = 0
+        """Rows of a log whose keys the base file does not have, after the merge has ended."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -2,9 +2,9 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls pending
-writes back; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
-`duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
-is internal and may change.
+writes back, `compact` merges its logs, `cluster` joins its small files; `errors` holds the exceptions, `spark` the
+functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those for these engines. The classes are those of
+results and settings. Everything else in this package is internal and may change.
 """
 
 from __future__ import annotations
@@ -23,25 +23,33 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
+    from penstock.engine.table_services.clustering import cluster
+    from penstock.engine.table_services.compaction import compact
+    from penstock.engine.table_services.inline_compaction import write
+    from penstock.engine.table_services.results import ServiceResult
     from penstock.engine.write.create import create_table
     from penstock.engine.write.results import WriteResult
     from penstock.engine.write.rollback import rollback
-    from penstock.engine.write.write import write
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
+    from penstock.writer.table_services.clustering import ClusteringSizes
 
 __all__ = [
+    "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
     "PlannedSplit",
     "Position",
     "ResetOutcome",
     "Scan",
+    "ServiceResult",
     "Table",
     "TableInstant",
     "TablePlan",
     "WriteResult",
     "__version__",
+    "cluster",
+    "compact",
     "create_table",
     "daft",
     "duckdb",
@@ -59,21 +67,25 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {
+    "ClusteringSizes": "penstock.writer.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
     "ResetOutcome": "penstock.proto.model.groups",
     "Scan": "penstock.engine.table.scan",
+    "ServiceResult": "penstock.engine.table_services.results",
     "Table": "penstock.engine.table.table",
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
     "WriteResult": "penstock.engine.write.results",
+    "cluster": "penstock.engine.table_services.clustering",
+    "compact": "penstock.engine.table_services.compaction",
     "create_table": "penstock.engine.write.create",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
     "rollback": "penstock.engine.write.rollback",
-    "write": "penstock.engine.write.write",
+    "write": "penstock.engine.table_services.inline_compaction",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""
 

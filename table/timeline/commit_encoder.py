@@ -12,22 +12,14 @@ from itertools import groupby
 from typing import Final
 
 from penstock.table.files.names import LogName, parse_file_name
-from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from penstock.table.timeline.commits import CommitMetadata, CompactedLogs, WriteStat
 from penstock.table.timeline.container_encoder import encode_container
 from penstock.table.timeline.instants import Action, comparable_action
 from penstock.table.timeline.metadata_schemas.writes import COMMIT, REPLACE_COMMIT, REQUESTED_REPLACE
 
-_ZEROS: Final = (
-    "totalWriteErrors",
-    "totalLogRecords",
-    "totalLogFilesCompacted",
-    "totalLogSizeCompacted",
-    "totalUpdatedRecordsCompacted",
-    "totalLogBlocks",
-    "totalCorruptLogBlock",
-    "totalRollbackBlocks",
-)
+_ZEROS: Final = ("totalWriteErrors", "totalCorruptLogBlock", "totalRollbackBlocks")
 """Counters that are 0 for writes. Hudi's Java classes cannot read null for them."""
+_NO_LOGS: Final = CompactedLogs(files=0, blocks=0, records=0, updated=0, size_bytes=0)
 _NULLS: Final = ("tempPath", "minEventTime", "maxEventTime", "runtimeStats")
 _LOG_FIELDS: Final = ("logVersion", "logOffset", "baseFile", "logFiles")
 
@@ -81,6 +73,7 @@ def _by_partition(groups: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _stat_fields(stat: WriteStat, layout: int) -> Mapping[str, object]:
     """The fields of a file's write. On layout 1, fields of logs make it the stat of a log."""
+    logs = stat.compacted_logs or _NO_LOGS
     fields: dict[str, object] = {
         "fileId": stat.file_id,
         "path": stat.path or None,
@@ -93,6 +86,11 @@ def _stat_fields(stat: WriteStat, layout: int) -> Mapping[str, object]:
         "totalWriteBytes": stat.file_size_bytes,
         "partitionPath": stat.partition,
         "fileSizeInBytes": stat.file_size_bytes,
+        "totalLogFilesCompacted": logs.files,
+        "totalLogBlocks": logs.blocks,
+        "totalLogRecords": logs.records,
+        "totalUpdatedRecordsCompacted": logs.updated,
+        "totalLogSizeCompacted": logs.size_bytes,
         **dict.fromkeys(_ZEROS, 0),
         **dict.fromkeys(_NULLS, None),
     }

@@ -29,6 +29,22 @@ _KEEP_SCHEMA: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedLogs:
+    """The logs that a compaction merged into a base file."""
+
+    files: int
+    """Number of logs."""
+    blocks: int
+    """Number of their blocks."""
+    records: int
+    """Number of their records."""
+    updated: int
+    """How many records became rows or deleted one."""
+    size_bytes: int
+    """Size of the logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
     """The writes of an instant to one file (Hudi `HoodieWriteStat`)."""
 
@@ -59,6 +75,8 @@ class WriteStat:
     prev_base_file: str = ""
     """Name of the base file that this base file replaces; '' for a new file group. Table version 8 and later record it.
     """
+    compacted_logs: CompactedLogs | None = None
+    """The logs in a base file that a compaction wrote; None for other files."""
 
     @property
     def file_name(self) -> str:
@@ -198,6 +216,20 @@ def _write_stat(partition: str, stat: Fields) -> WriteStat:
         prev_commit="" if prev_commit == "null" else prev_commit,
         change_logs=_change_logs(partition, stat),
         prev_base_file=stat.text("prevBaseFile").rpartition("/")[2],
+        compacted_logs=_compacted_logs(stat),
+    )
+
+
+def _compacted_logs(stat: Fields) -> CompactedLogs | None:
+    files = stat.count("totalLogFilesCompacted")
+    if files <= 0:
+        return None
+    return CompactedLogs(
+        files=files,
+        blocks=stat.count("totalLogBlocks"),
+        records=stat.count("totalLogRecords"),
+        updated=stat.count("totalUpdatedRecordsCompacted"),
+        size_bytes=stat.file_bytes("totalLogSizeCompacted"),
     )
 
 

@@ -7,7 +7,7 @@ encodings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -21,6 +21,17 @@ from penstock.writer.kernels.bloom import set_key_bits
 RECORD_KEY: Final = META_COLUMNS[2]
 _ROW_GROUP_BYTES: Final = 96 << 20
 """Bytes of Arrow memory that make a row group. Hudi closes one at 120 MB of encoded columns."""
+
+
+def write_base_file(
+    sink: BinaryIO, rows: Iterable[pa.RecordBatch], schema: pa.Schema, avro_json: str, expected_rows: int
+) -> tuple[int, int]:
+    """Writes a base file with these rows; its size in bytes and its rows. Arguments as of `BaseFileWriter`."""
+    writer = BaseFileWriter(sink, schema, avro_json, expected_rows)
+    for batch in rows:
+        writer.write(batch)
+    writer.close()
+    return sink.tell(), writer.num_rows
 
 
 class BaseFileWriter:

@@ -14,17 +14,17 @@ from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroField, AvroType, MapType, RecordSchema, RecordType
 
 
-def file_schema(record: RecordSchema, replaced: pa.Schema | None = None) -> pa.Schema:
+def file_schema(record: RecordSchema, *replaced: pa.Schema) -> pa.Schema:
     """The Arrow schema of a file's columns: nullable where the Avro schema has a null.
 
-    replaced: the columns of the file whose rows the new one keeps, by the table's names. What is nullable there, or
+    replaced: the columns of the files whose rows the new one keeps, by the table's names. What is nullable there, or
     missing, stays nullable.
     """
     fields = [_field(field.name, field) for field in record.fields]
-    if replaced is None:
-        return pa.schema(fields)
-    old = {field.name: field for field in replaced}
-    return pa.schema([_loosened(one, old.get(one.name)) for one in fields])
+    for schema in replaced:
+        old = {field.name: field for field in schema}
+        fields = [_loosened(one, old.get(one.name)) for one in fields]
+    return pa.schema(fields)
 
 
 def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -41,6 +41,16 @@ class LatestSlice:
         """The size of the base file."""
         return self.base.size_bytes if self.base else 0
 
+    @property
+    def base_name(self) -> str:
+        """The name of the base file; '' without one."""
+        return self.base.path.rpartition("/")[2] if self.base else ""
+
+    @property
+    def log_names(self) -> tuple[str, ...]:
+        """The names of the logs."""
+        return tuple(log.path.rpartition("/")[2] for log in self.logs)
+
 
 @dataclass(frozen=True, slots=True)
 class TableSlices:

@@ -29,10 +29,9 @@ from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
-from penstock.writer.metadata_table.opened import FILE_GROUP
+from penstock.writer.metadata_table.opened import FILE_GROUP, TOKEN
 from penstock.writer.metadata_table.partitions import INFLIGHT, PARTITIONS
 from penstock.writer.metadata_table.table_properties import change_properties
-from penstock.writer.metadata_table.update import TOKEN
 
 _FIRST: Final = InstantTime("0" * 17)
 _FOLDERS: Final = (".aux", ".temp", ".schema", "timeline/history")

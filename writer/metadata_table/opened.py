@@ -24,6 +24,9 @@ from penstock.table.timeline.instants import Action, Instant, State, instant_fil
 FILE_GROUP: Final = "files-0000-0"
 """The only file group of the partition `files`."""
 
+TOKEN: Final = "0-0-0"
+"""Write token of the files that Penstock writes here: one writer holds the lock."""
+
 NewTime = Callable[[Timeline], InstantTime]
 """A time later than all times of this timeline, and of that of the data table."""
 

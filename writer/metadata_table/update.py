@@ -24,13 +24,12 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action, State
-from penstock.writer.metadata_table.opened import FILE_GROUP, NewTime, WritableMetadata, check_current
+from penstock.writer.metadata_table.compaction import compacted_if_due
+from penstock.writer.metadata_table.opened import FILE_GROUP, TOKEN, NewTime, WritableMetadata, check_current
 from penstock.writer.metadata_table.partitions import ListedPartitions, drop_metadata_table, drop_partitions
 from penstock.writer.metadata_table.undo import undo_instant
 
 _OPERATION: Final = "UPSERT_PREPPED"
-TOKEN: Final = "0-0-0"
-"""Write token of the files that Penstock writes here: one writer holds the lock."""
 
 
 def refuse_unkept(properties: TableProperties) -> None:
@@ -82,6 +81,7 @@ def record_files(
         check_current(metadata, timeline)
         schema_json = metadata.commit_schema()
         content = encode_changes(changes, metadata.block_schema(), metadata.where)
+        metadata = compacted_if_due(metadata, timeline, new_time)
     except (StorageError, WriteConflict):
         raise
     except PenstockError as error:

@@ -58,10 +58,22 @@ class StartOfWrite:
 
 
 def touched_by(commit: CommitMetadata) -> TouchedGroups:
-    """What a completed write changed."""
+    """What a completed write changed. A table service creates file groups too, but adds no key."""
     written = {(stat.partition, stat.file_id) for stat in commit.stats}
-    created = {stat.partition for stat in commit.stats if not stat.prev_commit}
+    created = {stat.partition for stat in commit.stats if not stat.prev_commit and not commit.is_service}
     return TouchedGroups(groups=frozenset({*written, *commit.replaced}), inserted_into=frozenset(created))
+
+
+def rewritten_by(commit: CommitMetadata) -> TouchedGroups:
+    """The groups whose base file a completed write replaced: a compaction of them would lose its rows. Logs may come
+    between a compaction's plan and its completion."""
+    return TouchedGroups(
+        groups=frozenset(
+            (stat.partition, stat.file_id)
+            for stat in commit.stats
+            if stat.prev_commit and stat.path and not stat.file_name.startswith(".")
+        )
+    )
 
 
 def completed_since(timeline: Timeline, start: StartOfWrite, own: str) -> tuple[Instant, ...]:

@@ -14,16 +14,7 @@ from collections.abc import Iterator
 
 from penstock.proto.errors import CorruptFile, PenstockError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.table.files.markers import (
-    MARKER_TYPE_FILE,
-    MAX_MARKER_BYTES,
-    TEMPORARY_FOLDER,
-    Marker,
-    has_marker_lists,
-    marker_folder,
-    parse_marker,
-    parse_marker_list,
-)
+from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import LogName, log_file_name, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -42,9 +33,11 @@ from penstock.writer.metadata_table.update import undo_files
 from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
+from penstock.writer.transaction.markers import markers_of, remove_marked_files
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
+    is_clustering,
     joined,
     locked,
     new_time,
@@ -77,19 +70,25 @@ def rolled_back_on_error(begun: Transaction) -> Iterator[None]:
 
 
 def roll_back_failed(
-    table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, *, sole_writer: bool
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    *,
+    sole_writer: bool,
+    clusterings: bool = True,
 ) -> tuple[InstantTime, ...]:
     """Rolls back the pending writes of writers that no longer run, the newest first. Returns their instants.
 
     These are writes whose heartbeat expired or whose process of this machine ended; with `sole_writer` all. Writes with
     a heartbeat are left alone. WriteConflict for a write without a heartbeat: a writer of Hudi with its default policy
-    has none, so that nobody can tell whether it runs.
+    has none, so that nobody can tell whether it runs. Of clusterings, those that began with a heartbeat are rolled back
+    as writes are, unless not `clusterings`: their plan can be carried out again.
     """
     timeline = table.timeline()
     for instant in pending_rollbacks(timeline):
         _finish(table, storage, environment, instant)
     failed = []
-    for instant in reversed(_rollable(table, table.timeline())):
+    for instant in reversed(_rollable(table, storage, table.timeline(), clusterings=clusterings)):
         if _has_failed(table, storage, environment, instant, sole_writer=sole_writer):
             roll_back(table, storage, environment, instant.requested_time)
             failed.append(instant.requested_time)
@@ -109,11 +108,22 @@ def _remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environm
         ended = {item.requested_time for item in timeline.instants if item.is_completed}
         names = {info.name for folder in folders for info in storage.list_dir(folder) if info.name.isdigit()}
         late = [name for name in sorted(names - pending - ended) if _has_late_files(table, storage, timeline, name)]
+        for name in sorted(names & ended):
+            _remove_unnamed_files(table, storage, timeline, name)
         for name in sorted(names - pending - {*late}):
             if name in ended or name < timeline.first_active or writer_is_dead(storage, name):
                 remove_traces(storage, name)
     for name in late:
         roll_back(table, storage, environment, name)
+
+
+def _remove_unnamed_files(table: HudiTable, storage: WritableStorage, timeline: Timeline, name: str) -> None:
+    """Removes files that a paused run of a table service created after another run had completed the instant."""
+    completed = timeline.completed_write(name)
+    if completed is None or not (commit := table.commit(completed)).is_service:
+        return
+    kept = {path for stat in commit.stats for path in (stat.path, *stat.change_logs)}
+    remove_marked_files(storage, name, markers_of(storage, name), kept)
 
 
 def _has_late_files(table: HudiTable, storage: WritableStorage, timeline: Timeline, name: str) -> bool:
@@ -142,14 +152,16 @@ def _has_failed(
     return sole_writer or age > EXPIRES_S or writer_is_dead(storage, instant.requested_time)
 
 
-def _rollable(table: HudiTable, timeline: Timeline) -> list[Instant]:
-    """Pending writes, by requested time. Services stay: whoever comes next runs them again."""
-    return [
-        item
-        for item in timeline.pending
-        if item.action in _ROLLED_BACK
-        and not (item.action is Action.REPLACE_COMMIT and table.requested_replace(item).is_clustering)
-    ]
+def _rollable(table: HudiTable, storage: WritableStorage, timeline: Timeline, *, clusterings: bool) -> list[Instant]:
+    """Pending writes, by requested time, and with `clusterings` those clusterings that a process has begun with a
+    heartbeat: they block writes to their file groups. Other services stay: whoever comes next runs them again."""
+
+    def is_rolled_back(item: Instant) -> bool:
+        if is_clustering(table, item):
+            return clusterings and age_s(storage, item.requested_time, 0) is not None
+        return item.action in _ROLLED_BACK
+
+    return [item for item in timeline.pending if is_rolled_back(item)]
 
 
 def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, requested_time: str) -> None:
@@ -269,27 +281,6 @@ def _foreign_file(table: HudiTable, requested_time: str, partition: str, name: s
         f"{joined(partition, name)[:300]}, which another instant wrote: a marker or a plan is damaged; nothing was "
         "removed"
     )
-
-
-def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
-    """The data files that a write began, by its markers: files, or lists that Hudi's timeline server keeps."""
-    folder = marker_folder(instant)
-    names = {info.name for info in storage.list_dir(folder) if not info.is_dir}
-    if MARKER_TYPE_FILE in names and has_marker_lists(
-        storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
-    ):
-        lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
-        return [
-            marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)
-        ]
-    found: list[Marker] = []
-    level = [folder]
-    while level:
-        infos = [info for one in level for info in storage.list_dir(one)]
-        level = [info.path for info in infos if info.is_dir]
-        parsed = (parse_marker(info.path) for info in infos if not info.is_dir)
-        found += [marker for marker in parsed if marker is not None]
-    return found
 
 
 def _remove_files(

@@ -7,6 +7,7 @@ sets every minute. A heartbeat that is older than two minutes has expired, and a
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from collections.abc import Iterator
 from typing import Final
@@ -27,10 +28,20 @@ def heartbeat_path(instant: str) -> str:
     return f"{FOLDER}/{instant}"
 
 
-def start_heartbeat(storage: WritableStorage, instant: str) -> None:
-    """Creates the heartbeat. Hudi does not read its content; it names this process, so that others need not wait if it
-    is killed."""
-    storage.replace(heartbeat_path(instant), this_process().encode())
+def start_heartbeat(storage: WritableStorage, instant: str) -> bytes:
+    """Creates the heartbeat, or takes it over, and returns its content. Hudi does not read it; it names this process,
+    so that others need not wait if it is killed, and this run of the instant."""
+    content = this_process().encode(holder=secrets.token_hex(8))
+    storage.replace(heartbeat_path(instant), content)
+    return content
+
+
+def has_heartbeat(storage: WritableStorage, instant: str, content: bytes) -> bool:
+    """Whether the instant's heartbeat is still the one with this content."""
+    try:
+        return storage.read_bytes(heartbeat_path(instant), _MAX_BYTES) == content
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

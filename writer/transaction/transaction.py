@@ -209,7 +209,11 @@ class Transaction:
             for item, commit in commits
             if not is_harmless(commit, layout, writes_base_files=writes_base_files)
         ]
-        others += [(item, planned_groups(table, item)) for item in pending_services(timeline)]
+        others += [
+            (item, planned_groups(table, item))
+            for item in pending_services(timeline)
+            if item.requested_time != self.requested_time
+        ]
         others += [
             (item, planned_groups(table, item))
             for item in timeline.pending
@@ -284,8 +288,7 @@ def transaction(
     with locked(storage, environment):
         timeline = table.timeline()
         instant = new_time(table, environment, timeline)
-        name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
-        begun = (timeline_path(table.properties, name), heartbeat_path(instant))
+        begun = (requested_path(instant, action, table), heartbeat_path(instant))
         with _removed_on_failure(storage, begun):
             start_heartbeat(storage, instant)
             storage.create(begun[0], requested)
@@ -316,6 +319,12 @@ def _removed_on_failure(storage: WritableStorage, paths: Sequence[str]) -> Itera
         raise
 
 
+def requested_path(instant: str, action: Action, table: HudiTable) -> str:
+    """The path of the requested file of an instant."""
+    name = instant_file_name(instant, action, State.REQUESTED, None, table.properties.layout)
+    return timeline_path(table.properties, name)
+
+
 def inflight_name(instant: str, action: Action, table: HudiTable) -> str:
     """The name of the inflight file of an instant."""
     return instant_file_name(instant, action, State.INFLIGHT, None, table.properties.layout)
@@ -330,6 +339,13 @@ def remove_traces(storage: WritableStorage, instant: str) -> None:
     """Removes the markers and the heartbeat of an instant that ended."""
     storage.remove_folder(marker_folder(instant))
     storage.remove(heartbeat_path(instant))
+
+
+def is_clustering(table: HudiTable, instant: Instant) -> bool:
+    """Whether a pending instant is a clustering. On layout 1 its requested file says so."""
+    if instant.action is Action.REPLACE_COMMIT:
+        return table.requested_replace(instant).is_clustering
+    return instant.action is Action.CLUSTERING
 
 
 def planned_groups(table: HudiTable, instant: Instant) -> TouchedGroups:

@@ -116,6 +116,7 @@ _CLUSTERING_PLAN: Final = record(
         optional("extraMetadata", text_map(TEXT)),
         VERSION,
         optional("preserveHoodieMetadata", "boolean"),
+        optional("missingSchedulePartitions", array(TEXT)),
     ],
 )
 
@@ -128,5 +129,5 @@ REQUESTED_REPLACE: Final = top_level(
         VERSION,
     ],
 )
-"""A requested replacecommit on both layouts. Hudi 1.1 and later add a field to the clustering plan, which other
-operations do not have; readers match fields by name."""
+"""A requested replacecommit or clustering on both layouts. Hudi 1.0 and earlier lack the last field of the clustering
+plan; readers match fields by name."""

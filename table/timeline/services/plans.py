@@ -7,11 +7,15 @@ to open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
+
+SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
+"""Hudi's option of the columns by which a clustering sorts; also their name in its plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,32 @@ class CompactionGroup:
     """The file group in the partition."""
     base_instant: str
     """Key of the slice that the compaction reads."""
+    base_file: str = ""
+    """Name of the slice's base file; '' for a slice of logs only."""
+    logs: tuple[str, ...] = ()
+    """Names of the logs that the compaction reads, in the plan's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringSlice:
+    """A file slice that a clustering reads (Hudi `HoodieSliceInfo`)."""
+
+    partition: str
+    """Partition path."""
+    file_id: str
+    """The file group in the partition."""
+    base_file: str
+    """Name of the base file; '' for a slice of logs only."""
+    logs: tuple[str, ...] = ()
+    """Names of the logs, in the plan's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringGroup:
+    """File slices whose rows a clustering writes together (Hudi `HoodieClusteringGroup`)."""
+
+    slices: tuple[ClusteringSlice, ...]
+    """The slices, in the plan's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +66,10 @@ class RequestedReplace:
     """Whether it is a clustering."""
     input_groups: tuple[tuple[str, str], ...]
     """(partition, file id) of the file groups that a clustering reads, sorted; () for other operations."""
+    groups: tuple[ClusteringGroup, ...] = ()
+    """What a clustering reads and writes together; () for other operations."""
+    sort_by: tuple[str, ...] = ()
+    """The columns by which a clustering sorts, as its writer stated them; () for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +117,8 @@ def parse_compaction_plan(data: bytes, instant: Instant, table: str = "") -> tup
             partition=operation.file_path("partitionPath"),
             file_id=operation.required_text("fileId"),
             base_instant=operation.text("baseInstantTime"),
+            base_file=_name(operation, "dataFilePath"),
+            logs=_names(operation, "deltaFilePaths"),
         )
         for operation in plan.records("operations")
     )
@@ -103,12 +139,39 @@ def parse_requested_replace(data: bytes, instant: Instant, table: str = "") -> R
             raise fields.missing("clusteringPlan")
         return RequestedReplace(operation, False, ())
     plan = fields.nested("clusteringPlan", plan_value)
-    groups = {
-        (part.file_path("partitionPath"), part.required_text("fileId"))
+    groups = tuple(
+        ClusteringGroup(tuple(_clustering_slice(part) for part in group.records("slices")))
         for group in plan.records("inputGroups")
-        for part in group.records("slices")
-    }
-    return RequestedReplace(operation, True, tuple(sorted(groups)))
+    )
+    inputs = {(part.partition, part.file_id) for group in groups for part in group.slices}
+    return RequestedReplace(operation, True, tuple(sorted(inputs)), groups, _sort_columns(plan))
+
+
+def _clustering_slice(part: Fields) -> ClusteringSlice:
+    return ClusteringSlice(
+        partition=part.file_path("partitionPath"),
+        file_id=part.required_text("fileId"),
+        base_file=_name(part, "dataFilePath"),
+        logs=_names(part, "deltaFilePaths"),
+    )
+
+
+def _sort_columns(plan: Fields) -> tuple[str, ...]:
+    strategy = plan.values.get("strategy")
+    if strategy is None:
+        return ()
+    params = Fields(plan.nested("strategy", strategy).mapping("strategyParams"), plan.where, "strategyParams.")
+    return tuple(name.strip() for name in params.text(SORT_COLUMNS).split(",") if name.strip())
+
+
+def _name(fields: Fields, field_name: str) -> str:
+    """The last part of a path; '' if the field is absent, null or empty."""
+    path = fields.text(field_name)
+    return fields.bare(field_name, path.rpartition("/")[2]) if path else ""
+
+
+def _names(fields: Fields, field_name: str) -> tuple[str, ...]:
+    return tuple(fields.bare(field_name, path.rpartition("/")[2]) for path in fields.texts(field_name))
 
 
 def parse_clean(data: bytes, instant: Instant, table: str = "") -> CleanMetadata:

@@ -157,12 +157,22 @@ def write(
         MetadataKind,
         typer.Option("--metadata", help="Keep the listing of a metadata table current, or remove the metadata table."),
     ] = MetadataKind.FILES,
+    compact_after: Annotated[
+        int | None,
+        typer.Option(
+            "--compact-after",
+            metavar="N",
+            min=1,
+            help="Compact the table if N delta commits completed since the last compaction.",
+            show_default=False,
+        ),
+    ] = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
     from dataclasses import asdict
 
-    from penstock.engine.write.write import write as write_table
+    from penstock.engine.table_services.inline_compaction import write as write_table
 
     result = write_table(
         table,
@@ -174,6 +184,7 @@ def write(
         sole_writer=sole_writer,
         metadata=metadata.value,
         time_partitions=_time_options(time_partition),
+        compact_after=compact_after,
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:
