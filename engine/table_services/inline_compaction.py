@@ -32,6 +32,7 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    metadata: str = "files",
     compact_after: int | None = None,
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
@@ -47,6 +48,8 @@ def write(
     * sizes: the sizes to which base files are filled.
     * time_partitions: the options of `create_table`, for a table of Hudi with times as partitions that does not record
       them. They must be those of all the table's writers.
+    * metadata: `files` keeps the partition `files` of a metadata table current, if the table has one, and removes the
+      other partitions; `off` removes the metadata table, as Hudi with `hoodie.metadata.enable=false` does.
     * compact_after: after so many delta commits since the last compaction, the table is compacted (`penstock.compact`)
       after the write, and also if a compaction is pending. If that fails, a warning says so: the write is complete.
 
@@ -71,6 +74,7 @@ def write(
         sole_writer=sole_writer,
         sizes=sizes,
         time_partitions=time_partitions,
+        metadata=metadata,
     )
     if compact_after is None:
         return result

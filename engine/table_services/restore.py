@@ -28,7 +28,6 @@ from penstock.table.timeline.services.restores import (
 from penstock.table.timeline.services.rollback_encoder import CompletedRollback
 from penstock.table.timeline.services.savepoints import parse_savepoint
 from penstock.writer.table_services.restore import removed_instants
-from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.failed_writes import (
     completed_name,
     finish_rollback,
@@ -41,6 +40,7 @@ from penstock.writer.transaction.transaction import (
     WriteEnvironment,
     joined,
     locked,
+    new_time,
     pending_restores,
     timeline_path,
 )
@@ -168,7 +168,7 @@ def _check_files(table: HudiTable, storage: WritableStorage, savepoint: Instant,
 def _create_plan(
     table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, timeline: Timeline, plan: RestorePlan
 ) -> Instant:
-    instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+    instant = new_time(table, environment, timeline)
     name = instant_file_name(instant, Action.RESTORE, State.REQUESTED, None, table.properties.layout)
     storage.create(timeline_path(table.properties, name), encode_restore_plan(plan))
     return Instant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schem
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
+from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
@@ -46,6 +48,7 @@ def create_table(
     time_partitions: Mapping[str, str] | None = None,
     change_logging: str | None = None,
     store_operations: bool = False,
+    metadata_table: bool = False,
 ) -> None:
     """Creates an empty table at `path`, which Hudi and Penstock read and write.
 
@@ -64,6 +67,8 @@ def create_table(
       writes give. Hudi does not store this option: its writers need `hoodie.allow.operation.metadata.field`=true.
     * change_logging: `op_key_only`, `data_before` or `data_before_after`: what all writers log of each changed row, for
       queries of changes (`hoodie.table.cdc.supplemental.logging.mode`); by default nothing.
+    * metadata_table: whether the table has a metadata table from the start (version 9), with the partition `files`.
+      Hudi adds its other partitions with its first write.
 
     ConfigurationError for settings that do not fit, or a folder that holds a table; SchemaMismatch for columns that a
     table cannot have. Nothing is created then.
@@ -96,6 +101,8 @@ def create_table(
         **_time_properties(table, time_partitions or {}, where),
         **({STORES_OPERATIONS: "true"} if store_operations else {}),
     }
+    if metadata_table and table_version != 9:
+        raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
         raise ConfigurationError(f"{where} exists; write into it, or give another folder")
@@ -105,6 +112,8 @@ def create_table(
         storage.create(PROPERTIES_FILE, format_properties(properties, ("Properties saved",)))
     except FileExistsError:
         raise ConfigurationError(f"{where} was created by another process at the same time") from None
+    if metadata_table:
+        create_metadata_table(storage, table_name, datetime.now(UTC))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
+from penstock.writer.metadata_table.update import refuse_unkept
 from penstock.writer.rows.partition_paths import PartitionPaths
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
@@ -29,8 +30,6 @@ BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 RECORD_KEY_OPTION: Final = "hoodie.datasource.write.recordkey.field"
 """Hudi's options of the index, and of the record key. Hudi stores none; `create_table` keeps them among the table's
 properties."""
-METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
-_INFLIGHT_PARTITIONS: Final = "hoodie.table.metadata.partitions.inflight"
 _VERSIONS: Final = (6, 9)
 
 
@@ -74,13 +73,20 @@ class WriteSettings:
         return key_maker(self.key_fields, record, self.where)
 
 
-def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSettings:
+def parse_metadata(text: str) -> bool:
+    """Whether the option says that a metadata table is kept current. ConfigurationError for another text."""
+    if text not in ("files", "off"):
+        raise ConfigurationError(f"metadata: got {text[:40]!r}, expected files or off")
+    return text == "files"
+
+
+def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_metadata: bool = True) -> WriteSettings:
     """The settings of a table's writes.
 
     time_options: `hoodie.keygen.timebased.*`, with or without this prefix, if the table does not record them.
     ConfigurationError if they do not fit the table. UnsupportedFeature as `refuse_unwritten`.
     """
-    refuse_unwritten(table)
+    refuse_unwritten(table, keeps_metadata=keeps_metadata)
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
     return WriteSettings(
@@ -94,9 +100,12 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str]) -> WriteSe
     )
 
 
-def refuse_unwritten(table: HudiTable) -> None:
+def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
     """UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's
-    writers do: a wrong write destroys a table. Nothing is written then."""
+    writers do: a wrong write destroys a table. Nothing is written then.
+
+    keeps_metadata: whether a metadata table is kept current, not removed.
+    """
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
     refuse_unsupported(properties)
@@ -104,8 +113,8 @@ def refuse_unwritten(table: HudiTable) -> None:
         raise UnsupportedFeature(
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
         )
-    refuse_metadata_table(properties)
-    raw = properties.raw
+    if keeps_metadata:
+        refuse_unkept(properties)
     if not properties.populate_meta_fields:
         raise UnsupportedFeature(f"{where}: tables with hoodie.populate.meta.fields=false are not written yet")
     if properties.drop_partition_columns:
@@ -119,19 +128,6 @@ def refuse_unwritten(table: HudiTable) -> None:
     if table.storage.list_dir(".hoodie/.schema"):
         raise UnsupportedFeature(f"{where} has a schema-on-read history (.hoodie/.schema), which is not written yet")
     _mode(properties, where)
-
-
-def refuse_metadata_table(properties: TableProperties) -> None:
-    """UnsupportedFeature for a table with a metadata table, which a change of files would not update."""
-    names = (METADATA_PARTITIONS, _INFLIGHT_PARTITIONS)
-    metadata = ",".join(properties.raw[name].strip() for name in names if properties.raw.get(name))
-    if metadata.strip(","):
-        raise UnsupportedFeature(
-            f"table {redacted_uri(properties.base_path)} has a metadata table ({METADATA_PARTITIONS}="
-            f"{metadata[:200]}), which this write would not update, so that Hudi's readers would not see the rows: "
-            "write it once by Hudi with hoodie.metadata.enable=false, which removes the metadata table, and keep that "
-            "option in all its writers"
-        )
 
 
 def timeline_zone(properties: TableProperties, given: str) -> tzinfo:

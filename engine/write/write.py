@@ -16,7 +16,7 @@ from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
-from penstock.engine.write.settings import WriteSettings, timeline_zone, write_settings
+from penstock.engine.write.settings import WriteSettings, parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import UnsupportedFeature, WriteConflict
 from penstock.table.config.change_logging import CDC_ENABLED
 from penstock.table.config.properties import load_properties
@@ -47,12 +47,14 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    metadata: str = "files",
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant: `penstock.write` without the compaction that
     may follow (`table_services.inline_compaction`), where arguments and errors are described."""
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
-    settings = write_settings(table, time_partitions or {})
+    keeps_metadata = parse_metadata(metadata)
+    settings = write_settings(table, time_partitions or {}, keeps_metadata=keeps_metadata)
     kind = parse_operation(operation)
     chosen = chosen_index(index, buckets, table.properties)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
@@ -65,6 +67,7 @@ def write(
         settings=settings,
         operation=kind,
         environment=environment,
+        keeps_metadata=keeps_metadata,
         assigner=Assigner(
             index=index_of_files(chosen, early, settings),
             operation=kind,
@@ -85,6 +88,7 @@ class _Write:
     storage: WritableStorage
     settings: WriteSettings
     operation: Operation
+    keeps_metadata: bool
     environment: WriteEnvironment
     assigner: Assigner
 
@@ -120,7 +124,14 @@ class _Write:
         layout = self.table.properties.layout
         requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
         with (
-            transaction(self.table, self.storage, self.environment, self._action(), requested) as begun,
+            transaction(
+                self.table,
+                self.storage,
+                self.environment,
+                self._action(),
+                requested,
+                keeps_metadata=self.keeps_metadata,
+            ) as begun,
             rolled_back_on_error(begun),
         ):
             current = early

@@ -91,6 +91,30 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
     return properties | (_of_version_9(table) if table.version == 9 else _of_version_6(table))
 
 
+def new_metadata_properties(name: str) -> dict[str, str]:
+    """The entries of the `hoodie.properties` of the metadata table, of version 9, for a table of this name."""
+    own_name = f"{name}_metadata"
+    return {
+        "hoodie.table.name": own_name,
+        "hoodie.table.type": MERGE_ON_READ,
+        "hoodie.table.version": "9",
+        "hoodie.table.initial.version": "9",
+        "hoodie.timeline.layout.version": "2",
+        "hoodie.table.checksum": str(zlib.crc32(f".{own_name}".encode())),
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+    }
+
+
 def _of_version_9(table: NewTable) -> dict[str, str]:
     merge_mode = "EVENT_TIME_ORDERING" if table.ordering_fields else "COMMIT_TIME_ORDERING"
     ordering = {"hoodie.table.ordering.fields": ",".join(table.ordering_fields)} if table.ordering_fields else {}

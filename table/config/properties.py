@@ -23,7 +23,7 @@ NEWEST_VERSION: Final = 9
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
 MERGE_ON_READ: Final = "MERGE_ON_READ"
 
-_LIMIT_BYTES: Final = 4 << 20
+MAX_PROPERTIES_BYTES: Final = 4 << 20
 _ROUNDS: Final = 2
 
 
@@ -103,7 +103,7 @@ def load_properties(storage: Storage) -> TableProperties:
         problems.clear()
         for path in (PROPERTIES_FILE, BACKUP_FILE):
             try:
-                return parse_table_properties(storage.read_bytes(path, _LIMIT_BYTES), storage.base_path, path)
+                return parse_table_properties(storage.read_bytes(path, MAX_PROPERTIES_BYTES), storage.base_path, path)
             except FileNotFoundError:
                 continue
             except CorruptFile as error:

@@ -86,14 +86,14 @@ def parse_file_name(name: str) -> BaseName | LogName | None:
     return BaseName(base["file_id"], base["token"], InstantTime(base["instant"]), base["extension"])
 
 
-def base_file_name(file_id: str, write_token: str, instant: str) -> str:
-    """The name of a Parquet base file: the inverse of `parse_file_name`.
+def base_file_name(file_id: str, write_token: str, instant: str, extension: str = "parquet") -> str:
+    """The name of a base file: the inverse of `parse_file_name`.
 
     InvariantViolation for parts that do not form such a name, such as a file id with `_` or `.`.
     """
-    name = f"{file_id}_{write_token}_{instant}.parquet"
-    if parse_file_name(name) != BaseName(file_id, write_token, InstantTime(instant), "parquet"):
-        raise InvariantViolation(f"base file name {name[:300]!r} is not <file id>_<write token>_<instant>.parquet")
+    name = f"{file_id}_{write_token}_{instant}.{extension}"
+    if parse_file_name(name) != BaseName(file_id, write_token, InstantTime(instant), extension):
+        raise InvariantViolation(f"base file name {name[:300]!r} is not <file id>_<write token>_<instant>.{extension}")
     return name
 
 

@@ -24,8 +24,8 @@ INTERMEDIATE_INDEX: Final = b"IDXINTE2"
 ROOT_INDEX: Final = b"IDXROOT2"
 FILE_INFO: Final = b"FILEINF2"
 
-_TRAILER_MAGIC: Final = b'TRABLK"$'
-_INFO_MAGIC: Final = b"PBUF"
+TRAILER_MAGIC: Final = b'TRABLK"$'
+INFO_MAGIC: Final = b"PBUF"
 _MID_KEY_BYTES: Final = 16
 """Size of the position of the middle key, which HBase writes after the entries of a multi-level root index."""
 _MAX_LEVELS: Final = 8
@@ -111,8 +111,8 @@ def parse_trailer(data: bytes) -> Trailer:
     major, minor = version & 0xFFFFFF, version >> 24
     if major != 3 or minor not in _MINORS:
         raise LayoutError(f"version {major}.{minor}, expected 3.0 to 3.3")
-    if data[:8] != _TRAILER_MAGIC:
-        raise LayoutError(f"trailer begins with {data[:8]!r}, expected {_TRAILER_MAGIC!r}")
+    if data[:8] != TRAILER_MAGIC:
+        raise LayoutError(f"trailer begins with {data[:8]!r}, expected {TRAILER_MAGIC!r}")
     size, start = varint(data, 8)
     if start + size > TRAILER_BYTES - 4:
         raise LayoutError(f"trailer message of {size} bytes, at most {TRAILER_BYTES - 4 - start} fit")
@@ -234,7 +234,7 @@ def row_of(key: bytes) -> bytes:
 
 def parse_file_info(data: bytes) -> dict[bytes, bytes]:
     """Name -> value of a file info block; empty for a block in the format before protobuf, which is not required."""
-    if data[:4] != _INFO_MAGIC:
+    if data[:4] != INFO_MAGIC:
         return {}
     size, start = varint(data, 4)
     if start + size > len(data):

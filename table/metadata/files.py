@@ -6,7 +6,7 @@ Source: Hudi `HoodieMetadataPayload`. The records of a partition's key map file 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
@@ -51,6 +51,14 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileI
                 FileInfo(name=bare, path=stored_path(path), size_bytes=size_bytes, is_dir=False, modified_ns=0)
             )
     return tuple(files)
+
+
+def listing_of(records: Mapping[str, Sequence[Fields | None]]) -> dict[str, dict[str, int]]:
+    """Partition path -> name -> size of all files, from all records of `files`. CorruptFile as `partition_paths`."""
+    return {
+        partition: _combined(records.get(files_key(partition), ()))
+        for partition in partition_paths(records.get(ALL_PARTITIONS, ()))
+    }
 
 
 def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:

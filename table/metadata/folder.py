@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from penstock.table.storage.filesystem import FileInfo, Storage, checked_path
+from penstock.table.storage.local_writes import WritableStorage
 
 
 class FolderStorage(Storage):
@@ -39,3 +42,32 @@ class FolderStorage(Storage):
 
     def _relative(self, info: FileInfo) -> FileInfo:
         return replace(info, path=info.path.removeprefix(self._folder).removeprefix("/"))
+
+
+class WritableFolder(FolderStorage):
+    """A `WritableStorage` whose base path is the folder `folder` of another one."""
+
+    def __init__(self, storage: WritableStorage, folder: str) -> None:
+        super().__init__(storage, folder)
+        self._writable = storage
+
+    def create(self, path: str, data: bytes) -> None:
+        self._writable.create(self._outer_path(path), data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._writable.replace(self._outer_path(path), data)
+
+    def new_file(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        return self._writable.new_file(self._outer_path(path))
+
+    def touch(self, path: str) -> bool:
+        return self._writable.touch(self._outer_path(path))
+
+    def remove(self, path: str) -> bool:
+        return self._writable.remove(self._outer_path(path))
+
+    def remove_folder(self, path: str) -> None:
+        self._writable.remove_folder(self._outer_path(path))
+
+    def make_folder(self, path: str) -> None:
+        self._writable.make_folder(self._outer_path(path))

@@ -109,15 +109,24 @@ class MetadataTable:
         """
         files = self._files(partition)
         valid = ValidBlocks(self._committed(files), self._pending)
-        pending = self._pending_compactions()
         row_keys = None if keys is None else {key.encode() for key in keys}
         records: _Records = {}
-        for group, members in sorted(group_files(files).items()):
-            slices = slice_group(members, pending.get(group, frozenset()), valid.committed)
-            visible = visible_files(slices, Everything(), valid.committed)
-            if visible is not None:
-                self._read_group(visible, valid, row_keys, records)
+        for visible in self._visible(files, valid.committed):
+            self._read_group(visible, valid, row_keys, records)
         return records
+
+    def visible(self, partition: str) -> tuple[VisibleFiles, ...]:
+        """The newest files of each file group of a metadata partition. Errors as `records`."""
+        files = self._files(partition)
+        return tuple(self._visible(files, self._committed(files)))
+
+    def _visible(self, files: Sequence[DataFile], committed: CommittedInstants) -> Iterator[VisibleFiles]:
+        pending = self._pending_compactions()
+        for group, members in sorted(group_files(files).items()):
+            slices = slice_group(members, pending.get(group, frozenset()), committed)
+            visible = visible_files(slices, Everything(), committed)
+            if visible is not None:
+                yield visible
 
     def _read_group(
         self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: _Records

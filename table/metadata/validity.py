@@ -52,16 +52,34 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     """The oldest completed instant of the data table that is missing in the metadata table; '' if none is.
 
     Every instant of the data table has one of the same requested time in the metadata table. An instant older than the
-    oldest one there was archived, or completed before the metadata table was created.
+    oldest one there was archived, or completed before the metadata table was created. On layout 2 a rollback may have
+    none if the metadata table has no instant that the data table lacks: then what it removed was never recorded.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
+    not_recorded = _NOT_RECORDED
+    if metadata.layout == 2 and not _has_removed_instant(data, metadata):
+        not_recorded = (*_NOT_RECORDED, Action.ROLLBACK)
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")
     missing = (
         item.requested_time
         for item in data.instants
         if item.is_completed
-        and item.action not in _NOT_RECORDED
+        and item.action not in not_recorded
         and item.requested_time not in recorded
         and item.requested_time >= first
     )
     return min(missing, default="")
+
+
+def _has_removed_instant(data: Timeline, metadata: Timeline) -> bool:
+    """Whether the metadata table has a completed deltacommit that the data table has not, and has not archived, such as
+    one that was rolled back."""
+    known = {item.requested_time for item in data.instants}
+    return any(
+        item.is_completed
+        and item.action is Action.DELTA_COMMIT
+        and item.requested_time not in known
+        and not item.requested_time.startswith(INITIAL)
+        and item.requested_time >= data.first_active
+        for item in metadata.instants
+    )

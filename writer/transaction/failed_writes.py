@@ -36,7 +36,8 @@ from penstock.table.timeline.services.rollback_encoder import (
     encode_rollback,
     encode_rollback_plan,
 )
-from penstock.writer.transaction.clock import newest_time, next_time
+from penstock.writer.metadata_table.update import undo_files
+from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
 from penstock.writer.transaction.markers import markers_of, remove_marked_files
@@ -47,6 +48,7 @@ from penstock.writer.transaction.transaction import (
     is_clustering,
     joined,
     locked,
+    new_time,
     pending_rollbacks,
     remove_traces,
     rollback_plan,
@@ -200,7 +202,7 @@ def plan_rollback(
     requests: Iterable[RollbackRequest],
 ) -> Instant:
     """Creates the plan of a rollback of the instant `target`, and returns the rollback. The caller holds the lock."""
-    instant = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+    instant = new_time(table, environment, timeline)
     path = _file(table, instant, State.REQUESTED)
     storage.create(path, encode_rollback_plan(target, requests, storage.base_path))
     return Instant(
@@ -239,8 +241,6 @@ def finish_rollback(
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
     partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in plan.requests)
-    for item in sorted(_files_of(table, storage, plan), key=lambda item: item.state is State.REQUESTED):
-        storage.remove(timeline_path(table.properties, item.file_name))
     done = CompletedRollback(
         instant=instant,
         target=plan.target,
@@ -249,7 +249,17 @@ def finish_rollback(
         took_ms=int((environment.monotonic() - began) * 1000),
     )
     with locked(storage, environment):
+        table = table.refreshed()
         timeline = table.timeline()
+        undo_files(
+            table,
+            storage,
+            plan.target,
+            instant,
+            lambda inner: new_time(table, environment, timeline, newest_time(inner)),
+        )
+        for item in sorted(_files_of(table, storage, plan), key=lambda item: item.state is State.REQUESTED):
+            storage.remove(timeline_path(table.properties, item.file_name))
         if any(item.requested_time == instant for item in pending_rollbacks(timeline)):
             name = completed_name(table, timeline, environment, instant, Action.ROLLBACK)
             storage.create(timeline_path(table.properties, name), encode_rollback(done, storage.base_path))
@@ -262,7 +272,7 @@ def completed_name(
     table: HudiTable, timeline: Timeline, environment: WriteEnvironment, instant: str, action: Action
 ) -> str:
     """The name of the completed file of an instant that completes now. The caller holds the lock."""
-    completion = next_time(environment.now(), environment.zone, newest_time(timeline), redacted_uri(table.base_path))
+    completion = new_time(table, environment, timeline)
     layout = table.properties.layout
     return instant_file_name(instant, action, State.COMPLETED, completion if layout == 2 else None, layout)
 

@@ -22,7 +22,6 @@ from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State
-from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
     TouchedGroups,
@@ -46,6 +45,7 @@ from penstock.writer.transaction.transaction import (
     inflight_name,
     joined,
     locked,
+    new_time,
     refuse_restoring,
     removed_on_failure,
     requested_path,
@@ -88,8 +88,7 @@ def schedule(
     with locked(storage, environment) as check_lock:
         table = table.refreshed().pinned()
         refuse_restoring(table, table.timeline())
-        newest = newest_time(table.timeline())
-        instant = next_time(environment.now(), environment.zone, newest, redacted_uri(table.base_path))
+        instant = new_time(table, environment, table.timeline())
         requested = planner(table, instant)
         if requested is None:
             return None

@@ -28,6 +28,8 @@ from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
 from penstock.table.timeline.services.rollback_encoder import RollbackPlan, parse_rollback_plan
+from penstock.writer.metadata_table.partitions import ListedPartitions, drop_metadata_table
+from penstock.writer.metadata_table.update import changes_of, record_files
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
@@ -84,6 +86,8 @@ class Transaction:
     """Its action."""
     start: StartOfWrite
     """The timeline at the beginning."""
+    keeps_metadata: bool = True
+    """Whether the metadata table is kept current, or removed when the write completes."""
     is_complete: bool = False
     """Whether readers see the write."""
     _partitions: set[str] = field(default_factory=set)
@@ -125,7 +129,9 @@ class Transaction:
             self._check_alive(table, timeline)
             self._check_conflicts(table, timeline, touched, by_bucket=by_bucket, writes_base_files=writes_base_files)
             layout = table.properties.layout
-            completion = next_time(self.environment.now(), self.environment.zone, newest_time(timeline), _name(table))
+            check_lock()
+            recorded = self._record_in_metadata(table, timeline, metadata)
+            completion = new_time(table, self.environment, timeline, recorded or "")
             completed_action = metadata_action(self.action)
             data = encode_commit(metadata, completed_action, layout)
             name = instant_file_name(
@@ -136,6 +142,21 @@ class Transaction:
             self.is_complete = True
         self._remove_traces()
         return completion if layout == 2 else self.requested_time
+
+    def _record_in_metadata(self, table: HudiTable, timeline: Timeline, metadata: CommitMetadata) -> InstantTime | None:
+        """Records the files in the metadata table, or removes it; the completion time there."""
+        if not self.keeps_metadata:
+            if ListedPartitions.of(table.properties).exists:
+                drop_metadata_table(self.storage, table.properties, "the write's option metadata is off")
+            return None
+        return record_files(
+            table,
+            self.storage,
+            timeline,
+            self.requested_time,
+            changes_of(metadata),
+            lambda inner: new_time(table, self.environment, timeline, newest_time(inner)),
+        )
 
     def _create_completed(self, path: str, data: bytes) -> None:
         """Creates the completed file. A failure after readers can see it is none: what they saw must stay."""
@@ -162,17 +183,12 @@ class Transaction:
             )
 
     def _unchanged_table(self) -> HudiTable:
-        """The table with its properties read again. TableError if a setting changed that this write depends on."""
+        """The table with its properties read again. TableError if it was upgraded: its timeline is another one."""
         table = HudiTable(self.storage, self.table.properties).refreshed()
         mine, others = self.table.properties, table.properties
-        if (mine.version, mine.layout, _metadata_partitions(mine)) != (
-            others.version,
-            others.layout,
-            _metadata_partitions(others),
-        ):
+        if (mine.version, mine.layout) != (others.version, others.layout):
             raise TableError(
-                f"table {_name(table)}: it changed during this write, from version {mine.version} to {others.version} "
-                f"or in its metadata table ({', '.join(filter(None, _metadata_partitions(others))) or 'none'}): "
+                f"table {_name(table)}: it changed during this write, from version {mine.version} to {others.version}: "
                 "nothing was written; write again"
             )
         return table
@@ -220,14 +236,10 @@ class Transaction:
             log.warning("table %s: markers of instant %s stay: %s", _name(self.table), self.requested_time, error)
 
 
-METADATA_PARTITIONS: Final = "hoodie.table.metadata.partitions"
-
-
-def _metadata_partitions(properties: TableProperties) -> tuple[str, str]:
-    """The partitions of the metadata table, and those that a writer of Hudi is filling."""
-    names = (METADATA_PARTITIONS, f"{METADATA_PARTITIONS}.inflight")
-    complete, inflight = (properties.raw.get(name, "").strip() for name in names)
-    return complete, inflight
+def new_time(table: HudiTable, environment: WriteEnvironment, timeline: Timeline, newest: str = "") -> InstantTime:
+    """The time of a new instant, or of a completion: later than all times of the timeline, and than `newest`."""
+    latest = max(newest_time(timeline), newest)
+    return next_time(environment.now(), environment.zone, latest, _name(table))
 
 
 def metadata_action(action: Action) -> Action:
@@ -278,8 +290,11 @@ def transaction(
     environment: WriteEnvironment,
     action: Action,
     requested: bytes = b"",
+    *,
+    keeps_metadata: bool = True,
 ) -> Iterator[Transaction]:
-    """A write of the table while the block runs. `requested` is the content of the requested file.
+    """A write of the table while the block runs. `requested` is the content of the requested file; `keeps_metadata` is
+    that of `Transaction`.
 
     The heartbeat is renewed meanwhile. If the block ends with an error before `complete` succeeded, the instant stays
     pending: the caller rolls it back.
@@ -287,7 +302,7 @@ def transaction(
     with locked(storage, environment):
         timeline = table.timeline()
         refuse_restoring(table, timeline)
-        instant = next_time(environment.now(), environment.zone, newest_time(timeline), _name(table))
+        instant = new_time(table, environment, timeline)
         begun = (requested_path(instant, action, table), heartbeat_path(instant))
         with removed_on_failure(storage, begun):
             start_heartbeat(storage, instant)
@@ -303,6 +318,7 @@ def transaction(
             requested_time=instant,
             action=action,
             start=StartOfWrite.of(timeline),
+            keeps_metadata=keeps_metadata,
         )
 
 

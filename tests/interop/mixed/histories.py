@@ -20,6 +20,7 @@ from tests.interop.mixed.oracle import Model
 from tests.interop.mixed.shapes import ADDED, Shape, partition_path, record_key, schema_of, shape_of, values_of
 from tests.interop.mixed.steps import Clustering, Compaction, Crash, Rollback, Step, StepGenerator, Write
 from tests.interop.mixed.writers import WRITES, Writers
+from tests.unit.writer.metadata_table.metadata_tables import listings
 
 TIME, KEY, PATH = "_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
@@ -150,6 +151,9 @@ class History:
     def _check(self, step: Step) -> None:
         penstocks = self.writers.read()
         self.compare("Penstock's snapshot", penstocks.drop_columns([SEQUENCE]), expected_rows(self.model))
+        if self.shape.metadata and not isinstance(step, Crash):
+            by_metadata, by_folders = listings(self.path)
+            assert by_metadata == by_folders, f"metadata table after step {len(self.steps)}"
         if isinstance(step, Crash) and self.shape.version == 9:
             return  # Hudi hides rows beneath a pending write of another writer (`hudi_deviations`, rule 1)
         self.compare("Hudi's snapshot", self.hudi.read(self.path), penstocks)

@@ -62,6 +62,8 @@ class Shape:
     """The names of the other columns."""
     by_penstock: bool
     """Whether Penstock creates the table."""
+    metadata: bool
+    """Whether it has a metadata table, which both keep current."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -153,6 +155,7 @@ def shape_of(seed: int, versions: tuple[int, ...] = (9, 6)) -> Shape:
         marker=draw.random() < 0.75,
         columns=tuple(sorted(draw.sample(list(COLUMNS), draw.randint(2, 6)))),
         by_penstock=draw.random() < 0.6,
+        metadata=versions[seed // 4 % len(versions)] == 9 and ((seed ^ seed >> 1) + seed // 8) % 2 == 1,
     )
 
 

@@ -54,6 +54,7 @@ def writers(hudi: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -
         ordering="long",
         small_files=True,
         by_penstock=True,
+        metadata=False,
     )
     writers = Writers(hudi, tmp_path / "mixed", shape)
     writers.options |= TWO_WRITERS | {"hoodie.table.type": "MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE"}

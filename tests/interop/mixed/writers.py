@@ -50,7 +50,8 @@ def hudis_options(shape: Shape) -> dict[str, str]:
         "hoodie.datasource.write.recordkey.field": ",".join(shape.keys),
         "hoodie.datasource.write.partitionpath.field": "city" if shape.partitioned else "",
         "hoodie.datasource.write.hive_style_partitioning": str(shape.hive_style).lower(),
-        "hoodie.metadata.enable": "false",
+        "hoodie.metadata.enable": str(shape.metadata).lower(),
+        "hoodie.metadata.index.column.stats.enable": "false",
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
         "hoodie.compact.inline": "false",
@@ -111,6 +112,7 @@ class Writers:
             buckets=self.shape.buckets or None,
             name=NAME,
             hive_style_partitioning=self.shape.hive_style,
+            metadata_table=self.shape.metadata,
         )
 
     def instants(self) -> list[tuple[str, str | None, str]]:
@@ -205,7 +207,8 @@ class Writers:
         create = f"CREATE TABLE {NAME} USING hudi LOCATION '{self.path}'"
         call = f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{instant}')"
         # 0.15.0 takes the schema of later writes from the catalog's table of this name
-        self.hudi.script({"hoodie.metadata.enable": "false"}, [create, call, f"DROP TABLE {NAME}"])
+        options = {name: self.options[name] for name in self.options if name.startswith("hoodie.metadata.")}
+        self.hudi.script(options, [create, call, f"DROP TABLE {NAME}"])
 
     def read(self, **options: str) -> pa.Table:
         """Penstock's rows."""

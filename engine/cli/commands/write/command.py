@@ -59,6 +59,13 @@ class KeyGeneratorKind(StrEnum):
     CUSTOM = "CUSTOM"
 
 
+class MetadataKind(StrEnum):
+    """What a write does with a metadata table."""
+
+    FILES = "files"
+    OFF = "off"
+
+
 class WriteKind(StrEnum):
     """Operations of a write."""
 
@@ -114,6 +121,9 @@ def create(
         bool, typer.Option("--store-operations", help="Files store the operation of each row: a changelog.")
     ] = False,
     name: Annotated[str, typer.Option("--name", help="Name of the table; by default that of the folder.")] = "",
+    metadata_table: Annotated[
+        bool, typer.Option("--metadata-table", help="The table has a metadata table from the start.")
+    ] = False,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Create an empty table."""
@@ -133,6 +143,7 @@ def create(
         hive_style_partitioning=hive_style,
         url_encode_partitions=url_encode,
         key_generator=None if key_generator is None else key_generator.value,
+        metadata_table=metadata_table,
         time_partitions=_time_options(time_partition),
         change_logging=None if change_logging is None else change_logging.value,
         store_operations=store_operations,
@@ -163,6 +174,10 @@ def write(
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
     time_partition: _Times = None,
+    metadata: Annotated[
+        MetadataKind,
+        typer.Option("--metadata", help="Keep the listing of a metadata table current, or remove the metadata table."),
+    ] = MetadataKind.FILES,
     compact_after: Annotated[
         int | None,
         typer.Option(
@@ -188,6 +203,7 @@ def write(
         buckets=buckets,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
+        metadata=metadata.value,
         time_partitions=_time_options(time_partition),
         compact_after=compact_after,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.write.settings import timeline_zone, write_settings
+from penstock.engine.write.settings import parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.table.hudi_table import HudiTable, open_table
@@ -45,8 +45,11 @@ def test_settings_are_those_of_table(tmp_path: pathlib.Path, monkeypatch: pytest
     ("name", "value", "words"),
     [
         ("hoodie__table__version", "8", "version 8"),
-        ("hoodie__table__metadata__partitions", "files", "write it once by Hudi with hoodie.metadata.enable=false"),
-        ("hoodie__table__metadata__partitions__inflight", "files", r"has a metadata table .*=files\)"),
+        (
+            "hoodie__table__metadata__partitions__inflight",
+            "column_stats",
+            "Hudi is building the partitions column_stats",
+        ),
         ("hoodie__populate__meta__fields", "false", "hoodie.populate.meta.fields=false"),
         ("hoodie__datasource__write__drop__partition__columns", "true", "drop.partition.columns=true are not written"),
         ("hoodie__table__recordkey__fields", "", "has no record key"),
@@ -59,6 +62,19 @@ def test_table_that_write_cannot_keep_is_refused(lake: Lake, name: str, value: s
     with pytest.raises(UnsupportedFeature, match=words) as raised:
         write_settings(table, {})
     assert f"table {lake.path}" in str(raised.value)
+
+
+def test_metadata_table_is_kept_or_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, lake: Lake) -> None:
+    listed = {"hoodie__table__metadata__partitions": "files,column_stats"}
+    write_settings(with_properties(lake, **listed), {})
+    old = Lake(tmp_path / "old", (6, "merge_on_read", "bucket"), monkeypatch)
+    table = with_properties(old, **listed)
+    with pytest.raises(UnsupportedFeature, match=r"those of version 6 are not kept current.*metadata=.off"):
+        write_settings(table, {})
+    write_settings(table, {}, keeps_metadata=False)
+    assert (parse_metadata("files"), parse_metadata("off")) == (True, False)
+    with pytest.raises(ConfigurationError, match="got 'on', expected files or off"):
+        parse_metadata("on")
 
 
 @pytest.mark.parametrize(
