@@ -7,11 +7,15 @@ to open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
+
+SAVEPOINTS: Final = "savepointed_timestamps"
+"""Extra metadata of a clean: requested times of the savepoints, separated by commas (Hudi `CleanerUtils`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class CleanMetadata:
     """Partitions with deleted files, by path."""
     policy: str = ""
     """Hudi's `HoodieCleaningPolicy`; '' if no partition records it."""
+    savepoints: tuple[str, ...] = ()
+    """Requested times of the savepoints at that time; Hudi records them for tables with partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +129,13 @@ def clean_of(fields: Fields) -> CleanMetadata:
         for partition, entry in fields.partitions("partitionMetadata", required=True)
     ]
     partitions = [_cleaned(partition, entry) for partition, entry in entries]
+    extra = Fields(fields.mapping("extraMetadata"), fields.where, "extraMetadata.")
     return CleanMetadata(
         earliest_to_retain=fields.text("earliestCommitToRetain"),
         last_completed=fields.text("lastCompletedCommitTimestamp"),
         partitions=tuple(sorted(partitions, key=lambda item: item.partition)),
         policy=next((entry.text("policy").upper() for _, entry in entries), ""),
+        savepoints=tuple(filter(None, extra.text(SAVEPOINTS).split(","))),
     )
 
 
