@@ -29,6 +29,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
     ),
     "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),
+    "clean": ("penstock clean /lake/orders --dry-run", "penstock clean /lake/orders --hours 48"),
+    "archive": ("penstock archive /lake/orders", "penstock archive /lake/orders --keep-min 50 --keep-max 60"),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

@@ -33,6 +33,8 @@ from penstock.engine.cli.commands import (
     top,
 )
 from penstock.engine.cli.commands.sync.command import sync
+from penstock.engine.cli.commands.table_services.archive import archive
+from penstock.engine.cli.commands.table_services.clean import clean
 from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
@@ -113,6 +115,8 @@ app.command("sync")(sync)
 app.command("create")(create)
 app.command("write")(write)
 app.command("rollback")(rollback)
+app.command("clean")(clean)
+app.command("archive")(archive)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

@@ -2,7 +2,7 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls pending
-writes back; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
+writes back, `clean` deletes the files of older states, `archive` shortens the timeline; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
 `duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
 is internal and may change.
 """
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
+    from penstock.engine.table_services.archive import ArchiveResult, archive
+    from penstock.engine.table_services.clean import CleanResult, clean
     from penstock.engine.write.create import create_table
     from penstock.engine.write.results import WriteResult
     from penstock.engine.write.rollback import rollback
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from penstock.proto.model.positions import Position
 
 __all__ = [
+    "ArchiveResult",
+    "CleanResult",
     "ConsumedBatch",
     "Consumer",
     "PlannedSplit",
@@ -42,6 +46,8 @@ __all__ = [
     "TablePlan",
     "WriteResult",
     "__version__",
+    "archive",
+    "clean",
     "create_table",
     "daft",
     "duckdb",
@@ -59,6 +65,8 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {
+    "ArchiveResult": "penstock.engine.table_services.archive",
+    "CleanResult": "penstock.engine.table_services.clean",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "PlannedSplit": "penstock.engine.table.plan",
@@ -69,6 +77,8 @@ _MODULES = {
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
     "WriteResult": "penstock.engine.write.results",
+    "archive": "penstock.engine.table_services.archive",
+    "clean": "penstock.engine.table_services.clean",
     "create_table": "penstock.engine.write.create",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
