@@ -2,9 +2,9 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls pending
-writes back, `clean` deletes the files of older states, `archive` shortens the timeline; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
-`duckdb`, `polars` and `ray` those for these engines. The classes are those of results. Everything else in this package
-is internal and may change.
+writes back, `clean` deletes the files of older states, `archive` shortens the timeline; `errors` holds the exceptions,
+`spark` the functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those for these engines. The classes
+are those of results. Everything else in this package is internal and may change.
 """
 
 from __future__ import annotations

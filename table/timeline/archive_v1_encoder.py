@@ -90,7 +90,7 @@ def _entry(file: StateFile, table: str) -> dict[str, Any]:
     if name is not None and file.data:
         entry[name] = decode_metadata(file.data, file.instant, table).values
     where = f"{file.instant.file_name} of table {table}"
-    return dict(fitted(entry, ARCHIVED_ENTRY, where))
+    return {**fitted(entry, ARCHIVED_ENTRY, where), "version": None}  # as Hudi
 
 
 @cache

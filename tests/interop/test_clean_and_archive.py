@@ -171,9 +171,9 @@ def run(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         lake.penstock_writes()
     if compacts:
         lake.hudi_writes(*compacts)
-    assert clean(path, commits=1).files
+    assert clean(path, commits=2).files
     lake.check("Penstock's clean after Hudi's")
-    lake.check_all_cleaned(1, monkeypatch)
+    lake.check_all_cleaned(2, monkeypatch)
 
     kept = sorted(lake.states)
     mine_archived = archive(path, keep_min=3, keep_max=4, delta_commits=1)
