@@ -26,6 +26,7 @@ from penstock.table.timeline.archive_v2 import archived_completions, has_archive
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
+from penstock.table.timeline.services.clean_encoder import CleanPlan, parse_clean_plan
 from penstock.table.timeline.services.plans import (
     CleanMetadata,
     CompactionGroup,
@@ -35,6 +36,7 @@ from penstock.table.timeline.services.plans import (
     parse_requested_replace,
     parse_rollback,
 )
+from penstock.table.timeline.services.savepoints import Savepoint, parse_savepoint
 from penstock.table.timeline.settled_reads import read_when_complete
 
 T = TypeVar("T")
@@ -202,6 +204,15 @@ class HudiTable:
     def clean(self, instant: Instant) -> CleanMetadata:
         """The metadata of a completed clean. Errors as `commit`."""
         return self._parsed(instant, lambda data: parse_clean(data, instant, self._name))
+
+    def clean_plan(self, instant: Instant) -> CleanPlan:
+        """The plan of a clean in any state. Errors as `commit`; UnsupportedFeature as `parse_clean_plan`."""
+        requested = self._requested(instant)
+        return self._parsed(requested, lambda data: parse_clean_plan(data, requested, self._name))
+
+    def savepoint(self, instant: Instant) -> Savepoint:
+        """The metadata of a completed savepoint. Errors as `commit`."""
+        return self._parsed(instant, lambda data: parse_savepoint(data, instant, self._name))
 
     def rolled_back(self, timeline: Timeline) -> frozenset[str]:
         """Requested times of the instants that completed rollbacks and restores of the timeline removed.

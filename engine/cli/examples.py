@@ -39,6 +39,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock cluster /lake/orders --sort-by city --dry-run",
         "penstock cluster /lake/orders --sort-by city",
     ),
+    "clean": ("penstock clean /lake/orders --dry-run", "penstock clean /lake/orders --hours 48"),
+    "archive": ("penstock archive /lake/orders", "penstock archive /lake/orders --keep-min 50 --keep-max 60"),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),
     "table": ("penstock table desc /lake/orders",),

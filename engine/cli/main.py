@@ -33,6 +33,8 @@ from penstock.engine.cli.commands import (
     top,
 )
 from penstock.engine.cli.commands.sync.command import sync
+from penstock.engine.cli.commands.table_services.archive import archive
+from penstock.engine.cli.commands.table_services.clean import clean
 from penstock.engine.cli.commands.table_services.clustering import cluster
 from penstock.engine.cli.commands.table_services.compaction import compact
 from penstock.engine.cli.commands.table_services.savepoint import restore, savepoint
@@ -120,6 +122,8 @@ app.command("savepoint")(savepoint)
 app.command("restore")(restore)
 app.command("compact")(compact)
 app.command("cluster")(cluster)
+app.command("clean")(clean)
+app.command("archive")(archive)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

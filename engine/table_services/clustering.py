@@ -17,7 +17,7 @@ from penstock.engine.table_services.serviced_table import (
     ServicedTable,
     busy_groups,
     check_parts,
-    open_serviced,
+    open_rewritten,
     pending_clusterings,
     planned_slices,
 )
@@ -78,7 +78,7 @@ def cluster(
     process stays.
     """
     check_parts(schedule_only=schedule_only, run_only=run_only)
-    serviced = open_serviced(str(path), timeline_timezone)
+    serviced = open_rewritten(str(path), timeline_timezone)
     refuse_buckets(serviced, index)
     sizes = sizes or ClusteringSizes()
     if dry_run:

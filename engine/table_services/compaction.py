@@ -15,7 +15,7 @@ from penstock.engine.table_services.serviced_table import (
     ServicedTable,
     busy_groups,
     check_parts,
-    open_serviced,
+    open_rewritten,
     pending,
     pending_clusterings,
     planned_slices,
@@ -60,7 +60,7 @@ def compact(
     stays, and the next call carries it out.
     """
     check_parts(schedule_only=schedule_only, run_only=run_only)
-    serviced = open_serviced(str(path), timeline_timezone)
+    serviced = open_rewritten(str(path), timeline_timezone)
     if not serviced.table.properties.is_merge_on_read:
         raise ConfigurationError(f"{serviced.where} is copy-on-write: it has no logs to compact")
     if dry_run:

@@ -26,7 +26,6 @@ from penstock.table.timeline.services.restores import (
     parse_restore_plan,
 )
 from penstock.table.timeline.services.rollback_encoder import CompletedRollback
-from penstock.table.timeline.services.savepoints import parse_savepoint
 from penstock.writer.table_services.restore import removed_instants
 from penstock.writer.transaction.failed_writes import (
     completed_name,
@@ -154,8 +153,7 @@ def _plan(
 
 def _check_files(table: HudiTable, storage: WritableStorage, savepoint: Instant, where: str) -> None:
     """TableError if a file of the savepoint does not exist."""
-    data = storage.read_bytes(timeline_path(table.properties, savepoint.file_name), _MAX_BYTES)
-    for partition, names in parse_savepoint(data, savepoint, table.base_path).files.items():
+    for partition, names in table.savepoint(savepoint).files.items():
         there = {info.name for info in storage.list_dir(partition)}
         missing = [name for name in names if name not in there]
         if missing:

@@ -7,21 +7,20 @@ import getpass
 from collections import defaultdict
 from dataclasses import dataclass
 
-from penstock.engine.write.settings import timeline_zone
+from penstock.engine.table_services.serviced_table import open_serviced
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import MAX_SPLIT_BYTES
-from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name, parse_instant_file
 from penstock.table.timeline.services.savepoints import Savepoint, encode_savepoint
 from penstock.writer.transaction.failed_writes import completed_name
-from penstock.writer.transaction.transaction import WriteEnvironment, locked, timeline_path
+from penstock.writer.transaction.transaction import WriteEnvironment, locked, refuse_restoring, timeline_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +54,10 @@ def savepoint(
     ConfigurationError for an instant that is no completed write of the active timeline, or has a savepoint;
     PositionExpired if a clean may have deleted its files.
     """
-    storage = open_writable(str(path))
-    table = HudiTable(storage, load_properties(storage))
-    environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
+    serviced = open_serviced(str(path), timeline_timezone)
+    table, storage, environment = serviced.table, serviced.storage, serviced.environment
     with locked(storage, environment):
+        refuse_restoring(table, table.timeline())
         pinned = table.pinned()
         target = _target(pinned, pinned.timeline(), instant)
         files = _files(pinned, target)
@@ -80,9 +79,10 @@ def savepoint(
 
 def delete_savepoint(path: str, instant: str, *, timeline_timezone: str = "") -> None:
     """Deletes the savepoint of an instant: cleans may delete its files again. ConfigurationError if there is none."""
-    storage = open_writable(str(path))
-    table = HudiTable(storage, load_properties(storage))
-    with locked(storage, WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))):
+    serviced = open_serviced(str(path), timeline_timezone)
+    table, storage = serviced.table, serviced.storage
+    with locked(storage, serviced.environment):
+        refuse_restoring(table, table.timeline())
         names = [info.name for info in list_timeline(storage, table.properties)]
         parsed = (parse_instant_file(name, table.properties.layout, instant) for name in names)
         files = [item for item in parsed if item and item.action is Action.SAVEPOINT and item.requested_time == instant]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.settings import refuse_unwritten, timeline_zone
-from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation
+from penstock.engine.write.settings import VERSIONS, refuse_unwritten, timeline_zone
+from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation, TableError, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -19,6 +19,8 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup
 from penstock.writer.index.slices import LatestSlice
+from penstock.writer.metadata_table.partitions import ListedPartitions
+from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.table_services.planned_slices import planned_paths, planned_slice
 from penstock.writer.transaction.transaction import WriteEnvironment, is_clustering
 
@@ -39,18 +41,60 @@ class ServicedTable:
         """The beginning of error texts."""
         return f"table {redacted_uri(self.storage.base_path)}"
 
+    def unchanged(self) -> HudiTable:
+        """The table, with its properties read again. TableError if it was upgraded."""
+        table = self.table.refreshed()
+        mine, others = self.table.properties, table.properties
+        if (mine.version, mine.layout) != (others.version, others.layout):
+            raise TableError(
+                f"{self.where}: it changed meanwhile from version {mine.version} to {others.version}: nothing was "
+                "changed; try again"
+            )
+        return table
+
 
 def open_serviced(path: str, timeline_timezone: str) -> ServicedTable:
-    """Opens a table for a service.
+    """Opens a table for a service that writes no rows: a clean, an archival, a savepoint, a restore.
 
-    UnsupportedFeature for a table that is not written (`refuse_unwritten`), ConfigurationError for a LOCAL timeline
-    without a zone.
+    UnsupportedFeature for a table of another version than 6 and 9, or with a metadata table, which would list deleted
+    files. ConfigurationError for a LOCAL timeline without a zone.
+    """
+    storage = open_writable(path)
+    table = HudiTable(storage, load_properties(storage))
+    table.refuse_unsupported()
+    properties = table.properties
+    environment = WriteEnvironment(zone=timeline_zone(properties, timeline_timezone))
+    serviced = ServicedTable(table=table, storage=storage, environment=environment)
+    if properties.version not in VERSIONS:
+        raise UnsupportedFeature(
+            f"{serviced.where}: tables of version {properties.version} have no services of Penstock, those of 6 and 9 "
+            "have"
+        )
+    if ListedPartitions.of(properties).exists:
+        raise UnsupportedFeature(
+            f"{serviced.where} has a metadata table, which would still list files that are deleted: let Hudi do it, or "
+            'write the table once with metadata="off", which removes the metadata table'
+        )
+    return serviced
+
+
+def open_rewritten(path: str, timeline_timezone: str) -> ServicedTable:
+    """Opens a table for a service that rewrites rows: a compaction or a clustering.
+
+    UnsupportedFeature for a table that is not written (`refuse_unwritten`), or that stores operations;
+    ConfigurationError for a LOCAL timeline without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
-    return ServicedTable(table=table, storage=storage, environment=environment)
+    serviced = ServicedTable(table=table, storage=storage, environment=environment)
+    if table.properties.raw.get(STORES_OPERATIONS, "").strip().lower() == "true":
+        raise UnsupportedFeature(
+            f"{serviced.where} stores operations ({STORES_OPERATIONS}=true): it is not compacted or clustered by "
+            "Penstock yet; let Hudi do it"
+        )
+    return serviced
 
 
 def check_parts(*, schedule_only: bool, run_only: bool) -> None:

@@ -30,7 +30,8 @@ BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 RECORD_KEY_OPTION: Final = "hoodie.datasource.write.recordkey.field"
 """Hudi's options of the index, and of the record key. Hudi stores none; `create_table` keeps them among the table's
 properties."""
-_VERSIONS: Final = (6, 9)
+VERSIONS: Final = (6, 9)
+"""Versions of tables that are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
     refuse_unsupported(properties)
-    if properties.version not in _VERSIONS:
+    if properties.version not in VERSIONS:
         raise UnsupportedFeature(
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
         )

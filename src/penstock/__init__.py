@@ -2,9 +2,10 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls writes
-back; `compact`, `cluster`, `savepoint`, `delete_savepoint` and `restore` are table services; `errors` holds the
-exceptions, `spark` the functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those for these engines.
-The classes are those of results and settings. Everything else in this package is internal and may change.
+back; `compact`, `cluster`, `clean`, `archive`, `savepoint`, `delete_savepoint` and `restore` are table services;
+`errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those
+for these engines. The classes are those of results and settings. Everything else in this package is internal and may
+change.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
+    from penstock.engine.table_services.archive import ArchiveResult, archive
+    from penstock.engine.table_services.clean import CleanResult, clean
     from penstock.engine.table_services.clustering import cluster
     from penstock.engine.table_services.compaction import compact
     from penstock.engine.table_services.inline_compaction import write
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from penstock.writer.table_services.clustering import ClusteringSizes
 
 __all__ = [
+    "ArchiveResult",
+    "CleanResult",
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
@@ -52,6 +57,8 @@ __all__ = [
     "TablePlan",
     "WriteResult",
     "__version__",
+    "archive",
+    "clean",
     "cluster",
     "compact",
     "create_table",
@@ -74,6 +81,8 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {
+    "ArchiveResult": "penstock.engine.table_services.archive",
+    "CleanResult": "penstock.engine.table_services.clean",
     "ClusteringSizes": "penstock.writer.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
@@ -88,6 +97,8 @@ _MODULES = {
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
     "WriteResult": "penstock.engine.write.results",
+    "archive": "penstock.engine.table_services.archive",
+    "clean": "penstock.engine.table_services.clean",
     "cluster": "penstock.engine.table_services.clustering",
     "compact": "penstock.engine.table_services.compaction",
     "create_table": "penstock.engine.write.create",

@@ -109,3 +109,9 @@ def log_file_name(file_id: str, instant: str, version: int, write_token: str, *,
     if parse_file_name(name) != parts or not write_token:
         raise InvariantViolation(f"log file name {name[:300]!r} is not .<file id>_<instant>.log.<version>_<token>")
     return name
+
+
+def absolute_path(base_path: str, partition: str, name: str) -> str:
+    """The path of a file as Hudi stores it in plans: absolute, local ones without a scheme."""
+    base = base_path.removeprefix("file://") if base_path.startswith("file:///") else base_path
+    return "/".join(part for part in (base.rstrip("/"), partition, name) if part)

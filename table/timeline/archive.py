@@ -40,7 +40,8 @@ MAX_ARCHIVE_BYTES: Final = 1 << 30
 MAX_ARCHIVED: Final = 5_000_000
 """Limit of archived instants in memory, counting their write stats, replaced groups and cleaned files."""
 
-_MERGE_PLAN: Final = "mergeArchivePlan"
+MERGE_PLAN: Final = "mergeArchivePlan"
+"""Name of the plan of a merge of archive files, beside them (Hudi 0.x)."""
 _MERGE_PLAN_BYTES: Final = 16 << 20
 _OLD_FOLDER: Final = f"{META_FOLDER}/archived"
 _DIGITS = re.compile(r"[0-9]{1,24}")
@@ -156,13 +157,24 @@ def has_old_archive(storage: Storage) -> bool:
     return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(_OLD_FOLDER))
 
 
+def archive_number(name: str) -> int | None:
+    """The number of an archive file of layout 1; None for any other file."""
+    return int(name.split(".")[3].partition("_")[0]) if ARCHIVE_FILE.fullmatch(name) else None
+
+
+def archived_in(storage: Storage, properties: TableProperties, name: str) -> frozenset[tuple[str, Action]]:
+    """(requested time, action) of the completed instants of an archive file of layout 1. Errors as `read_archive`."""
+    items = _read_archive_file(storage, properties, properties.history_folder, name)
+    return frozenset((item.instant.requested_time, item.instant.action) for item in items)
+
+
 def _files(storage: Storage, properties: TableProperties, cache: ArchiveCache) -> Iterator[tuple[ArchivedInstant, ...]]:
     """The instants of each file. Files that take precedence for an instant come first."""
     if properties.layout == 2:
         sizes = {info.name: info for info in storage.list_dir(properties.history_folder)}
-        for name in history_files(storage, properties):
-            read = partial(_read_history_file, storage, properties, name)
-            yield _cached(cache, sizes.get(name), read, properties)
+        for file in history_files(storage, properties):
+            read = partial(_read_history_file, storage, properties, file.name)
+            yield _cached(cache, sizes.get(file.name), read, properties)
     folder = properties.history_folder if properties.layout == 1 else _OLD_FOLDER
     listed = [info for info in storage.list_dir(folder) if ARCHIVE_FILE.fullmatch(info.name) and not info.is_dir]
     for info in listed:
@@ -250,7 +262,7 @@ def _merging_into(storage: Storage, folder: str) -> str:
     '' if no merge is in progress, or its plan cannot be read. The merged files are deleted when the merge is complete.
     """
     try:
-        plan = single_record(storage.read_bytes(f"{folder}/{_MERGE_PLAN}", _MERGE_PLAN_BYTES), _MERGE_PLAN)
+        plan = single_record(storage.read_bytes(f"{folder}/{MERGE_PLAN}", _MERGE_PLAN_BYTES), MERGE_PLAN)
     except (FileNotFoundError, CorruptFile, UnsupportedFeature):
         return ""
     return str(plan.get("mergedArchiveFileName") or "").rpartition("/")[2]

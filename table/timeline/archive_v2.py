@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
@@ -15,16 +16,61 @@ from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.archive_v2_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
+from penstock.table.timeline.fields import MAX_FILE_BYTES
 from penstock.table.timeline.instants import Action
 
-_VERSION_FILE: Final = "_version_"
+VERSION_FILE: Final = "_version_"
+"""Name of the file with the number of the newest manifest."""
 _VERSION_BYTES: Final = 64
 _MANIFEST_BYTES: Final = 64 << 20
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
-_HISTORY_FILE = re.compile(r"[0-9]{1,24}_[0-9]{1,24}_[0-9]{1,9}\.parquet")
+_HISTORY_FILE = re.compile(r"(?P<first>[0-9]{1,24})_(?P<last>[0-9]{1,24})_(?P<layer>[0-9]{1,9})\.parquet")
 ARCHIVE_FILE: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
 _DIGITS = re.compile(r"[0-9]{1,24}")
 _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A file of the history, by its name `<first>_<last>_<layer>.parquet`."""
+
+    first: str
+    """The earliest requested time in it."""
+    last: str
+    """The latest requested time in it."""
+    layer: int
+    """How often its instants were merged into larger files."""
+    size_bytes: int
+    """Its size, as the manifest records it; negative if it does not."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the folder of the history."""
+        return f"{self.first}_{self.last}_{self.layer}.parquet"
+
+
+def parse_history_file(name: str, size_bytes: int = -1) -> HistoryFile | None:
+    """The parts of a history file's name; None for any other file."""
+    match = _HISTORY_FILE.fullmatch(name)
+    if match is None or str(int(match["layer"])) != match["layer"]:
+        return None
+    return HistoryFile(match["first"], match["last"], int(match["layer"]), size_bytes)
+
+
+def parse_manifest(data: bytes, where: str) -> tuple[HistoryFile, ...]:
+    """The files that a manifest lists, each once, in its order. CorruptFile, beginning with `where`, if damaged."""
+    try:
+        entries = [(entry["fileName"], entry.get("fileLen")) for entry in json.loads(data.decode("utf-8"))["files"]]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise CorruptFile(f"{where} is damaged ({str(error)[:200]}): expected JSON with a list of files") from error
+    files: dict[str, HistoryFile] = {}
+    for name, size in entries:
+        known = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_FILE_BYTES
+        file = parse_history_file(name, size if known else -1) if isinstance(name, str) else None
+        if file is None:
+            raise CorruptFile(f"{where} names {str(name)[:100]!r}: expected <min>_<max>_<layer>.parquet")
+        files.setdefault(file.name, file)
+    return tuple(files.values())
 
 
 def has_archived(storage: Storage, properties: TableProperties) -> bool:
@@ -32,7 +78,7 @@ def has_archived(storage: Storage, properties: TableProperties) -> bool:
     if properties.layout == 1:
         return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
     version = history_version(storage, properties)
-    return version is not None and bool(_manifest_files(storage, properties, version))
+    return version is not None and bool(manifest_files(storage, properties, version))
 
 
 def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
@@ -45,7 +91,7 @@ def archived_completions(storage: Storage, properties: TableProperties) -> Mappi
     if version is None:
         return {}
     completions: dict[InstantTime, InstantTime] = {}
-    for name in _manifest_files(storage, properties, version):
+    for name in [file.name for file in manifest_files(storage, properties, version)]:
         for requested, completion in _completions(storage, properties, name):
             if completions.setdefault(requested, completion) != completion:
                 raise CorruptFile(
@@ -64,13 +110,12 @@ def history_version(storage: Storage, properties: TableProperties) -> int | None
     """
     folder = properties.history_folder
     try:
-        text = storage.read_bytes(f"{folder}/{_VERSION_FILE}", _VERSION_BYTES).decode("ascii", "replace").strip()
+        text = storage.read_bytes(f"{folder}/{VERSION_FILE}", _VERSION_BYTES).decode("ascii", "replace").strip()
     except FileNotFoundError:
         text = ""
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
-    numbers = (_MANIFEST.fullmatch(info.name) for info in storage.list_dir(folder) if not info.is_dir)
-    return max((int(match[1]) for match in numbers if match), default=None)
+    return max(manifest_versions(storage, properties), default=None)
 
 
 def manifest_path(properties: TableProperties, version: int) -> str:
@@ -78,21 +123,23 @@ def manifest_path(properties: TableProperties, version: int) -> str:
     return f"{properties.history_folder}/manifest_{version}"
 
 
-def _manifest_files(storage: Storage, properties: TableProperties, version: int) -> list[str]:
+def manifest_files(storage: Storage, properties: TableProperties, version: int) -> tuple[HistoryFile, ...]:
+    """The files in the manifest of this number. CorruptFile if it is damaged or missing."""
     path = manifest_path(properties, version)
     where = _where(properties, path.rpartition("/")[2])
     try:
         data = storage.read_bytes(path, _MANIFEST_BYTES)
-        manifest = json.loads(data.decode("utf-8"))
-        names = [entry["fileName"] for entry in manifest["files"]]
     except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although {_VERSION_FILE} names it") from error
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise CorruptFile(f"{where} is damaged ({str(error)[:200]}): expected JSON with a list of files") from error
-    for item in names:
-        if not (isinstance(item, str) and _HISTORY_FILE.fullmatch(item)):
-            raise CorruptFile(f"{where} names {str(item)[:100]!r}: expected <min>_<max>_<layer>.parquet")
-    return list(dict.fromkeys(names))
+        raise CorruptFile(f"{where} is missing, although {VERSION_FILE} names it") from error
+    return parse_manifest(data, where)
+
+
+def manifest_versions(storage: Storage, properties: TableProperties) -> tuple[int, ...]:
+    """The numbers of all manifests, ascending."""
+    matches = (
+        _MANIFEST.fullmatch(info.name) for info in storage.list_dir(properties.history_folder) if not info.is_dir
+    )
+    return tuple(sorted({int(match[1]) for match in matches if match}))
 
 
 def _completions(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[InstantTime, InstantTime]]:
@@ -107,10 +154,10 @@ def _completions(storage: Storage, properties: TableProperties, name: str) -> It
         yield InstantTime(requested), InstantTime(completion)
 
 
-def history_files(storage: Storage, properties: TableProperties) -> list[str]:
-    """The history files in the newest manifest of a layout 2 table; [] without a history."""
+def history_files(storage: Storage, properties: TableProperties) -> tuple[HistoryFile, ...]:
+    """The history files in the newest manifest of a layout 2 table; () without a history."""
     version = history_version(storage, properties)
-    return [] if version is None else _manifest_files(storage, properties, version)
+    return () if version is None else manifest_files(storage, properties, version)
 
 
 def history_metadata(

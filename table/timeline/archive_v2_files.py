@@ -37,7 +37,17 @@ _FRONT_CODED: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
 
 COLUMNS: Final = ("instantTime", "completionTime", "action")
 _METADATA: Final = "metadata"
+_PLAN: Final = "plan"
 _ROW: Final = "row"
+HISTORY_SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in COLUMNS),
+        pa.field(_METADATA, pa.binary()),
+        pa.field(_PLAN, pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+"""The columns of a history file: the metadata of the completed file, the plan of the requested one."""
 
 _T = TypeVar("_T")
 
@@ -84,6 +94,20 @@ def metadata_of(storage: Storage, path: str, rows: np.ndarray, where: str) -> It
             begin = end
         if read != len(rows):
             raise CorruptFile(f"{where} has metadata for {read} of {len(rows)} instants: expected one value for each")
+
+
+def all_rows(storage: Storage, path: str, where: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a history file in file order, with `HISTORY_SCHEMA`, in batches of at most about 64 MiB unless a
+    single row is larger. Errors as for `distinct_instants`."""
+    with _HistoryFile(storage, path, HISTORY_SCHEMA.names, where) as file:
+        for batch in file.batches(range(file.num_row_groups), _METADATA_ROWS):
+            sizes = np.cumsum(np.sum([file.value_bytes(batch.column(name)) for name in (_METADATA, _PLAN)], axis=0))
+            start = 0
+            while start < batch.num_rows:
+                before = sizes[start - 1] if start else 0
+                end = max(start + 1, int(np.searchsorted(sizes, before + _READ_BYTES, "right")))
+                yield file.plain(batch.slice(start, end - start))
+                start = end
 
 
 def _bodies(file: _HistoryFile, batches: Iterator[pa.RecordBatch], rows: np.ndarray) -> Iterator[bytes]:
@@ -166,6 +190,29 @@ class _HistoryFile:
     def body_of(self, dictionary: pa.Array, index: int) -> bytes:
         """A value of a dictionary, whose indices pyarrow does not check; b'' for null."""
         return self._guarded(lambda: dictionary[index].cast(pa.large_binary()).as_py() or b"")
+
+    def value_bytes(self, column: pa.Array) -> np.ndarray:
+        """The size of each value; 0 for null."""
+        values = column.dictionary if pa.types.is_dictionary(column.type) else column
+
+        def sizes() -> np.ndarray:
+            lengths = pc.fill_null(pc.binary_length(values), 0)
+            if pa.types.is_dictionary(column.type):
+                lengths = pc.fill_null(lengths.take(column.indices), 0)
+            return np.asarray(lengths, np.int64)
+
+        return self._guarded(sizes)
+
+    def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with `HISTORY_SCHEMA`, without dictionaries."""
+
+        def plain() -> pa.RecordBatch:
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, HISTORY_SCHEMA, strict=True)]
+            part = pa.record_batch(columns, schema=HISTORY_SCHEMA)
+            part.validate(full=True)
+            return part
+
+        return self._guarded(plain)
 
     def check_instants(self, count: int) -> None:
         """CorruptFile if the count exceeds MAX_INSTANTS."""

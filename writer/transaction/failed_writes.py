@@ -100,11 +100,11 @@ def roll_back_failed(
         if _has_failed(table, storage, environment, instant, sole_writer=sole_writer):
             roll_back(table, storage, environment, instant.requested_time)
             failed.append(instant.requested_time)
-    _remove_traces_of_ended(table, storage, environment)
+    remove_traces_of_ended(table, storage, environment)
     return tuple(failed)
 
 
-def _remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment) -> None:
+def remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment) -> None:
     """Removes markers and heartbeats that writers left which were killed after their instant was completed or rolled
     back, or before it was requested. Under the lock: a writer creates its heartbeat before its instant."""
     folders = [folder for folder in (HEARTBEATS, TEMPORARY_FOLDER) if storage.list_dir(folder)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 Node: TypeAlias = str | dict[str, object] | list[object]
 
@@ -43,3 +43,28 @@ def field(name: str, kind: Node) -> dict[str, object]:
 def optional(name: str, kind: Node, **attributes: object) -> dict[str, object]:
     """A field that may be null, with null as the default."""
     return {"name": name, "type": ["null", kind], **attributes, "default": None}
+
+
+def with_references(schema: dict[str, object]) -> dict[str, object]:
+    """The schema of a file with each named record defined at its first place, and referred to by its name at others."""
+    return {**cast(dict[str, object], _referring(schema, set())), "namespace": NAMESPACE}
+
+
+def _referring(node: Node, defined: set[object]) -> Node:
+    if isinstance(node, list):
+        return [_referring(cast(Node, item), defined) for item in node]
+    if isinstance(node, str):
+        return node
+    match node.get("type"):
+        case "record":
+            if node["name"] in defined:
+                return str(node["name"])
+            defined.add(node["name"])
+            fields = cast(list[dict[str, object]], node["fields"])
+            parts = [{**field, "type": _referring(cast(Node, field["type"]), defined)} for field in fields]
+            return {**{key: value for key, value in node.items() if key != "namespace"}, "fields": parts}
+        case "array":
+            return {**node, "items": _referring(cast(Node, node["items"]), defined)}
+        case "map":
+            return {**node, "values": _referring(cast(Node, node["values"]), defined)}
+    return node

@@ -7,8 +7,7 @@ from typing import Final
 from penstock.table.timeline.metadata_schemas.parts import TEXT, VERSION, array, field, record, text_map, top_level
 
 _PARTITION: Final = record(
-    "HoodieSavepointPartitionMetadata",
-    [field("partitionPath", TEXT), field("savepointDataFile", array(TEXT))],
+    "HoodieSavepointPartitionMetadata", [field("partitionPath", TEXT), field("savepointDataFile", array(TEXT))]
 )
 
 SAVEPOINT: Final = top_level(

@@ -16,6 +16,8 @@ from penstock.table.timeline.instants import Action, Instant
 
 SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 """Hudi's option of the columns by which a clustering sorts; also their name in its plan."""
+SAVEPOINTS: Final = "savepointed_timestamps"
+"""Extra metadata of a clean: requested times of the savepoints, separated by commas (Hudi `CleanerUtils`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class CleanMetadata:
     """Partitions with deleted files, by path."""
     policy: str = ""
     """Hudi's `HoodieCleaningPolicy`; '' if no partition records it."""
+    savepoints: tuple[str, ...] = ()
+    """Requested times of the savepoints at that time; Hudi records them for tables with partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +190,13 @@ def clean_of(fields: Fields) -> CleanMetadata:
         for partition, entry in fields.partitions("partitionMetadata", required=True)
     ]
     partitions = [_cleaned(partition, entry) for partition, entry in entries]
+    extra = Fields(fields.mapping("extraMetadata"), fields.where, "extraMetadata.")
     return CleanMetadata(
         earliest_to_retain=fields.text("earliestCommitToRetain"),
         last_completed=fields.text("lastCompletedCommitTimestamp"),
         partitions=tuple(sorted(partitions, key=lambda item: item.partition)),
         policy=next((entry.text("policy").upper() for _, entry in entries), ""),
+        savepoints=tuple(filter(None, extra.text(SAVEPOINTS).split(","))),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
-from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.names import LogName, absolute_path, parse_file_name
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.container_encoder import encode_container
 from penstock.table.timeline.fields import Fields
@@ -106,7 +106,7 @@ def _request_fields(request: RollbackRequest, base_path: str) -> list[dict[str, 
                 "partitionPath": request.partition,
                 "fileId": "",
                 "latestBaseInstant": "",
-                "filesToBeDeleted": [_absolute(base_path, request.partition, name) for name in request.file_names],
+                "filesToBeDeleted": [absolute_path(base_path, request.partition, name) for name in request.file_names],
                 "logBlocksToBeDeleted": {},
             }
         )
@@ -138,7 +138,9 @@ def rollback_record(rollback: CompletedRollback, base_path: str) -> dict[str, ob
         parts = [part for part in rollback.partitions if part.partition == partition]
         entries[partition] = {
             "partitionPath": partition,
-            "successDeleteFiles": [_absolute(base_path, partition, name) for part in parts for name in part.deleted],
+            "successDeleteFiles": [
+                absolute_path(base_path, partition, name) for part in parts for name in part.deleted
+            ],
             "failedDeleteFiles": [],
             "rollbackLogFiles": _absolute_sizes(base_path, partition, *(part.blocks for part in parts)),
             "logFilesFromFailedCommit": _absolute_sizes(base_path, partition, *(part.logs for part in parts)),
@@ -204,10 +206,4 @@ def _base_instant(logs: Mapping[str, int]) -> str:
 
 
 def _absolute_sizes(base_path: str, partition: str, *sizes: Mapping[str, int]) -> dict[str, int]:
-    return {_absolute(base_path, partition, name): size for part in sizes for name, size in part.items()}
-
-
-def _absolute(base_path: str, partition: str, name: str) -> str:
-    """The path as Hudi stores it: local ones without a scheme."""
-    base = base_path.removeprefix("file://") if base_path.startswith("file:///") else base_path
-    return "/".join(part for part in (base.rstrip("/"), partition, name) if part)
+    return {absolute_path(base_path, partition, name): size for part in sizes for name, size in part.items()}

@@ -28,6 +28,11 @@ class Savepoint:
     comment: str = ""
     """Its comment."""
 
+    @property
+    def protected(self) -> frozenset[tuple[str, str]]:
+        """(partition, name) of its files."""
+        return frozenset((partition, name) for partition, names in self.files.items() for name in names)
+
 
 def encode_savepoint(savepoint: Savepoint) -> bytes:
     """The completed file of a savepoint: the inverse of `parse_savepoint`."""
@@ -55,7 +60,10 @@ def parse_savepoint(data: bytes, instant: Instant, table: str = "") -> Savepoint
         value = entry.values["of"]
         if value is None:
             raise CorruptFile(f"{entry.where}, field {entry.path}of: got null, expected the files of a partition")
-        files[partition] = tuple(sorted(entry.nested("of", value).file_names("savepointDataFile")))
+        names = entry.nested("of", value).file_names("savepointDataFile")
+        if "" in names:
+            raise CorruptFile(f"{entry.where}, field {entry.path}savepointDataFile: got an empty name")
+        files[partition] = tuple(sorted(names))
     return Savepoint(
         files=files,
         user=fields.text("savepointedBy"),

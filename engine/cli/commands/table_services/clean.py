@@ -1,0 +1,68 @@
+"""`penstock clean`: deletes the files that only older states of a table need."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+
+
+def clean(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")],
+    commits: Annotated[
+        int | None,
+        typer.Option("--commits", help="Keep the states at the newest commits; 10 by default.", show_default=False),
+    ] = None,
+    hours: Annotated[
+        int | None, typer.Option("--hours", help="Keep the states of the last hours.", show_default=False)
+    ] = None,
+    file_versions: Annotated[
+        int | None,
+        typer.Option("--file-versions", help="Keep the newest slices of each file group.", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; list what would be deleted.")] = False,
+    keep_from: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-from",
+            metavar="ORDER_KEY",
+            help="Keep what a reader needs that has read up to this order key.",
+            show_default=False,
+        ),
+    ] = None,
+    timeline_timezone: Annotated[
+        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
+    ] = "",
+    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+) -> None:
+    """Delete the files that only older states of a table need."""
+    from dataclasses import asdict
+
+    from penstock.engine.table_services.clean import clean as clean_table
+
+    result = clean_table(
+        table,
+        commits=commits,
+        hours=hours,
+        file_versions=file_versions,
+        dry_run=dry_run,
+        keep_from=keep_from,
+        timeline_timezone=timeline_timezone,
+    )
+    if form is ReportFormat.JSON:
+        write_json({"table": table, "dry_run": dry_run, **asdict(result)})
+        return
+    if dry_run:
+        write_text_table(("would delete",), [(path,) for path in (*result.files, *result.partitions)])
+        return
+    rows = [
+        ("instant", result.instant),
+        ("policy", result.policy),
+        ("earliest_to_retain", result.earliest_to_retain),
+        ("carried_on", ", ".join(result.carried_on)),
+        ("files", str(len(result.files))),
+        ("partitions", ", ".join(result.partitions)),
+    ]
+    write_text_table(("field", "value"), rows)

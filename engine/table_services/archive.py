@@ -1,0 +1,205 @@
+"""`penstock.archive`: moves old instants from the active timeline to the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from penstock.engine.table_services.archival_files import (
+    InstantFiles,
+    InstantKey,
+    archived_already,
+    merge_history,
+    write_archive,
+)
+from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
+from penstock.table.files.markers import TEMPORARY_FOLDER
+from penstock.table.files.names import parse_file_name
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.active import Timeline, list_timeline
+from penstock.table.timeline.archive_v1_encoder import StateFile
+from penstock.table.timeline.commits import MAX_COMMIT_BYTES, parse_commit
+from penstock.table.timeline.instants import Action, Instant, State, comparable_action, parse_instant_file
+from penstock.table.timeline.services.plans import parse_clean, parse_rollback
+from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
+from penstock.writer.transaction.failed_writes import remove_traces_of_ended
+from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
+
+_CHUNK_BYTES: Final = 64 << 20
+"""Size of the state files of the instants that are archived in one file, unless one has more."""
+_STATES: Final = tuple(State)
+_Files = dict[InstantKey, list[tuple[Instant, FileInfo]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveResult:
+    """An archival."""
+
+    instants: tuple[str, ...]
+    """Requested times of the instants that left the active timeline, ascending; in a dry run of those that would."""
+    kept: int
+    """Completed writes that stay on the active timeline."""
+
+
+def archive(
+    path: str,
+    *,
+    keep_min: int = 20,
+    keep_max: int = 30,
+    delta_commits: int = 5,
+    dry_run: bool = False,
+    timeline_timezone: str = "",
+) -> ArchiveResult:
+    """Moves the oldest instants of the table at `path` to its archive, if there are more than `keep_max` completed
+    writes on the active timeline; about `keep_min` stay. No row changes, and readers still see all instants.
+
+    More stay while they are needed: those from the earliest pending write on, from the first savepoint on, of a merge-
+    on-read table the newest `delta_commits` deltacommits since the last compaction, and a replacecommit until a clean
+    has deleted what it replaced. Cleans and rollbacks before the last archived write are archived too.
+    * dry_run: nothing changes; the result says what would be archived.
+    * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
+
+    CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
+    another process holds the table's lock; UnsupportedFeature for a table that is not archived.
+    """
+    policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
+    serviced = open_serviced(str(path), timeline_timezone)
+    if dry_run:
+        table = serviced.table.pinned()
+        return _result(table.timeline(), _selected(table, policy))
+    remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
+    with locked(serviced.storage, serviced.environment) as check_lock:
+        table = serviced.unchanged().pinned()
+        timeline = table.timeline()
+        instants = _selected(table, policy)
+        if not instants:
+            return _result(timeline, ())
+        files = _state_files(table)
+        keys = [_key(item) for item in instants]
+        done = archived_already(serviced, table, keys)
+        for chunk in _chunks(serviced, table, [files[key] for key in keys if key not in done]):
+            check_lock()
+            write_archive(serviced, table, chunk)
+        check_lock()
+        _delete(serviced, table, [files[key] for key in keys])
+        if table.properties.layout == 2:
+            merge_history(serviced, table)
+    return _result(timeline, instants)
+
+
+def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
+    archived = {item.requested_time for item in instants}
+    return ArchiveResult(
+        instants=tuple(str(item.requested_time) for item in instants),
+        kept=sum(item.requested_time not in archived for item in timeline.completed_writes),
+    )
+
+
+def _selected(table: HudiTable, policy: ArchivePolicy) -> tuple[Instant, ...]:
+    """The instants to archive. If replacecommits are among them, the folders of the replaced file groups are listed."""
+    timeline = table.timeline()
+    is_merge_on_read = table.properties.is_merge_on_read
+    early = instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=())
+    not_cleaned = [item.requested_time for item in early if _has_replaced_files(table, item)]
+    if not not_cleaned:
+        return early
+    return instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=not_cleaned)
+
+
+def _has_replaced_files(table: HudiTable, instant: Instant) -> bool:
+    """Whether a file group that a replacecommit replaced still has files. One with files of another writer has: their
+    names do not tell."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    replaced = table.commit(instant).replaced
+    if any("." in file_id for _, file_id in replaced):
+        return True
+    for partition in {partition for partition, _ in replaced}:
+        names = (parse_file_name(info.name) for info in table.list_partition(partition))
+        if any(name is not None and (partition, name.file_id) in replaced for name in names):
+            return True
+    return False
+
+
+def _state_files(table: HudiTable) -> _Files:
+    """Key -> the state files of each instant, in the order of their states."""
+    properties = table.properties
+    files: _Files = {}
+    for info in list_timeline(table.storage, properties):
+        default = "0" if properties.layout == 2 else ""  # `timeline` has the completion times
+        instant = parse_instant_file(info.name, properties.layout, default)
+        if instant is not None:
+            files.setdefault(_key(instant), []).append((instant, info))
+    known = {_key(item): item for item in table.timeline().instants if item.is_completed}
+    return {
+        key: sorted(
+            ((known[key] if item.is_completed else item, info) for item, info in items),
+            key=lambda pair: _STATES.index(pair[0].state),
+        )
+        for key, items in files.items()
+        if key in known
+    }
+
+
+def _key(instant: Instant) -> InstantKey:
+    return (instant.requested_time, comparable_action(instant.action))
+
+
+def _chunks(
+    serviced: ServicedTable, table: HudiTable, instants: Sequence[list[tuple[Instant, FileInfo]]]
+) -> Iterator[list[InstantFiles]]:
+    """The instants with the content of their files, in parts of limited size. Each completed file is decoded first:
+    readers could not read a damaged one from the archive either."""
+    zone = serviced.environment.zone
+    for items in instants:
+        for instant, info in items:
+            if instant.is_completed:
+                _check(instant, _read(table, info), serviced.where)
+    chunk: list[InstantFiles] = []
+    size = 0
+    for items in instants:
+        chunk.append(
+            InstantFiles(tuple(StateFile(instant, _read(table, info), _changed(info, zone)) for instant, info in items))
+        )
+        size += sum(info.size_bytes for _, info in items)
+        if size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _read(table: HudiTable, info: FileInfo) -> bytes:
+    return table.storage.read_bytes(timeline_path(table.properties, info.name), MAX_COMMIT_BYTES)
+
+
+def _check(instant: Instant, data: bytes, where: str) -> None:
+    match instant.action:
+        case Action.CLEAN:
+            parse_clean(data, instant, where)
+        case Action.ROLLBACK:
+            parse_rollback(data, instant, where)
+        case _:
+            parse_commit(data, instant, where)
+
+
+def _changed(info: FileInfo, zone: tzinfo) -> str:
+    moment = datetime.fromtimestamp(info.modified_ns // 1_000_000 / 1000, UTC)
+    return moment.astimezone(zone).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def _delete(serviced: ServicedTable, table: HudiTable, instants: Sequence[list[tuple[Instant, FileInfo]]]) -> None:
+    """Deletes the state files of archived instants: first those that are not completed, else an instant would seem
+    to be pending, and be rolled back; then the completed ones, the oldest first, so that the timeline has no gap."""
+    pairs = [pair for items in instants for pair in items]
+    for is_completed in (False, True):
+        for instant, info in pairs:
+            if instant.is_completed is is_completed:
+                serviced.storage.remove(timeline_path(table.properties, info.name))
+    left = {info.name for info in serviced.storage.list_dir(TEMPORARY_FOLDER)}
+    for instant, _ in pairs:
+        if instant.is_completed and instant.requested_time in left:
+            remove_traces(serviced.storage, instant.requested_time)

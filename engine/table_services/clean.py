@@ -1,0 +1,113 @@
+"""`penstock.clean`: deletes the files that only older states of a table need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.engine.table_services.cleaning_facts import pending_cleans
+from penstock.engine.table_services.cleans import carry_out, plan_clean, schedule_clean
+from penstock.engine.table_services.serviced_table import open_serviced
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import InstantTime, Position
+from penstock.table.timeline.services.clean_encoder import CleanPlan
+from penstock.writer.table_services.retention import CleanPolicy, KeepCommits, KeepFileVersions, KeepHours
+from penstock.writer.transaction.transaction import joined
+
+_DEFAULT_COMMITS = 10
+"""Hudi's `hoodie.clean.commits.retained`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanResult:
+    """A clean."""
+
+    instant: str
+    """Its instant; '' if nothing had to be deleted, and of a dry run."""
+    policy: str
+    """Hudi's name of its policy."""
+    earliest_to_retain: str
+    """Requested time of the earliest instant whose state of the table can still be read; '' under
+    KEEP_LATEST_FILE_VERSIONS, and if nothing had to be deleted."""
+    carried_on: tuple[str, ...]
+    """Instants of cleans that others had left, which were carried out before; in a dry run those that would be."""
+    files: tuple[str, ...]
+    """Paths of the deleted files, also those of cleans that were carried on; in a dry run of those that would be."""
+    partitions: tuple[str, ...]
+    """Partitions without any file group, whose folders were to be deleted too."""
+
+
+def clean(
+    path: str,
+    *,
+    commits: int | None = None,
+    hours: int | None = None,
+    file_versions: int | None = None,
+    dry_run: bool = False,
+    keep_from: Position | str | None = None,
+    timeline_timezone: str = "",
+) -> CleanResult:
+    """Deletes the files of the table at `path` that only older states of it need.
+
+    One of three policies of Hudi's cleaner:
+    * commits: the states at the newest so many commits can still be read (KEEP_LATEST_COMMITS); by default 10.
+    * hours: those of the last so many hours (KEEP_LATEST_BY_HOURS).
+    * file_versions: the newest so many slices of each file group stay (KEEP_LATEST_FILE_VERSIONS).
+
+    The newest slice of each file group always stays; so do files of savepoints, and what pending services read.
+    * dry_run: nothing changes; the result says what would be deleted.
+    * keep_from: the position of a reader, or an order key that it has read: every instant after it, and the state of
+      the table at it, can still be read.
+    * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
+
+    A clean that another process planned and did not complete is carried out first. TableError if such a plan would
+    delete what is still needed; WriteConflict if another process changes the table at the same time; UnsupportedFeature
+    for a table that is not cleaned.
+    """
+    policy = clean_policy(commits, hours, file_versions)
+    oldest = _position(keep_from)
+    serviced = open_serviced(str(path), timeline_timezone)
+    pending = pending_cleans(serviced.table.timeline())
+    names = tuple(str(item.requested_time) for item in pending)
+    if dry_run:
+        pinned = serviced.table.pinned()
+        plans = [pinned.clean_plan(item) for item in pending]
+        return _result(policy, "", names, plans, plan_clean(pinned, serviced, policy, oldest))
+    plans = [carry_out(serviced, item, oldest) for item in pending]
+    planned = schedule_clean(serviced, policy, oldest)
+    if planned is None:
+        return _result(policy, "", names, plans, None)
+    plan = carry_out(serviced, planned, oldest)
+    return _result(policy, planned.requested_time, names, plans, plan)
+
+
+def clean_policy(commits: int | None, hours: int | None, file_versions: int | None) -> CleanPolicy:
+    """The policy that these options state. ConfigurationError for several, or for a number below 1."""
+    if sum(value is not None for value in (commits, hours, file_versions)) > 1:
+        raise ConfigurationError(
+            f"clean: got commits={commits}, hours={hours}, file_versions={file_versions}, expected one of them"
+        )
+    if hours is not None:
+        return KeepHours(hours)
+    if file_versions is not None:
+        return KeepFileVersions(file_versions)
+    return KeepCommits(_DEFAULT_COMMITS if commits is None else commits)
+
+
+def _position(keep_from: Position | str | None) -> Position | None:
+    return Position(InstantTime(keep_from)) if isinstance(keep_from, str) else keep_from
+
+
+def _result(
+    policy: CleanPolicy, instant: str, carried_on: tuple[str, ...], others: Iterable[CleanPlan], plan: CleanPlan | None
+) -> CleanResult:
+    plans = [*others, *((plan,) if plan else ())]
+    files = {joined(partition, name) for one in plans for partition, names in one.files.items() for name in names}
+    return CleanResult(
+        instant=instant,
+        policy=policy.hudi_name,
+        earliest_to_retain=plan.earliest if plan else "",
+        carried_on=carried_on,
+        files=tuple(sorted(files)),
+        partitions=tuple(sorted({partition for one in plans for partition in one.partitions})),
+    )

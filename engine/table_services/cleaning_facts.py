@@ -1,0 +1,79 @@
+"""What cleans and archivals depend on in a table: slices, plans of services, savepoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.proto.errors import InvariantViolation
+from penstock.proto.model.files import FileRef
+from penstock.table.files.names import parse_file_name
+from penstock.table.files.slices import CommittedInstants, DataFile, GroupId
+from penstock.table.hudi_table import HudiTable
+from penstock.table.storage.filesystem import FileInfo
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.instants import Action, Instant
+from penstock.writer.table_services.cleaning import CleaningFacts
+
+_VERSIONS: Final = (6, 9)
+_COMPACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION)
+
+
+def cleaning_facts(table: HudiTable) -> CleaningFacts:
+    """The state of a pinned table that its cleans depend on."""
+    timeline = table.timeline()
+    order_keys: dict[str, str] = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
+    archived = {time: key for time, key in table.archived_completions().items() if time not in order_keys}
+    plans = [(item, table.compaction_plan(item)) for item in timeline.pending if item.action in _COMPACTIONS]
+    compactions: dict[GroupId, set[str]] = {}
+    inputs: dict[GroupId, str] = {}
+    for item, groups in plans:
+        for part in groups:
+            group = (part.partition, part.file_id)
+            inputs[group] = min(inputs.get(group, part.base_instant), part.base_instant)
+            if item.action is Action.COMPACTION:
+                compactions.setdefault(group, set()).add(item.requested_time)
+    return CleaningFacts(
+        committed=CommittedInstants(
+            layout=timeline.layout, order_keys={**archived, **order_keys}, archived_before=timeline.first_active
+        ),
+        replaced=replaced_groups(table, timeline),
+        pending_compactions=compactions,
+        compaction_inputs=inputs,
+        clustering_inputs=_clustering_inputs(table, timeline),
+        savepointed=frozenset(file for item in timeline.savepoints for file in table.savepoint(item).protected),
+    )
+
+
+def replaced_groups(table: HudiTable, timeline: Timeline) -> Mapping[GroupId, str]:
+    """File group -> requested time of the newest completed replacecommit that replaced it."""
+    return {
+        group: item.requested_time
+        for item in timeline.completed_writes
+        if item.action is Action.REPLACE_COMMIT
+        for group in table.commit(item).replaced
+    }
+
+
+def _clustering_inputs(table: HudiTable, timeline: Timeline) -> Mapping[GroupId, str]:
+    pending = [item for item in timeline.pending if item.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)]
+    return {
+        group: item.requested_time for item in reversed(pending) for group in table.requested_replace(item).input_groups
+    }
+
+
+def data_files(table: HudiTable, partition: str) -> list[DataFile]:
+    """The data files in a partition's folder."""
+    return [_data_file(partition, info) for info in table.list_partition(partition)]
+
+
+def _data_file(partition: str, info: FileInfo) -> DataFile:
+    name = parse_file_name(info.name)
+    if name is None:
+        raise InvariantViolation(f"{info.path} is no data file")
+    return DataFile(partition=partition, ref=FileRef(info.path, info.size_bytes), name=name, listed=True)
+
+
+def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
+    """The cleans that are planned and not completed, by requested time."""
+    return tuple(item for item in timeline.instants if item.action is Action.CLEAN and not item.is_completed)
