@@ -26,8 +26,7 @@ from penstock.table.timeline.services.clean_encoder import (
 from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.writer.table_services.cleaning import files_to_delete, needed_files
 from penstock.writer.table_services.retention import CleanPolicy, KeepFileVersions, needed_from, retention
-from penstock.writer.transaction.clock import newest_time, next_time
-from penstock.writer.transaction.transaction import joined, locked, refuse_restoring, timeline_path
+from penstock.writer.transaction.transaction import joined, locked, new_time, refuse_restoring, timeline_path
 
 
 def plan_clean(
@@ -116,7 +115,7 @@ def schedule_clean(serviced: ServicedTable, policy: CleanPolicy, oldest_reader: 
                 "again"
             )
         environment = serviced.environment
-        instant = next_time(environment.now(), environment.zone, newest_time(timeline), serviced.where)
+        instant = new_time(table, environment, timeline)
         check_lock()
         planned = _instant(table, instant, State.REQUESTED)
         data = encode_clean_plan(plan, serviced.storage.base_path)
@@ -148,7 +147,7 @@ def carry_out(serviced: ServicedTable, planned: Instant, oldest_reader: Position
         timeline = table.timeline()
         if any(item.requested_time == instant for item in pending_cleans(timeline)):  # else another process did it too
             removed = [partition for partition in plan.partitions if _remove_partition(serviced, timeline, partition)]
-            completion = next_time(environment.now(), environment.zone, newest_time(timeline), serviced.where)
+            completion = new_time(table, environment, timeline)
             name = instant_file_name(
                 instant, Action.CLEAN, State.COMPLETED, completion if layout == 2 else None, layout
             )

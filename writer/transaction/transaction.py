@@ -258,9 +258,9 @@ def pending_restores(timeline: Timeline) -> list[Instant]:
 
 
 def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:
-    """TableError while a restore is pending: it would not remove what begins now."""
+    """WriteConflict while a restore is pending: it would not remove what begins now."""
     for restore in pending_restores(timeline):
-        raise TableError(
+        raise WriteConflict(
             f"table {_name(table)}: restore {restore.requested_time} was interrupted, or is running: nothing was done; "
             "carry it on by `penstock restore`"
         )

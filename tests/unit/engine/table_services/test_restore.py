@@ -105,7 +105,7 @@ def test_restore_that_is_killed_goes_on(tmp_path: pathlib.Path, monkeypatch: pyt
         assert copy.rows() in states, f"part of a write after a kill at step {step}"
         seen.add(states.index(copy.rows()))
         if copy.table().timeline().instants and is_restoring(copy):
-            with pytest.raises(TableError, match="penstock restore"):
+            with pytest.raises(WriteConflict, match="penstock restore"):
                 penstock.write(str(copy.path), penstock.read(str(copy.path)).read_all().select(["id", "seq", "city"]))
         assert restore(str(copy.path), saved).savepoint == saved
         assert copy.rows() == FIRST
