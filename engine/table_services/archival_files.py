@@ -1,7 +1,7 @@
 """Writes archived instants: archive files of timeline layout 1, the history of layout 2.
 
-Source: Hudi `TimelineArchiverV1`, `LSMTimelineWriter`. A file of layout 1 appears whole. A file of the history counts as
-soon as a manifest lists it, and a manifest as soon as `_version_` names it. Each function is called under the lock.
+Source: Hudi `TimelineArchiverV1`, `LSMTimelineWriter`. A file of layout 1 appears whole. A file of the history counts
+as soon as a manifest lists it, and a manifest as soon as `_version_` names it. Each function is called under the lock.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ CITIES = ("oslo", "riga")
 class Lake:
     """A table in which each upsert replaces one row of each city."""
 
-    def __init__(self, folder: pathlib.Path, version: int = 9, kind: str = "copy_on_write", name: str = "trips") -> None:
+    def __init__(
+        self, folder: pathlib.Path, version: int = 9, kind: str = "copy_on_write", name: str = "trips"
+    ) -> None:
         self.path = folder / name
         self.states: dict[str, list[tuple[str, int]]] = {}
         self.writes = 0

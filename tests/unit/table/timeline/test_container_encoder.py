@@ -98,5 +98,5 @@ def test_value_takes_the_form_of_a_schema() -> None:
     ],
 )
 def test_value_of_another_type_is_refused(value: Any) -> None:
-    with pytest.raises(CorruptFile, match="^file"):
+    with pytest.raises(CorruptFile, match=r"^file"):
         fitted(value, ALIEN, "file")

@@ -114,9 +114,7 @@ def timelines(draw: st.DrawFn) -> Timeline:
 
 
 @given(timelines(), st.integers(1, 6), st.integers(95, 420))
-def test_no_unread_and_no_pending_instant_is_before_what_is_retained(
-    timeline: Timeline, count: int, read: int
-) -> None:
+def test_no_unread_and_no_pending_instant_is_before_what_is_retained(timeline: Timeline, count: int, read: int) -> None:
     """All that is requested before the retained instant is complete and read; so its effects are in the newest slice
     before it."""
     reader = Position(InstantTime(str(read)))
