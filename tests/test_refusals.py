@@ -35,10 +35,11 @@ RAISED = {
     "reader/log/damage.py": [{Kind.HFILE_LOG}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}],
+    "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],
 }
 """File -> the kind of each place that creates the error."""
 
-WRITING = ("engine/write/", "writer/", "table/storage/local_writes.py")
+WRITING = ("engine/write/", "engine/table_services/", "writer/", "table/storage/local_writes.py")
 """Where writes refuse tables that they would damage (`docs/guides/write.md`). A read refuses none of them."""
 
 REFUSED_SETTINGS = {

@@ -43,7 +43,7 @@ class ServicedTable:
 
     def unchanged(self) -> HudiTable:
         """The table, with its properties read again. TableError if it was upgraded."""
-        table = self.table.refreshed()
+        table = self.table.unpinned().refreshed()
         mine, others = self.table.properties, table.properties
         if (mine.version, mine.layout) != (others.version, others.layout):
             raise TableError(

@@ -125,7 +125,7 @@ OTHERS = [(9, "copy_on_write"), (6, "merge_on_read")]
 
 
 @pytest.mark.parametrize(
-    ("version", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in OTHERS)]
+    ("version", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
 )
 def test_hudi_reads_and_goes_on(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str
@@ -133,7 +133,7 @@ def test_hudi_reads_and_goes_on(
     run(lake_of(hudi, tmp_path, version, kind), monkeypatch)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
 def test_older_hudi_reads_and_goes_on(
     old_hudi: Any, hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -146,54 +146,45 @@ def test_older_hudi_reads_and_goes_on(
 def run(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes, cleans and archivals by both in turn."""
     path, compacts = str(lake.path), [HUDI_COMPACTS] if lake.kind == "merge_on_read" else []
-    for cities in (CITIES, CITIES, ("oslo",), CITIES):
+    for cities in (CITIES, ("oslo",), CITIES):
         lake.penstock_writes(cities=cities)
     lake.hudi_writes(*compacts)
     lake.penstock_writes(operation="insert_overwrite", cities=("riga",))
-    for _ in range(3):
-        lake.penstock_writes()
+    lake.penstock_writes()
     if compacts:
         lake.hudi_writes(*compacts)
-
     mine = clean(path, commits=3)
     kept = [instant for instant in lake.states if instant >= mine.earliest_to_retain]
     assert mine.files and len(kept) >= 2
-    lake.check("Penstock's clean", as_of=(kept[0], kept[-1]))
+    lake.check("Penstock's clean", as_of=(kept[0],))
     lake.check_all_cleaned(3, monkeypatch)
 
     completed = lake.hudi_writes(HUDI_CLEANS, *compacts)
     assert any(item[2] == "clean" for item in completed)
     assert lake.last_clean().earliest_to_retain > mine.earliest_to_retain
-    lake.check("Hudi's clean after Penstock's")
     lake.check_all_cleaned(1, monkeypatch)
 
-    for _ in range(3):
-        lake.penstock_writes()
+    lake.penstock_writes()
+    lake.penstock_writes()
     if compacts:
         lake.hudi_writes(*compacts)
     assert clean(path, commits=2).files
-    lake.check("Penstock's clean after Hudi's")
     lake.check_all_cleaned(2, monkeypatch)
-
     kept = sorted(lake.states)
     mine_archived = archive(path, keep_min=3, keep_max=4, delta_commits=1)
-    assert len(mine_archived.instants) > 5 and open_table(path).has_archived()
-    lake.check("Penstock's archival", as_of=(kept[-1],))
-    lake.check_range(kept[-2], "a range of the active timeline")
-    assert kept[-4] in mine_archived.instants
+    assert kept[-4] in mine_archived.instants and open_table(path).has_archived()
+    lake.check("Penstock's clean after Hudi's, and its archival", as_of=(kept[-1],))
     lake.check_range(kept[-4], "a range that begins with an archived instant")
 
     lake.hudi_writes(HUDI_CLEANS, HUDI_ARCHIVES, *compacts)
-    lake.check("Hudi's clean and archival after Penstock's")
     lake.penstock_writes()
     lake.hudi_writes(HUDI_CLEANS, HUDI_ARCHIVES, *compacts)
-    assert not archive(path, keep_min=3, keep_max=30).instants
+    lake.check("Hudi's cleans and archivals after Penstock's")
     for _ in range(3):
         lake.penstock_writes()
     clean(path, commits=1)
     assert archive(path, keep_min=2, keep_max=3, delta_commits=1).instants
-    lake.check("Penstock's archival after Hudi's", as_of=(max(lake.states),))
     archived = {item.requested_time for item in open_table(path).archive().instants}
     assert archived.issuperset(sorted(lake.states)[:-4])
     lake.hudi_writes(HUDI_CLEANS, *compacts)
-    lake.check("Hudi's last write")
+    lake.check("Hudi's write after Penstock's second archival")

@@ -112,8 +112,11 @@ class History:
     def _carry_out(self, step: Step) -> None:
         writers, model = self.writers, self.model
         match step:
-            case Write(True, operation, rows):
+            case Write(True, operation, rows, services):
                 self._wrote(step, writers.by_penstock(operation, rows))
+                writers.services_by_penstock(services)
+                if "clean" in services:
+                    del self.states[:-1]
             case Write(False, operation, rows, services):
                 completed = writers.by_hudi(operation, rows, services)
                 # the first write by bulk_insert is a `commit` in a merge-on-read table too

@@ -21,7 +21,7 @@ class Write:
     rows: tuple[Row, ...]
     """The rows in the order of the input; keys may repeat in an upsert."""
     services: tuple[str, ...] = ()
-    """What Hudi does after its write: compaction, clean, archive."""
+    """What the writer does after its write: clean, archive; Hudi also compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +151,12 @@ class StepGenerator:
         return Write(by_penstock, operation, rows, self._services(by_penstock, model) if services else ())
 
     def _services(self, by_penstock: bool, model: Model) -> tuple[str, ...]:
-        """What Hudi does after its write."""
-        if by_penstock or model.planned or self.draw.random() < 0.75:
+        """What the writer does after its write."""
+        if model.planned or self.draw.random() < 0.75:
             return ()
         choices = [("clean",), ("clean", "archive")]
-        return self.draw.choice([*choices, ("compaction",)] if self.shape.merge_on_read else choices)
+        compacts = self.shape.merge_on_read and not by_penstock
+        return self.draw.choice([*choices, ("compaction",)] if compacts else choices)
 
     def _level(self, model: Model, by_penstock: bool, kind: str) -> int:
         """How many schema changes the write's data has. Hudi refuses data that lacks a column."""

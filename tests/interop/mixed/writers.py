@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.table_services.archive import archive
+from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.clustering import cluster
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.write.create import create_table
@@ -131,6 +133,13 @@ class Writers:
             sole_writer=sole_writer,
             sizes=None if self.shape.small_files else FileSizes(small_file_bytes=0),
         ).instant
+
+    def services_by_penstock(self, services: tuple[str, ...]) -> None:
+        """What Penstock does after its write, as Hudi does by `SERVICES`."""
+        if "clean" in services:
+            clean(str(self.path), commits=1, timeline_timezone="UTC")
+        if "archive" in services:
+            archive(str(self.path), keep_min=3, keep_max=4, timeline_timezone="UTC")
 
     def by_hudi(
         self,

@@ -20,6 +20,8 @@ from penstock.proto.errors import InvariantViolation, all_error_classes
 
 ROOT = pathlib.Path(__file__).parents[3]
 NAMES = [
+    "ArchiveResult",
+    "CleanResult",
     "ConsumedBatch",
     "Consumer",
     "PlannedSplit",
@@ -31,6 +33,8 @@ NAMES = [
     "TablePlan",
     "WriteResult",
     "__version__",
+    "archive",
+    "clean",
     "create_table",
     "daft",
     "duckdb",

@@ -193,7 +193,7 @@ def test_clean_of_another_process_is_carried_on(tmp_path: pathlib.Path, version:
     result = clean(str(lake.path), commits=2)
     assert result.carried_on == dry.carried_on and result.files == dry.files
     assert oldest not in lake.files()
-    assert next(item.requested_time for item in lake.table.timeline().completed_cleans) == planned.name[:17]
+    assert lake.table.timeline().completed_cleans[0].requested_time == planned.name[:17]
     lake.check_states(lake.instants[-2])
 
 

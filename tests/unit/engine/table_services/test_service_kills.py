@@ -53,7 +53,7 @@ def traces(path: pathlib.Path) -> list[str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", [9, 6])
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_killed_clean_is_carried_on(tmp_path: pathlib.Path, version: int, after: bool) -> None:
     lake = Lake(tmp_path, version)
     lake.write(3)
@@ -78,7 +78,7 @@ def test_killed_clean_is_carried_on(tmp_path: pathlib.Path, version: int, after:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", [9, 6])
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_killed_archival_is_carried_on(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, after: bool
 ) -> None:
