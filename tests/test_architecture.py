@@ -80,7 +80,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "merge_on_read output_schema",
         "read_split",
     ),
-    "writer": ("kernels metadata_table rows transaction", "index", "files table_services"),
+    "writer": ("kernels metadata_table rows transaction", "avro index", "files table_services"),
     "engine": (
         "kafka_access requests split_retry stream_offsets",
         "event_time_scan instants",

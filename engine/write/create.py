@@ -18,7 +18,7 @@ from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
 from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.local_writes import WritableStorage, open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
@@ -27,6 +27,9 @@ from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
 
 _TYPES: Final = {"merge_on_read": "MERGE_ON_READ", "copy_on_write": "COPY_ON_WRITE"}
+_CHANGELOG_PROPERTIES: Final = {STORES_OPERATIONS: "true", "hoodie.write.ignore.failed": "false"}
+"""Spark's writer takes options from a table's properties. It gives rows no operation, so that it cannot append them to
+logs: by default it ignores this failure, and completes a write whose rows are lost."""
 _FOLDERS: Final = {1: (".aux", ".temp", ".schema", "archived"), 2: (".aux", ".temp", ".schema", "timeline/history")}
 
 
@@ -99,10 +102,17 @@ def create_table(
         **new_table_properties(table),
         **_index_properties(index, buckets, keys, where),
         **_time_properties(table, time_partitions or {}, where),
-        **({STORES_OPERATIONS: "true"} if store_operations else {}),
+        **(_CHANGELOG_PROPERTIES if store_operations else {}),
     }
     if metadata_table and table_version != 9:
         raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
+    _create(storage, properties, where)
+    if metadata_table:
+        create_metadata_table(storage, table_name, datetime.now(UTC))
+
+
+def _create(storage: WritableStorage, properties: Mapping[str, str], where: str) -> None:
+    """Creates the table's folders and its properties, which make it a table. ConfigurationError if it exists."""
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
         raise ConfigurationError(f"{where} exists; write into it, or give another folder")
@@ -112,8 +122,6 @@ def create_table(
         storage.create(PROPERTIES_FILE, format_properties(properties, ("Properties saved",)))
     except FileExistsError:
         raise ConfigurationError(f"{where} was created by another process at the same time") from None
-    if metadata_table:
-        create_metadata_table(storage, table_name, datetime.now(UTC))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

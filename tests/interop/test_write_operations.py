@@ -108,6 +108,21 @@ def test_hudi_reads_compacts_and_continues_a_changelog(hudi: Any, tmp_path: path
     assert kinds == ["+I", *(["-U", "+U"] * 3)]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [9, 6])
+def test_spark_cannot_append_rows_without_operations(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
+    """By default its write would complete, and the rows be lost (golden D_changelog_spark_mor_*)."""
+    path = tmp_path / "t"
+    create(path, version, "merge_on_read")
+    write(str(path), rows_of(HISTORY[0]))
+    options = options_of(version, "merge_on_read")
+    del options["hoodie.allow.operation.metadata.field"]
+    with pytest.raises(RuntimeError):
+        hudi.write(path, COLUMNS, [("a", 4, 11), ("e", 4, 5)], options)
+    write(str(path), rows_of(HISTORY[1]), sole_writer=True)
+    assert hudis_snapshot(hudi, path) == snapshot(path) == [("a", 10), ("c", 3), ("d", 4)]
+
+
 @pytest.mark.parametrize("version", [pytest.param(9, marks=pytest.mark.exhaustive), 6])
 def test_hudi_continues_base_files_with_the_column(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
     path = tmp_path / "t"

@@ -261,8 +261,8 @@ def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:
     """WriteConflict while a restore is pending: it would not remove what begins now."""
     for restore in pending_restores(timeline):
         raise WriteConflict(
-            f"table {_name(table)}: restore {restore.requested_time} is pending: nothing was done; if it was interrupted, "
-            "carry it on by `penstock restore`"
+            f"table {_name(table)}: restore {restore.requested_time} is pending: nothing was done; if it was "
+            "interrupted, carry it on by `penstock restore`"
         )
 
 

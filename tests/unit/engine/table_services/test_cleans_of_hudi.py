@@ -106,21 +106,21 @@ def test_plan_is_that_of_hudi(
     for partition, names in plan.files.items():
         needed = needed_files(data_files(table, partition), facts)
         assert needed and not {*names} & {*needed}
-    check_carried_out(golden.table(name), maintained, plan)
+    check_carried_out(golden.table(name), serviced, plan)
 
 
-def check_carried_out(hudis: pathlib.Path, maintained: ServicedTable, plan: CleanPlan) -> None:
+def check_carried_out(hudis: pathlib.Path, serviced: ServicedTable, plan: CleanPlan) -> None:
     """Hudi's plan, as if Hudi had been killed after it: the files go, and the metadata is that of Hudi's own clean."""
     opened = open_table(str(hudis))
     done = opened.timeline().completed_cleans[-1]
-    base = pathlib.Path(maintained.storage.base_path)
+    base = pathlib.Path(serviced.storage.base_path)
     folder = base / opened.properties.timeline_folder
     requested = f"{done.requested_time}.clean.requested"
     shutil.copy(hudis / opened.properties.timeline_folder / requested, folder)
     instant = parse_instant_file(requested, opened.properties.layout)
     assert instant is not None
-    carry_out(maintained, instant, None)
+    carry_out(serviced, instant, None)
     assert not [name for partition, names in plan.files.items() for name in names if (base / partition / name).exists()]
-    table = open_table(maintained.storage.base_path)
+    table = open_table(serviced.storage.base_path)
     (completed,) = [item for item in table.timeline().completed_cleans if item.requested_time == done.requested_time]
     assert table.clean(completed) == opened.clean(done)

@@ -19,7 +19,7 @@ from penstock.writer.table_services import archival
 from tests.unit.engine.table_services.lake import Lake, rows_of
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
 
-OPENED = "penstock.engine.table_services.maintained_table.open_writable"
+OPENED = "penstock.engine.table_services.serviced_table.open_writable"
 
 
 def killed_at(path: pathlib.Path, step: int, run: Callable[[str], object], *, after: bool) -> bool:
