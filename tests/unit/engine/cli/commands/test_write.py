@@ -25,6 +25,20 @@ def test_reports_as_json(cli: Cli, tmp_path: pathlib.Path) -> None:
     assert (rolled_back.code, json.loads(rolled_back.text)) == (0, {"table": table, "rolled_back": []})
 
 
+def test_other_indexes_are_refused_with_the_reason(cli: Cli, tmp_path: pathlib.Path) -> None:
+    table, file = str(tmp_path / "t"), tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": ["a"]}), file)
+    new = ["create", table, "--schema", str(file), "--record-key", "id"]
+    refused = cli(*new, "--index", "hbase")
+    assert refused.code and "index 'hbase' cannot be written: its keys are in HBase" in refused.stderr
+    assert not (tmp_path / "t").exists()
+    assert cli(*new, "--buckets", "1").code == 0
+    refused = cli("write", table, str(file), "--index", "hbase")
+    assert refused.code and "its keys are in HBase, outside of the table" in refused.stderr
+    refused = cli("write", table, str(file), "--index", "hash")
+    assert refused.code and "got index='hash'" in refused.stderr
+
+
 TIMES = ("timestamp.type=EPOCHMILLISECONDS", "output.dateformat=yyyy-MM-dd", "output.timezone=UTC")
 
 
