@@ -151,7 +151,7 @@ def write(
 
     result = write_table(
         table,
-        _rows_of(file),
+        _rows_of(file, table),
         operation.value,
         index=index,
         buckets=buckets,
@@ -198,10 +198,10 @@ def _time_options(given: list[str] | None) -> dict[str, str]:
     return options
 
 
-def _rows_of(file: str) -> pa.RecordBatchReader:
-    from penstock.engine.write.data_files import read_rows
+def _rows_of(file: str, table: str) -> pa.RecordBatchReader:
+    from penstock.engine.write.data_files import is_json, read_rows, table_columns
 
-    return read_rows(file)
+    return read_rows(file, table_columns(table) if is_json(file) else None)
 
 
 def _schema_of(file: str) -> pa.Schema:

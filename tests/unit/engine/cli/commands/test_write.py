@@ -39,6 +39,20 @@ def test_other_indexes_are_refused_with_the_reason(cli: Cli, tmp_path: pathlib.P
     assert refused.code and "got index='hash'" in refused.stderr
 
 
+def test_json_lines_are_values_of_the_tables_columns(cli: Cli, tmp_path: pathlib.Path) -> None:
+    table, file = str(tmp_path / "t"), tmp_path / "rows.jsonl"
+    columns = [("id", pa.string()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32()), ("p", pa.decimal128(9, 2))]
+    penstock.create_table(table, pa.schema([*columns, ("f", pa.float64())]), record_key="id", buckets=1)
+    file.write_text('{"id": "a", "at": "2024-01-31T00:00:00Z", "day": "2024-01-31", "p": "1.25", "f": 1}\n')
+    for _ in range(2):
+        assert cli("write", table, str(file)).code == 0
+    schema = penstock.read(table).schema
+    assert [schema.field(name).type for name, _ in columns] == [kind for _, kind in columns]
+    file.write_text('{"id": "b", "p": "text"}\n')
+    refused = cli("write", table, str(file))
+    assert refused.code and "rows.jsonl cannot be read" in refused.stderr
+
+
 TIMES = ("timestamp.type=EPOCHMILLISECONDS", "output.dateformat=yyyy-MM-dd", "output.timezone=UTC")
 
 
